@@ -1,0 +1,81 @@
+# Everything that is needed is installed or built by the targets themselves. `make` alone prints what there is.
+SHELL := /usr/bin/env bash -o pipefail
+.SHELLFLAGS := -ec
+
+IMG ?= collection-operator/manager:latest
+RUNTIME_IMG ?= collection-operator/runtime:latest
+RUNTIME_ARCHITECTURES ?= amd64,arm64,ppc64le,s390x
+DEV_IMAGES := localhost/collection-operator
+
+export PATH := $(CURDIR)/.devcluster/bin:$(PATH)
+DEVCLUSTER := .devcluster/bin/devcluster
+TOOL := go tool -modfile=hack/tools/go.mod
+
+.DEFAULT_GOAL := help
+
+##@ Use
+
+.PHONY: help
+help: ## Print this text.
+	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: cluster-up images ## Set up a cluster on this machine and watch a collection become an operator (Linux, root).
+	hack/demo.sh
+
+.PHONY: deploy
+deploy: ## Install the manager into the cluster of your kubeconfig: make deploy IMG=... RUNTIME_IMG=...
+	hack/deploy.sh $(IMG) $(RUNTIME_IMG) $(RUNTIME_ARCHITECTURES)
+
+##@ Test
+
+.PHONY: test
+test: build devcluster ## Run unit tests, and integration tests against a real API server (no root needed).
+	$(DEVCLUSTER) control-plane -- go test ./...
+
+.PHONY: e2e
+e2e: cluster-up images ## Run the stories on a real node (Linux, root).
+	KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZTIME each.
+	hack/fuzz.sh $(or $(FUZZTIME),30s)
+
+##@ Change
+
+.PHONY: build
+build: ## Build the manager into bin/.
+	CGO_ENABLED=0 go build -o bin/manager ./cmd/manager
+
+.PHONY: generate
+generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
+	$(TOOL) controller-gen object paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
+	go test ./internal/render ./internal/collection -update
+
+.PHONY: lint
+lint: ## Run the linters.
+	hack/lint.sh
+
+.PHONY: verify
+verify: lint generate ## Run the linters and fail if anything generated is out of date.
+	@git diff --exit-code || { echo "generated files are out of date: run make generate and commit"; exit 1; }
+
+##@ Cluster on this machine
+
+.PHONY: devcluster
+devcluster:
+	go build -C hack/devcluster -o $(CURDIR)/$(DEVCLUSTER) .
+
+.PHONY: cluster-up
+cluster-up: devcluster ## Build and start a real cluster from package registries alone, or repair it (Linux, root).
+	$(DEVCLUSTER) up
+
+.PHONY: images
+images: devcluster ## Assemble the images and import them into the cluster, without registry or Docker.
+	$(DEVCLUSTER) images
+
+.PHONY: cluster-down
+cluster-down: devcluster ## Stop the cluster and clean up after it. What was built is kept.
+	$(DEVCLUSTER) down

@@ -1,0 +1,165 @@
+package v2beta2
+
+// Condition types. Ready, Reconciling and Stalled follow the kstatus convention: Ready is always present, the other
+// two only while they are true.
+const (
+	// ConditionReady is true when the object does what its spec asks for.
+	ConditionReady = "Ready"
+	// ConditionReconciling is true while the controller still works on the object, or will try again by itself.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is true when only a change of the object's own spec can help.
+	ConditionStalled = "Stalled"
+	// ConditionImported is true when the archive of an OperatorCollection is verified and stored and all its CRDs
+	// are Established.
+	ConditionImported = "Imported"
+	// ConditionInstalled is true when every SubOperatorConfig of an OperatorCollection is Ready.
+	ConditionInstalled = "Installed"
+	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a host
+	// key that is known. It never blocks a run.
+	ConditionReachable = "Reachable"
+)
+
+// ConditionTypes lists every condition type of this API.
+var ConditionTypes = []string{
+	ConditionReady, ConditionReconciling, ConditionStalled, ConditionImported, ConditionInstalled, ConditionReachable,
+}
+
+// Reasons of success and progress.
+const (
+	// ReasonSucceeded says that the condition's work is done.
+	ReasonSucceeded = "Succeeded"
+	// ReasonProgressing says that work is under way and needs no help.
+	ReasonProgressing = "Progressing"
+	// ReasonSuspended says that spec.suspend stops all work on the object.
+	ReasonSuspended = "Suspended"
+	// ReasonTerminating says that the object is being deleted.
+	ReasonTerminating = "Terminating"
+	// ReasonNotInstalled says that no SubOperatorConfig maps the collection to a namespace.
+	ReasonNotInstalled = "NotInstalled"
+)
+
+// Reasons of an OperatorCollection whose archive could not be fetched.
+const (
+	// ReasonInvalidURL says that spec.collectionURL cannot be used.
+	ReasonInvalidURL = "InvalidURL"
+	// ReasonArchiveNotFound says that the server answered 404 or 410.
+	ReasonArchiveNotFound = "ArchiveNotFound"
+	// ReasonArchiveNotUploaded says that spec has no collectionURL and the upload folder has no archive.
+	ReasonArchiveNotUploaded = "ArchiveNotUploaded"
+	// ReasonUnauthorized says that the server answered 401 or 403.
+	ReasonUnauthorized = "Unauthorized"
+	// ReasonSourceUnreachable says that the server could not be reached or answered with a server error.
+	ReasonSourceUnreachable = "SourceUnreachable"
+	// ReasonFetchTimeout says that the download took longer than the manager allows.
+	ReasonFetchTimeout = "FetchTimeout"
+	// ReasonArchiveTooLarge says that the archive, or what is in it, exceeds a limit.
+	ReasonArchiveTooLarge = "ArchiveTooLarge"
+	// ReasonArchiveTruncated says that the download or the archive ended early.
+	ReasonArchiveTruncated = "ArchiveTruncated"
+	// ReasonFetchFailed says that the download failed in a way that has no reason of its own.
+	ReasonFetchFailed = "FetchFailed"
+	// ReasonCredentialsInvalid says that the Secret in spec.credentialsSecret is missing or lacks usable keys.
+	ReasonCredentialsInvalid = "CredentialsInvalid"
+	// ReasonStorageFailed says that the manager could not write to or read from its artifact store.
+	ReasonStorageFailed = "StorageFailed"
+)
+
+// Reasons of an OperatorCollection whose archive is not acceptable.
+const (
+	// ReasonDigestMismatch says that the archive's sha256 is not spec.digest.
+	ReasonDigestMismatch = "DigestMismatch"
+	// ReasonNotVerified says that nothing proves where the archive comes from.
+	ReasonNotVerified = "NotVerified"
+	// ReasonSignatureUnsupported says that spec.signatureSecret is set, which this version cannot check.
+	ReasonSignatureUnsupported = "SignatureUnsupported"
+	// ReasonArtifactChanged says that the origin now serves other content than the one that was installed, though the
+	// spec did not change.
+	ReasonArtifactChanged = "ArtifactChanged"
+	// ReasonArchiveNotGzip says that the file is not a gzip-compressed tar archive.
+	ReasonArchiveNotGzip = "ArchiveNotGzip"
+	// ReasonArchiveUnsafe says that an entry of the archive would leave it, or is of a kind that is never unpacked.
+	ReasonArchiveUnsafe = "ArchiveUnsafe"
+	// ReasonArchiveCorrupt says that the archive cannot be read in full.
+	ReasonArchiveCorrupt = "ArchiveCorrupt"
+	// ReasonOperatorConfigMissing says that the archive has no operator-config.yml or operator-config.yaml.
+	ReasonOperatorConfigMissing = "OperatorConfigMissing"
+	// ReasonOperatorConfigAmbiguous says that the archive has both operator-config.yml and operator-config.yaml.
+	ReasonOperatorConfigAmbiguous = "OperatorConfigAmbiguous"
+	// ReasonPlaybookMissing says that operator-config names a playbook or finalizer that the archive does not hold.
+	ReasonPlaybookMissing = "PlaybookMissing"
+	// ReasonInvalidYAML says that operator-config is not well-formed YAML.
+	ReasonInvalidYAML = "InvalidYAML"
+	// ReasonInvalidCollection says that the archive breaks the Operator Collection Specification.
+	ReasonInvalidCollection = "InvalidCollection"
+	// ReasonCollectionClaimed says that the collection's domain and name belong to another OperatorCollection.
+	ReasonCollectionClaimed = "CollectionClaimed"
+	// ReasonKindClash says that a CRD of the collection belongs to somebody else.
+	ReasonKindClash = "KindClash"
+	// ReasonSchemaConflict says that a field changed its type against another version of the same kind.
+	ReasonSchemaConflict = "SchemaConflict"
+)
+
+// Reasons that keep an OperatorCollection from being deleted.
+const (
+	// ReasonInstancesExist says that custom resources of the collection still exist.
+	ReasonInstancesExist = "InstancesExist"
+	// ReasonFinalizingInstances says that the collection's finalizer playbooks still run.
+	ReasonFinalizingInstances = "FinalizingInstances"
+)
+
+// Reasons of a SubOperatorConfig.
+const (
+	// ReasonCollectionNotFound says that the OperatorCollection it names does not exist in its namespace.
+	ReasonCollectionNotFound = "CollectionNotFound"
+	// ReasonCollectionNotImported says that the OperatorCollection it names is not imported yet.
+	ReasonCollectionNotImported = "CollectionNotImported"
+	// ReasonCollectionTerminating says that the OperatorCollection it names is being deleted.
+	ReasonCollectionTerminating = "CollectionTerminating"
+	// ReasonMappingNotAllowed says that a mapped namespace may not be used.
+	ReasonMappingNotAllowed = "MappingNotAllowed"
+	// ReasonMappingConflict says that an older SubOperatorConfig has the same collection in the same namespace.
+	ReasonMappingConflict = "MappingConflict"
+	// ReasonEndpointNotFound says that the mapping names a ZosEndpoint that does not exist.
+	ReasonEndpointNotFound = "EndpointNotFound"
+	// ReasonCredentialInvalid says that a credential Secret is missing, not marked as one, or lacks usable keys.
+	ReasonCredentialInvalid = "CredentialInvalid"
+	// ReasonForeignObject says that an object the installation needs exists and belongs to somebody else.
+	ReasonForeignObject = "ForeignObject"
+	// ReasonPermissionsNotGranted says that the collection asks for permissions nobody granted to the manager.
+	ReasonPermissionsNotGranted = "PermissionsNotGranted"
+	// ReasonObjectRefused says that the API server refused an object of the installation.
+	ReasonObjectRefused = "ObjectRefused"
+	// ReasonApplyFailed says that an object could not be written, and that it will be tried again.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonWorkloadUnavailable says that the operator's Deployment is not Available.
+	ReasonWorkloadUnavailable = "WorkloadUnavailable"
+)
+
+// Reasons of a ZosEndpoint.
+const (
+	// ReasonInvalidVariables says that an item of spec.variables is neither a string nor {name, value}.
+	ReasonInvalidVariables = "InvalidVariables"
+	// ReasonInvalidHostKeys says that an item of spec.hostKeys is not a public host key.
+	ReasonInvalidHostKeys = "InvalidHostKeys"
+	// ReasonHostUnreachable says that no SSH server answered at the endpoint's host and port.
+	ReasonHostUnreachable = "HostUnreachable"
+	// ReasonHostKeyMismatch says that the server showed a host key that is not the known one.
+	ReasonHostKeyMismatch = "HostKeyMismatch"
+	// ReasonLocalEndpoint says that a local endpoint has no host to reach.
+	ReasonLocalEndpoint = "LocalEndpoint"
+)
+
+// Reasons lists every reason of this API.
+var Reasons = []string{
+	ReasonSucceeded, ReasonProgressing, ReasonSuspended, ReasonTerminating, ReasonNotInstalled,
+	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
+	ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed, ReasonCredentialsInvalid,
+	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureUnsupported, ReasonArtifactChanged,
+	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
+	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
+	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonInstancesExist, ReasonFinalizingInstances,
+	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
+	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
+	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonWorkloadUnavailable,
+	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostKeyMismatch, ReasonLocalEndpoint,
+}

@@ -1,0 +1,264 @@
+package v2beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// APIGroupPolicy says in which API group the kinds of a collection are served.
+// +kubebuilder:validation:Enum=Shared;PerCollection
+type APIGroupPolicy string
+
+const (
+	// APIGroupShared serves the kinds in suboperator.zoscb.ibm.com, where existing clients expect them.
+	APIGroupShared APIGroupPolicy = "Shared"
+	// APIGroupPerCollection serves the kinds in <name>.<domain>.suboperator.zoscb.ibm.com, so that they cannot clash
+	// with those of another collection.
+	APIGroupPerCollection APIGroupPolicy = "PerCollection"
+)
+
+// DeletionPolicy says what becomes of custom resources when their OperatorCollection is deleted.
+// +kubebuilder:validation:Enum=Block;Finalize;Orphan
+type DeletionPolicy string
+
+const (
+	// DeletionBlock keeps everything running until no custom resource is left.
+	DeletionBlock DeletionPolicy = "Block"
+	// DeletionFinalize deletes the custom resources first, each through its finalizer playbook.
+	DeletionFinalize DeletionPolicy = "Finalize"
+	// DeletionOrphan removes the operator and keeps custom resources and CRDs.
+	DeletionOrphan DeletionPolicy = "Orphan"
+)
+
+// Phase sums up an object in one word, for clients that know no conditions.
+// +kubebuilder:validation:Enum=Pending;Successful;Failed
+type Phase string
+
+const (
+	// PhasePending means that the work is not done yet.
+	PhasePending Phase = "Pending"
+	// PhaseSuccessful means that the work is done.
+	PhaseSuccessful Phase = "Successful"
+	// PhaseFailed means that something is wrong; the Ready condition says what.
+	PhaseFailed Phase = "Failed"
+)
+
+// RuntimeSpec shapes the Deployment that runs a collection's playbooks.
+type RuntimeSpec struct {
+	// image replaces the manager's default runtime image.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
+
+	// resources of the operator container.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// nodeSelector of the pod.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations of the pod.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity of the pod. Its required node affinity is added to the one for the image's architectures.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// env adds environment variables to the operator container. Variables that the operator itself needs win.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Env []corev1.EnvVar `json:"env,omitempty"`
+
+	// reconcilePeriod is how often every custom resource's playbook runs again without a change. 0s, the default,
+	// means never.
+	// +optional
+	ReconcilePeriod *metav1.Duration `json:"reconcilePeriod,omitempty"`
+
+	// maxConcurrentReconciles is how many playbooks of one kind may run at once. Default 2.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxConcurrentReconciles *int32 `json:"maxConcurrentReconciles,omitempty"`
+}
+
+// OperatorCollectionSpec says which archive to import, how to verify it, and what deleting it means.
+type OperatorCollectionSpec struct {
+	// collectionURL is the http or https address of the collection archive (.tar.gz). Without it the archive must
+	// have been uploaded to the manager's folder /opt/collections/suboperator/<name>/<version>.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://')",message="must start with https:// or http://"
+	CollectionURL string `json:"collectionURL,omitempty"`
+
+	// collectionURLToken is a bearer token for collectionURL. It is readable by everyone who may read this object:
+	// prefer credentialsSecret.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16384
+	CollectionURLToken string `json:"collectionURLToken,omitempty"`
+
+	// credentialsSecret names a Secret in this namespace with the credentials for collectionURL: either `token`, or
+	// `username` and `password`.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+
+	// digest pins the archive's content: sha256:<64 hexadecimal digits>. Any other content is refused.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^sha256:[a-f0-9]{64}$')",message="must be sha256: followed by 64 lower-case hexadecimal digits"
+	// +kubebuilder:validation:MaxLength=71
+	Digest string `json:"digest,omitempty"`
+
+	// signatureSecret names a Secret with a public key and the archive's detached signature.
+	// This version does not check signatures and refuses the collection unless skipSignatureVerification is true.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SignatureSecret string `json:"signatureSecret,omitempty"`
+
+	// skipSignatureVerification installs an archive whose origin nothing proves.
+	// +optional
+	SkipSignatureVerification bool `json:"skipSignatureVerification,omitempty"`
+
+	// suspend stops all work on this collection. What is installed keeps running.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// apiGroup says in which API group the collection's kinds are served. It cannot be changed.
+	// +optional
+	// +kubebuilder:default=Shared
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="apiGroup cannot be changed: delete the OperatorCollection and create it again"
+	APIGroup APIGroupPolicy `json:"apiGroup,omitempty"`
+
+	// deletionPolicy says what becomes of the collection's custom resources when this object is deleted: Block waits
+	// until none is left, Finalize deletes them through their finalizer playbooks, Orphan keeps them.
+	// +optional
+	// +kubebuilder:default=Block
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// runtime shapes the Deployments that run the collection's playbooks.
+	// +optional
+	Runtime *RuntimeSpec `json:"runtime,omitempty"`
+}
+
+// Artifact is a verified archive in the manager's store.
+type Artifact struct {
+	// digest of the archive, sha256:<hex>.
+	Digest string `json:"digest"`
+	// size of the archive in bytes.
+	Size int64 `json:"size"`
+	// verification says what the archive was accepted for: Digest (it matches spec.digest) or Skipped.
+	Verification string `json:"verification"`
+	// sourceHash identifies the parts of the spec that the archive was fetched for.
+	SourceHash string `json:"sourceHash"`
+}
+
+// ImportedCollection says what an imported archive holds.
+type ImportedCollection struct {
+	// domain of the collection, from operator-config.
+	Domain string `json:"domain"`
+	// name of the collection, from operator-config.
+	Name string `json:"name"`
+	// version of the collection, from operator-config.
+	Version string `json:"version"`
+	// apiVersion in which the kinds are served, group/version.
+	APIVersion string `json:"apiVersion"`
+	// kinds that the collection defines.
+	// +listType=set
+	Kinds []string `json:"kinds"`
+}
+
+// CollectionConfigStatus tells clients where an uploaded archive lies.
+type CollectionConfigStatus struct {
+	// collectionPath is the archive's path in the manager's pod.
+	// +optional
+	CollectionPath string `json:"collectionPath,omitempty"`
+}
+
+// MappingStatus is the state of one SubOperatorConfig that names the collection.
+type MappingStatus struct {
+	// name of the SubOperatorConfig.
+	Name string `json:"name"`
+	// phase of the SubOperatorConfig.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// message says what is wrong with it.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// OperatorCollectionStatus is what the manager knows about an OperatorCollection.
+type OperatorCollectionStatus struct {
+	// observedGeneration is the generation that the conditions speak of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase follows the Imported condition.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// message is the message of the Ready condition.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// conditions: Ready, Imported, Installed, and while they are true Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// artifact is the archive that is installed.
+	// +optional
+	Artifact *Artifact `json:"artifact,omitempty"`
+
+	// collection says what the installed archive holds.
+	// +optional
+	Collection *ImportedCollection `json:"collection,omitempty"`
+
+	// config tells clients where an uploaded archive lies.
+	// +optional
+	Config *CollectionConfigStatus `json:"config,omitempty"`
+
+	// warnings about the archive that do not keep it from being installed.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
+
+	// subOperatorConfigMappingStatus has one entry per SubOperatorConfig that names this collection.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	SubOperatorConfigMappingStatus []MappingStatus `json:"subOperatorConfigMappingStatus,omitempty"`
+}
+
+// OperatorCollection imports an Ansible Collection archive as a Kubernetes operator.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=opcol,categories=zoscb
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.collection.version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type OperatorCollection struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec OperatorCollectionSpec `json:"spec,omitempty"`
+	// +optional
+	Status OperatorCollectionStatus `json:"status,omitempty"`
+}
+
+// OperatorCollectionList is a list of OperatorCollections.
+//
+// +kubebuilder:object:root=true
+type OperatorCollectionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []OperatorCollection `json:"items"`
+}

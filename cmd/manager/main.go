@@ -1,0 +1,35 @@
+// Command manager runs the controllers of Collection Operator. Its subcommand unpack runs in the init container of the
+// operators that it installs.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:           "manager",
+		Short:         "Runs Ansible collections as Kubernetes operators",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), s)
+		},
+	}
+	s.addFlags(root.Flags())
+	root.AddCommand(unpackCommand())
+	return root
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+)
+
+// settings are the manager's flags.
+type settings struct {
+	runtimeImage    string
+	architectures   string
+	storageDir      string
+	artifactAddress string
+	artifactURL     string
+	probeAddress    string
+	metricsAddress  string
+	leaderElect     bool
+	probeInterval   time.Duration
+	fetchTimeout    time.Duration
+	fetchMaxBytes   int64
+	log             zap.Options
+}
+
+func (s *settings) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.runtimeImage, "runtime-image", "", "image that runs collections which name none of their own (required)")
+	flags.StringVar(&s.architectures, "runtime-architectures", "amd64,arm64,ppc64le,s390x", "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
+	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
+	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
+	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
+	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 serves none")
+	flags.BoolVar(&s.leaderElect, "leader-elect", true, "make sure that only one manager works at a time")
+	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "how often each ZosEndpoint is probed")
+	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "longest time that the download of an archive may take")
+	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "largest archive that is downloaded")
+	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
+	s.log.BindFlags(goFlags)
+	flags.AddGoFlagSet(goFlags)
+}
+
+func (s *settings) validate() error {
+	var errs []error
+	if s.runtimeImage == "" {
+		errs = append(errs, errors.New("--runtime-image is not set"))
+	}
+	if s.artifactURL == "" {
+		errs = append(errs, errors.New("--artifact-url is not set"))
+	}
+	if s.probeInterval <= 0 {
+		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+func run(ctx context.Context, s settings) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
+	mgr, err := newManager(s)
+	if err != nil {
+		return err
+	}
+	store, err := artifact.Open(filepath.Join(s.storageDir, ".artifacts"))
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(&artifactServer{address: s.artifactAddress, handler: store.Handler()}); err != nil {
+		return err
+	}
+	library := &controller.Library{Store: store}
+	if err := library.CollectGarbage(ctx, mgr.GetAPIReader()); err != nil {
+		return err
+	}
+	if err := addControllers(mgr, s, library); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(s settings) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         controller.CacheOptions(),
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
+		HealthProbeBindAddress:        s.probeAddress,
+		LeaderElection:                s.leaderElect,
+		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}
+
+func addControllers(mgr manager.Manager, s settings, library *controller.Library) error {
+	recorder := mgr.GetEventRecorder("collection-operator")
+	for _, c := range []interface {
+		SetupWithManager(ctrl.Manager) error
+	}{
+		&controller.OperatorCollectionReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+			Fetcher:   &fetch.Fetcher{MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout},
+			UploadDir: filepath.Join(s.storageDir, "suboperator"),
+		},
+		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
+		&controller.SubOperatorConfigReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+			RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","), ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"),
+		},
+		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, ProbeInterval: s.probeInterval},
+	} {
+		if err := c.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("setting up a controller: %w", err)
+		}
+	}
+	return nil
+}
+
+// artifactServer serves the store to the runtime pods, in every manager and not just in the leader.
+type artifactServer struct {
+	address string
+	handler http.Handler
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*artifactServer) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (a *artifactServer) Start(ctx context.Context) error {
+	listener, err := net.Listen("tcp", a.address)
+	if err != nil {
+		return fmt.Errorf("serving archives: %w", err)
+	}
+	server := &http.Server{Handler: a.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() {
+		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = server.Shutdown(shutdown)
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving archives: %w", err)
+	}
+	return nil
+}

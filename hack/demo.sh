@@ -1,0 +1,257 @@
+#!/usr/bin/env bash
+# Shows the whole story on the development cluster: an Ansible collection archive becomes a Kubernetes operator, which
+# creates a file on a system behind SSH.
+#
+#   demo.sh           install everything that is missing and show it
+#   demo.sh install   install the manager only
+#   demo.sh clean     remove the demo, but not the manager
+#
+# KUBECONFIG and KUBECTL choose another cluster, which must have the images that `make images` makes.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+state=$PWD/.devcluster/demo
+export KUBECONFIG=${KUBECONFIG:-$PWD/.devcluster/kubeconfig}
+KUBECTL=${KUBECTL:-$PWD/.devcluster/bin/kubectl}
+
+manager_namespace=collection-operator-system
+manager=collection-operator-controller-manager
+namespace=demo
+endpoint=lpar1
+user=ibmuser
+collection=zos-files.example.1.0.0
+images=localhost/collection-operator
+
+kubectl() { "$KUBECTL" "$@"; }
+
+elapsed() { printf '%02d:%02d' $((SECONDS / 60)) $((SECONDS % 60)); }
+
+step() { printf '\n[%s] %s\n' "$(elapsed)" "$*"; }
+
+say() { sed "s/^/        /"; }
+
+fail() {
+	printf '\n[%s] FAILED: %s\n' "$(elapsed)" "$*" >&2
+	exit 1
+}
+
+# conditions RESOURCE NAME: one line for each condition.
+conditions() {
+	kubectl get -n "$namespace" "$1" "$2" --ignore-not-found -o \
+		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | cut -c 1-140 | sort
+}
+
+# wait_for RESOURCE NAME CONDITION: show how the conditions change until the given one is true.
+wait_for() {
+	local seen='' now deadline=$((SECONDS + 300))
+	while ((SECONDS < deadline)); do
+		now=$(conditions "$1" "$2")
+		if [[ $now != "$seen" ]]; then
+			comm -13 <(echo "$seen") <(echo "$now") | sed "s/^/        $(elapsed)  /"
+			seen=$now
+		fi
+		# Only kubectl itself knows whether a condition speaks of the object as it is now.
+		if kubectl wait -n "$namespace" "$1/$2" --for="condition=$3" --timeout=1s >/dev/null 2>&1; then
+			return
+		fi
+	done
+	echo
+	kubectl get -n "$namespace" pods
+	kubectl logs -n "$manager_namespace" "deployment/$manager" --tail=20
+	fail "$1/$2 did not become $3 within five minutes; what the manager logged last is above"
+}
+
+# build_id identifies what the images of the development cluster hold: their tags stay the same when they change.
+build_id() {
+	local cache=$PWD/.devcluster/cache
+	(cat "$cache/manager" "$cache"/layers/engine.tar 2>/dev/null || true) | sha256sum | cut -c 1-16
+}
+
+install_manager() {
+	local overlay=$state/manager build
+	build=$(build_id)
+	mkdir -p "$overlay"
+	cat >"$overlay/kustomization.yaml" <<-EOF
+		apiVersion: kustomize.config.k8s.io/v1beta1
+		kind: Kustomization
+		resources:
+		  - ../../../config/default
+		images:
+		  - name: controller
+		    newName: $images/manager
+		    newTag: dev
+		patches:
+		  - patch: |
+		      apiVersion: v1
+		      kind: ConfigMap
+		      metadata:
+		        name: collection-operator-settings
+		        namespace: $manager_namespace
+		      data:
+		        runtimeImage: $images/runtime:dev
+		        runtimeArchitectures: $(go env GOARCH)
+		  - patch: |
+		      apiVersion: apps/v1
+		      kind: Deployment
+		      metadata:
+		        name: $manager
+		        namespace: $manager_namespace
+		      spec:
+		        template:
+		          metadata:
+		            annotations:
+		              build: "$build"
+	EOF
+	kubectl apply --server-side --field-manager=collection-operator-deploy -k "$overlay"
+	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
+	if [[ $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
+		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false
+		echo "$build" >"$state/build"
+	fi
+}
+
+# The key pair of the demo's user and the host key of the SSH target; made once, so that a second run fits the first.
+make_keys() {
+	mkdir -p "$state/keys"
+	chmod 700 "$state/keys"
+	for key in user host; do
+		[[ -f $state/keys/$key ]] || ssh-keygen -q -t ed25519 -N '' -C "demo-$key" -f "$state/keys/$key"
+	done
+}
+
+# replaced FILE: a manifest with its place-holders filled in.
+replaced() {
+	sed -e "s/NAMESPACE/$namespace/g" -e "s/CONFIGMAP/archives/g" -e "s/NAME/$endpoint/g" -e "s/USER/$user/g" "$1"
+}
+
+apply() { kubectl apply --server-side --force-conflicts -n "$namespace" -f - ; }
+
+start_target() {
+	make_keys
+	kubectl create namespace "$namespace" --dry-run=client -o yaml | apply
+	kubectl create secret generic "$endpoint-target" --dry-run=client -o yaml \
+		--from-file=authorized_keys="$state/keys/user.pub" --from-file=host_key="$state/keys/host" | apply
+	replaced hack/demo/ssh-target.yaml | apply
+	kubectl rollout status -n "$namespace" "deployment/$endpoint" --timeout=5m
+}
+
+build_archive() {
+	digest=$(go run ./test/collections/build test/collections/files "$state/example-zos_files-1.0.0.tar.gz")
+}
+
+serve_archive() {
+	kubectl create configmap archives --dry-run=client -o yaml \
+		--from-file="$state/example-zos_files-1.0.0.tar.gz" | apply
+	# The digest in the pod's annotations restarts the server when the archive changed: it must not serve an old one.
+	replaced hack/demo/archives.yaml | sed "s/^    metadata:/&\n      annotations: {digest: \"$digest\"}/" | apply
+	kubectl rollout status -n "$namespace" deployment/archives --timeout=5m
+}
+
+register_endpoint() {
+	kubectl create secret generic "$endpoint-credential" --type=kubernetes.io/ssh-auth --dry-run=client -o yaml \
+		--from-literal=username="$user" --from-file=ssh-privatekey="$state/keys/user" | apply
+	apply <<-EOF
+		apiVersion: zoscb.ibm.com/v2beta2
+		kind: ZosEndpoint
+		metadata:
+		  name: $endpoint
+		spec:
+		  endpointType: remote
+		  host: $endpoint.$namespace.svc.cluster.local
+		  port: 22
+		  credentialName: $endpoint-credential
+		  variables:
+		    - "base_root: /home/$user"
+		    - "zos_files_base: '{{ base_root }}/files'"
+		    - "ansible_python_interpreter: /usr/bin/python3"
+	EOF
+}
+
+import_collection() {
+	apply <<-EOF
+		apiVersion: zoscb.ibm.com/v2beta2
+		kind: OperatorCollection
+		metadata:
+		  name: $collection
+		spec:
+		  collectionURL: http://archives.$namespace.svc.cluster.local/example-zos_files-1.0.0.tar.gz
+		  digest: $digest
+	EOF
+}
+
+prove_file() {
+	local path
+	path=$(kubectl get -n "$namespace" datafile hello -o jsonpath='{.status.path}')
+	echo "\$ kubectl exec -n $namespace deployment/$endpoint -- cat $path"
+	kubectl exec -n "$namespace" "deployment/$endpoint" -- cat "$path" ||
+		fail "the file $path is not on $endpoint"
+}
+
+next_steps() {
+	cat <<-EOF
+
+		The cluster keeps running. Try next, in this folder:
+
+		  export KUBECONFIG=$KUBECONFIG PATH=$(dirname "$KUBECTL"):\$PATH
+
+		  kubectl get zoscb -A                                   # everything of this product
+		  kubectl get datafiles -n $namespace                            # the kind that the collection brought
+		  kubectl explain datafile.spec                          # its fields
+		  kubectl apply -n $namespace -f config/samples/filecopy.yaml      # copy the file
+		  kubectl apply -n $namespace -f config/samples/filediscovery.yaml # make resources for files that have none
+		  kubectl edit -n $namespace datafile hello                      # change a line, then look at the file again
+		  kubectl delete -n $namespace datafile hello                    # the file goes too:
+		  kubectl exec -n $namespace deployment/$endpoint -- ls -l /home/$user/files
+
+		  kubectl logs -n $namespace -l operator-name=zos-files -f       # what the playbooks do
+		  kubectl logs -n $manager_namespace deployment/$manager -f
+
+		To remove the demo: hack/demo.sh clean. To stop the cluster: make cluster-down
+	EOF
+}
+
+demo() {
+	[[ -x $KUBECTL && -f $KUBECONFIG ]] || fail "there is no development cluster; make demo starts one"
+	step "Install the manager in namespace $manager_namespace"
+	install_manager | say
+	step "Start a system to manage: $endpoint, an SSH server that stands in for z/OS"
+	start_target | say
+	step "Build the collection archive and serve it over HTTP"
+	build_archive
+	serve_archive | say
+	step "Register the system: one Secret, one ZosEndpoint"
+	register_endpoint | say
+	wait_for zosendpoint "$endpoint" Reachable
+	step "Import the collection: one OperatorCollection, pinned to $digest"
+	import_collection | say
+	wait_for operatorcollection "$collection" Ready
+	kubectl get -n "$namespace" deployments -l operator-name=zos-files | say
+	step "Create a file: one DataFile, config/samples/datafile.yaml"
+	apply <config/samples/datafile.yaml | say
+	wait_for datafile hello Successful
+	step "The file on $endpoint:"
+	prove_file | say
+	step "Done."
+	next_steps
+}
+
+clean() {
+	if [[ -z $(kubectl get namespace "$namespace" --ignore-not-found -o name) ]]; then
+		return
+	fi
+	for oc in $(kubectl get operatorcollections -n "$namespace" -o name); do
+		kubectl patch -n "$namespace" "$oc" --type=merge -p '{"spec":{"deletionPolicy":"Finalize"}}'
+		kubectl delete -n "$namespace" "$oc" --timeout=5m
+	done
+	kubectl delete namespace "$namespace" --timeout=5m
+}
+
+case ${1-demo} in
+demo) demo ;;
+install) install_manager ;;
+clean) clean ;;
+*)
+	echo "usage: demo.sh [install|clean]" >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs the manager into the cluster of the current kubeconfig, or changes the images of one that is installed.
+#
+#   deploy.sh MANAGER_IMAGE RUNTIME_IMAGE [ARCHITECTURES]
+#
+# ARCHITECTURES are those that the runtime image is built for, such as amd64,s390x. COMPONENTS may name folders of
+# config/components to add. Fields that somebody else has set are never taken over by force.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+KUBECTL=${KUBECTL:-kubectl}
+manager_image=${1:?the image of the manager is missing}
+runtime_image=${2:?the image of the runtime is missing}
+architectures=${3:-amd64,arm64,ppc64le,s390x}
+
+mkdir -p bin
+overlay=$(mktemp -d bin/deploy.XXXXXX)
+trap 'rm -rf "$overlay"' EXIT
+
+{
+	cat <<-END
+		apiVersion: kustomize.config.k8s.io/v1beta1
+		kind: Kustomization
+		resources:
+		  - ../../config/default
+		components: [$(for component in ${COMPONENTS:-}; do printf '../../config/components/%s, ' "$component"; done)]
+		patches:
+		  - patch: |
+		      - {op: replace, path: /spec/template/spec/containers/0/image, value: "$manager_image"}
+		      # A pod reads its settings when it starts.
+		      - {op: add, path: /spec/template/metadata/annotations/zoscb.ibm.com~1settings, value: "$runtime_image $architectures"}
+		    target: {kind: Deployment, name: collection-operator-controller-manager}
+		  - patch: |
+		      - {op: replace, path: /data/runtimeImage, value: "$runtime_image"}
+		      - {op: replace, path: /data/runtimeArchitectures, value: "$architectures"}
+		    target: {kind: ConfigMap, name: collection-operator-settings}
+	END
+} >"$overlay/kustomization.yaml"
+
+"$KUBECTL" apply --server-side --field-manager=collection-operator-deploy -k "$overlay"

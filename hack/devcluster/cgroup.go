@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// delegateCgroups makes room for the kubelet's cgroups inside a container with
+// cgroup v2: there the root cgroup is an ordinary one, which may hold processes
+// or pass controllers on, but not both. The processes move to a child. A real
+// root, and cgroup v1, need nothing.
+func delegateCgroups() error {
+	controllers, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
+	if err != nil {
+		return nil // cgroup v1
+	}
+	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.type")); err != nil {
+		return nil // a real root
+	}
+	child := filepath.Join(cgroupRoot, "init")
+	if err := os.Mkdir(child, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	pids, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	for pid := range strings.FieldsSeq(string(pids)) {
+		// A process that has ended since cannot be moved, and need not be.
+		_ = os.WriteFile(filepath.Join(child, "cgroup.procs"), []byte(pid), 0)
+	}
+	enable := "+" + strings.Join(strings.Fields(string(controllers)), " +")
+	return os.WriteFile(filepath.Join(cgroupRoot, "cgroup.subtree_control"), []byte(enable), 0)
+}

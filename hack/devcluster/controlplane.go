@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// errCommandFailed marks the exit error of control-plane's command, which has
+// said itself what was wrong.
+var errCommandFailed = errors.New("the command failed")
+
+// controllers of the throwaway control plane: what makes deletion, ownership,
+// quotas, accounts and aggregated roles work. Those of workloads are left out,
+// so that a test may write the status of a Deployment itself.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"certificatesigningrequest-approving-controller",
+	"certificatesigningrequest-signing-controller",
+	"garbage-collector-controller",
+	"namespace-controller",
+	"resourcequota-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"serviceaccount-token-controller",
+}
+
+// controlPlane runs a command against a control plane of its own, on loopback,
+// which ends with the command. With USE_EXISTING_CLUSTER=true and KUBECONFIG set
+// the command is just run.
+func controlPlane(p project, argv []string) error {
+	if len(argv) == 0 {
+		return errors.New("control-plane needs a command: control-plane -- CMD [ARG...]")
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	if os.Getenv("USE_EXISTING_CLUSTER") == "true" && os.Getenv("KUBECONFIG") != "" {
+		return runCommand(argv, nil, signals)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	binary, err := controlPlaneBinaries(ctx, p)
+	if err != nil {
+		return err
+	}
+	sweep(p.state("control-planes"))
+	t, err := startThrowaway(ctx, p, binary)
+	if err != nil {
+		return err
+	}
+	err = runCommand(argv, []string{"KUBECONFIG=" + t.plane.kubeconfig("admin"), "DEVCLUSTER_AUDIT_LOG=" + t.plane.auditLog}, signals)
+	if endErr := t.end(); endErr != nil {
+		fmt.Fprintln(os.Stderr, "devcluster: ending the control plane:", endErr)
+	}
+	return err
+}
+
+// controlPlaneBinaries takes what KUBEBUILDER_ASSETS offers and builds the rest.
+func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, error) {
+	given := map[string]string{}
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+			path := filepath.Join(assets, name)
+			if _, err := os.Stat(path); err == nil {
+				given[name] = path
+			} else if name != "kube-controller-manager" {
+				return nil, fmt.Errorf("KUBEBUILDER_ASSETS: %w", err)
+			}
+		}
+	}
+	for _, c := range []component{etcd, apiServer, controllerManager} {
+		if given[c.name] == "" {
+			if err := buildAll(ctx, p, c); err != nil {
+				return nil, err
+			}
+			given[c.name] = p.binary(c.name)
+		}
+	}
+	return func(name string) string { return given[name] }, nil
+}
+
+// throwaway is a running control plane in a folder of its own.
+type throwaway struct {
+	dir        string
+	supervisor supervisor
+	plane      plane
+}
+
+// startThrowaway tries again when a component does not come up: a port found
+// free may be taken by the time it is used.
+func startThrowaway(ctx context.Context, p project, binary func(string) string) (throwaway, error) {
+	var failed error
+	for range 3 {
+		t, err := newThrowaway(p, binary)
+		if err != nil {
+			return t, err
+		}
+		if err = t.start(ctx); err == nil {
+			return t, nil
+		}
+		failed = errors.Join(err, t.end())
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return throwaway{}, failed
+}
+
+func newThrowaway(p project, binary func(string) string) (throwaway, error) {
+	parent := p.state("control-planes")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return throwaway{}, err
+	}
+	dir, err := os.MkdirTemp(parent, "")
+	if err != nil {
+		return throwaway{}, err
+	}
+	ports, err := freePorts(4)
+	if err != nil {
+		return throwaway{}, err
+	}
+	t := throwaway{
+		dir:        dir,
+		supervisor: supervisor{runDir: filepath.Join(dir, "run"), logDir: filepath.Join(dir, "log")},
+		plane: plane{
+			binary:      binary,
+			dir:         dir,
+			pki:         pki{filepath.Join(dir, "pki")},
+			serviceCIDR: "10.0.0.0/24",
+			auditLog:    filepath.Join(dir, "audit.log"),
+			auditPolicy: filepath.Join(dir, "audit-policy.yaml"),
+			ports:       planePorts{api: ports[0], etcd: ports[1], etcdPeer: ports[2], controllerManager: ports[3]},
+		},
+	}
+	start, _ := processStart(os.Getpid())
+	owner, err := json.Marshal(record{PID: os.Getpid(), Start: start, Boot: bootID()})
+	if err != nil {
+		return t, err
+	}
+	return t, writeFile(filepath.Join(dir, "owner"), string(owner), 0o644)
+}
+
+func (t *throwaway) start(ctx context.Context) error {
+	if err := writeFile(t.plane.auditPolicy, embedded("audit-policy.yaml"), 0o644); err != nil {
+		return err
+	}
+	if err := t.plane.prepare(); err != nil {
+		return err
+	}
+	for _, want := range []process{t.plane.etcd(), t.plane.apiServer(), t.plane.controllerManager("--controllers=" + strings.Join(controllers, ","))} {
+		if _, err := t.supervisor.ensure(ctx, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end stops the control plane and removes its folder. It does not stop half-way
+// for a signal.
+func (t throwaway) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var failed error
+	for _, name := range []string{"kube-controller-manager", "kube-apiserver", "etcd"} {
+		failed = errors.Join(failed, t.supervisor.stop(ctx, name))
+	}
+	if failed != nil {
+		return failed
+	}
+	return os.RemoveAll(t.dir)
+}
+
+// sweep ends the control planes whose devcluster was killed.
+func sweep(parent string) {
+	dirs, _ := filepath.Glob(filepath.Join(parent, "*"))
+	for _, dir := range dirs {
+		content, err := os.ReadFile(filepath.Join(dir, "owner"))
+		var owner record
+		if err != nil || json.Unmarshal(content, &owner) != nil || owner.alive() {
+			continue
+		}
+		t := throwaway{dir: dir, supervisor: supervisor{runDir: filepath.Join(dir, "run"), logDir: filepath.Join(dir, "log")}}
+		if err := t.end(); err != nil {
+			fmt.Fprintln(os.Stderr, "devcluster: ending an abandoned control plane:", err)
+		}
+	}
+}
+
+func freePorts(count int) ([]int, error) {
+	var ports []int
+	for range count {
+		listener, err := net.Listen("tcp", address(loopback, 0))
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close() // all at once, so that no port is given twice
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// runCommand runs a command in the foreground and passes signals on to it. An
+// interrupt from a terminal reaches the command without us.
+func runCommand(argv, environment []string, signals <-chan os.Signal) error {
+	command := exec.Command(argv[0], argv[1:]...)
+	command.Env = append(os.Environ(), environment...)
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := command.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- command.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				return errors.Join(errCommandFailed, err)
+			}
+			return nil
+		case received := <-signals:
+			if received == syscall.SIGTERM || !hasTerminal() {
+				_ = command.Process.Signal(received)
+			}
+		}
+	}
+}
+
+func hasTerminal() bool {
+	terminal, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	return terminal.Close() == nil
+}

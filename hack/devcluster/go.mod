@@ -1,0 +1,8 @@
+module github.com/collection-operator/collection-operator/hack/devcluster
+
+go 1.26
+
+require (
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
+)

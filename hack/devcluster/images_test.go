@@ -1,0 +1,144 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func itoa(number int) string { return strconv.Itoa(number) }
+
+func contains(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}
+
+func testLayer(t *testing.T, name string) layer {
+	t.Helper()
+	p := project{root: t.TempDir()}
+	l, err := fileLayer(p, name, entry{target: "bin/" + name, data: "content of " + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestSameContentGivesSameDigest(t *testing.T) {
+	if first, second := testLayer(t, "tool"), testLayer(t, "tool"); first.Digest != second.Digest {
+		t.Errorf("layers %s and %s", first.Digest, second.Digest)
+	}
+	if first, second := testLayer(t, "tool"), testLayer(t, "other"); first.Digest == second.Digest {
+		t.Error("different layers have one digest")
+	}
+}
+
+func TestLayerDigestIsThatOfItsFile(t *testing.T) {
+	l := testLayer(t, "tool")
+	measured, err := measure(l.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if measured != l {
+		t.Errorf("wrote %+v, measured %+v", l, measured)
+	}
+}
+
+func TestArchiveLeavesOutWhatTheReaderHas(t *testing.T) {
+	base, top := testLayer(t, "base"), testLayer(t, "top")
+	i := image{name: "tool", layers: []layer{base, top}, config: v1.ImageConfig{User: "1:0"}}
+	config, manifest, err := i.describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written bytes.Buffer
+	if err := i.archive(&written, map[digest.Digest]bool{base.Digest: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{v1.ImageLayoutFile, blobPath(config.descriptor.Digest), blobPath(manifest.descriptor.Digest), blobPath(top.Digest), v1.ImageIndexFile}
+	if got := tarNames(t, &written); !slices.Equal(got, want) {
+		t.Errorf("archive holds %q, want %q", got, want)
+	}
+}
+
+func TestTreeLayer(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeFile(filepath.Join(dir, "opt", "run.sh"), "#!/bin/sh\n", 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("run.sh", filepath.Join(dir, "opt", "link")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := treeLayer(project{root: t.TempDir()}, "tree", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(l.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tarNames(t, bytes.NewReader(content)), []string{"opt/", "opt/link", "opt/run.sh"}; !slices.Equal(got, want) {
+		t.Errorf("layer holds %q, want %q", got, want)
+	}
+}
+
+func tarNames(t *testing.T, r io.Reader) []string {
+	t.Helper()
+	var names []string
+	archive := tar.NewReader(r)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, header.Name)
+	}
+}
+
+func TestHoldsImage(t *testing.T) {
+	d := digest.FromString("one")
+	list := "REF TYPE DIGEST SIZE\nlocalhost/a:dev application/vnd.oci.image.manifest.v1+json " + d.String() + " 1 MiB\n"
+	for _, test := range []struct {
+		reference string
+		digest    digest.Digest
+		want      bool
+	}{
+		{"localhost/a:dev", d, true},
+		{"localhost/a:dev", digest.FromString("two"), false},
+		{"localhost/b:dev", d, false},
+	} {
+		if got := holdsImage(list, test.reference, test.digest); got != test.want {
+			t.Errorf("holdsImage(%s, %s) = %v", test.reference, test.digest, got)
+		}
+	}
+}
+
+func TestSourceLinesKeepsDebianOnly(t *testing.T) {
+	targets := "Debian|http://mirror.example/debian|bookworm|main\nNodesource|https://deb.example|nodistro|main\n|http://unknown.example|x|main\n"
+	if got, want := sourceLines(targets), "deb http://mirror.example/debian bookworm main\n"; got != want {
+		t.Errorf("sourceLines = %q, want %q", got, want)
+	}
+}
+
+func TestEnvironmentLines(t *testing.T) {
+	got := environmentLines("# comment\n\nA=1\n  B=two words\n")
+	if want := []string{"A=1", "B=two words"}; !slices.Equal(got, want) {
+		t.Errorf("environmentLines = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,103 @@
+// Command devcluster builds a one-node Kubernetes cluster from Go modules and
+// Debian packages, without a container registry or a container engine, and a
+// throwaway control plane for tests that need only an API server.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+const usage = `Usage: devcluster COMMAND
+
+  up                            start the cluster, or repair what is not running
+  down                          stop the cluster and remove its state; binaries and caches stay
+  images [--only A,B]           assemble and import images: base, manager, runtime, ssh-target
+  build [--control-plane]       build the binaries only
+  control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
+  status                        show what is running
+  logs [--lines N] COMPONENT    show the end of a component's log
+
+Everything lies in .devcluster/ of the repository. export KUBECONFIG=.devcluster/kubeconfig
+`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	err := run(os.Args[1], os.Args[2:])
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &exit) && errors.Is(err, errCommandFailed):
+		os.Exit(exitCode(exit))
+	default:
+		fmt.Fprintln(os.Stderr, "devcluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(command string, args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	flags := flag.NewFlagSet("devcluster "+command, flag.ContinueOnError)
+	only := flags.String("only", "", "images: comma-separated names, default all")
+	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane needs")
+	lines := flags.Int("lines", 50, "logs: how many lines")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	project, err := findProject()
+	if err != nil {
+		return err
+	}
+
+	switch command {
+	case "up":
+		return up(ctx, project)
+	case "down":
+		return down(ctx, project)
+	case "images":
+		return images(ctx, project, splitList(*only))
+	case "build":
+		return buildCommand(ctx, project, *controlPlaneOnly)
+	case "control-plane":
+		stop() // control-plane forwards signals to its command
+		return controlPlane(project, flags.Args())
+	case "status":
+		return status(ctx, project)
+	case "logs":
+		return logs(project, flags.Args(), *lines)
+	case "help", "-h", "--help":
+		fmt.Print(usage)
+		return nil
+	}
+	return fmt.Errorf("unknown command %q\n\n%s", command, usage)
+}
+
+// exitCode gives a command that died of a signal the code a shell would give it.
+func exitCode(exit *exec.ExitError) int {
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return exit.ExitCode()
+}
+
+func splitList(list string) []string {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

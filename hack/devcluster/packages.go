@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// hostPackages are what a node needs from Debian, each with a program by which it
+// is known to be there: it may have come from another package, such as
+// containerd from Docker's.
+var hostPackages = []struct{ name, program string }{
+	{"containerd", "containerd"},
+	{"containernetworking-plugins", cniPlugins + "/bridge"},
+	{"conntrack", "conntrack"},
+	{"iproute2", "ip"},
+	{"iptables", "iptables"},
+	{"mmdebstrap", "mmdebstrap"},
+	{"nftables", "nft"},
+	{"runc", "runc"},
+}
+
+const cniPlugins = "/usr/lib/cni"
+
+// installPackages installs what is missing.
+func installPackages(ctx context.Context) error {
+	var missing []string
+	for _, wanted := range hostPackages {
+		if _, err := exec.LookPath(wanted.program); err != nil {
+			missing = append(missing, wanted.name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("install these first (there is no apt-get here): %s", strings.Join(missing, " "))
+	}
+	fmt.Println("installing Debian packages:", strings.Join(missing, " "))
+	if err := exec.CommandContext(ctx, "apt-cache", "show", missing[0]).Run(); err != nil {
+		if err := apt(ctx, "update"); err != nil {
+			return err
+		}
+	}
+	install := append([]string{"install", "--yes", "--no-install-recommends", "--no-remove"}, missing...)
+	if err := apt(ctx, install...); err == nil {
+		return nil
+	}
+	// The lists may be older than the mirror: once more with fresh ones.
+	if err := apt(ctx, "update"); err != nil {
+		return err
+	}
+	return apt(ctx, install...)
+}
+
+func apt(ctx context.Context, args ...string) error {
+	command := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
+	command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, tail(string(output), 15))
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a long-running component as it should be.
+type process struct {
+	name   string
+	argv   []string
+	inputs []string // files whose change calls for a restart
+	ready  func(context.Context) error
+}
+
+// record identifies a process that was started: a process ID alone may have
+// been given to another one since.
+type record struct {
+	PID         int    `json:"pid"`
+	Start       string `json:"start"` // when the process began, as the kernel says it
+	Boot        string `json:"boot"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// alive reports whether the very process that was recorded still runs.
+func (r record) alive() bool {
+	if r.PID <= 0 || r.Boot != bootID() {
+		return false
+	}
+	start, ok := processStart(r.PID)
+	return ok && start == r.Start
+}
+
+// supervisor starts processes that outlive this program, and finds them again.
+type supervisor struct {
+	runDir string // one record per process
+	logDir string
+}
+
+// ensure keeps a process that runs as wanted and answers; otherwise it ends
+// what is left of it and starts it anew. It returns when the process is ready.
+func (s supervisor) ensure(ctx context.Context, want process) (started bool, err error) {
+	fingerprint, err := want.fingerprint()
+	if err != nil {
+		return false, err
+	}
+	if have, ok := s.read(want.name); ok && have.alive() {
+		if have.Fingerprint == fingerprint && waitFor(ctx, want.name, 10*time.Second, want.ready) == nil {
+			return false, nil
+		}
+		if err := s.stop(ctx, want.name); err != nil {
+			return false, err
+		}
+	}
+	if err := s.start(want, fingerprint); err != nil {
+		return false, fmt.Errorf("start %s: %w", want.name, err)
+	}
+	err = waitFor(ctx, want.name, 2*time.Minute, func(ctx context.Context) error {
+		err := want.ready(ctx)
+		if have, _ := s.read(want.name); err != nil && !have.alive() {
+			return permanentError{errors.New("the process has ended")}
+		}
+		return err
+	})
+	if err != nil {
+		return true, fmt.Errorf("%w\n%s ends with:\n%s", err, s.logFile(want.name), s.tail(want.name, 15))
+	}
+	return true, nil
+}
+
+func (s supervisor) start(want process, fingerprint string) error {
+	for _, dir := range []string{s.runDir, s.logDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(s.logFile(want.name)); err == nil && info.Size() > 32<<20 {
+		if err := os.Rename(s.logFile(want.name), s.logFile(want.name)+".1"); err != nil {
+			return err
+		}
+	}
+	output, err := os.OpenFile(s.logFile(want.name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	command := exec.Command(want.argv[0], want.argv[1:]...)
+	command.Env = cleanEnvironment()
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	go func() { _ = command.Wait() }() // reap it, should it end before we do
+	start, _ := processStart(command.Process.Pid)
+	content, err := json.Marshal(record{PID: command.Process.Pid, Start: start, Boot: bootID(), Fingerprint: fingerprint})
+	if err != nil {
+		return err
+	}
+	return writeFile(s.recordFile(want.name), string(content), 0o644)
+}
+
+// stop ends a process and returns when it is gone. One that does not run is no error.
+func (s supervisor) stop(ctx context.Context, name string) error {
+	have, ok := s.read(name)
+	if !ok {
+		return nil
+	}
+	gone := func(context.Context) error {
+		if have.alive() {
+			return errors.New("still running")
+		}
+		return nil
+	}
+	for _, step := range []struct {
+		signal syscall.Signal
+		limit  time.Duration
+	}{{syscall.SIGTERM, 15 * time.Second}, {syscall.SIGKILL, 10 * time.Second}} {
+		if have.alive() {
+			_ = syscall.Kill(have.PID, step.signal)
+			_ = waitFor(ctx, name+" to end", step.limit, gone)
+		}
+	}
+	if have.alive() {
+		return fmt.Errorf("%s (process %d) does not end", name, have.PID)
+	}
+	return os.Remove(s.recordFile(name))
+}
+
+// names lists the recorded processes, running or not.
+func (s supervisor) names() []string {
+	files, _ := filepath.Glob(filepath.Join(s.runDir, "*.json"))
+	var names []string
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".json"))
+	}
+	sort.Strings(names)
+	return names
+}
+
+func (s supervisor) read(name string) (record, bool) {
+	content, err := os.ReadFile(s.recordFile(name))
+	if err != nil {
+		return record{}, false
+	}
+	var r record
+	if err := json.Unmarshal(content, &r); err != nil {
+		return record{}, true // torn by a crash: a record of nothing alive
+	}
+	return r, true
+}
+
+func (s supervisor) recordFile(name string) string { return filepath.Join(s.runDir, name+".json") }
+func (s supervisor) logFile(name string) string    { return filepath.Join(s.logDir, name+".log") }
+
+// tail returns the last lines of a component's log.
+func (s supervisor) tail(name string, lines int) string {
+	file, err := os.Open(s.logFile(name))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	const window = 256 << 10
+	if info, err := file.Stat(); err == nil && info.Size() > window {
+		_, _ = file.Seek(-window, io.SeekEnd)
+	}
+	content, _ := io.ReadAll(io.LimitReader(file, window))
+	return tail(string(content), lines)
+}
+
+// fingerprint changes with the command line, the binary and the inputs.
+func (p process) fingerprint() (string, error) {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q\n", p.argv)
+	info, err := os.Stat(p.argv[0])
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(sum, info.Size(), info.ModTime().UnixNano())
+	for _, input := range p.inputs {
+		content, err := os.ReadFile(input)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(content)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// cleanEnvironment keeps proxies out: the components talk to each other only.
+func cleanEnvironment() []string {
+	var keep []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			keep = append(keep, name+"="+value)
+		}
+	}
+	return keep
+}

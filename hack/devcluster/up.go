@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// up brings the cluster to its full state from whatever is there.
+func up(ctx context.Context, p project) error {
+	if err := requireRoot(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := installPackages(ctx); err != nil {
+		return err
+	}
+	if err := buildAll(ctx, p, append(controlPlaneComponents, nodeComponents...)...); err != nil {
+		return err
+	}
+	unlock, err := lock(p, "lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := checkNetwork(p); err != nil {
+		return err
+	}
+	n := newNode(p)
+	if err := n.forgetOldBoot(); err != nil {
+		return err
+	}
+	if err := n.checkPorts(); err != nil {
+		return err
+	}
+	if err := n.saveSysctls(); err != nil {
+		return err
+	}
+	if err := delegateCgroups(); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	if err := setUpNetwork(ctx, p); err != nil {
+		return err
+	}
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	started, err := n.startAll(ctx)
+	if err != nil {
+		return err
+	}
+	if started == 0 {
+		fmt.Printf("the cluster runs (checked in %.1fs)\n", time.Since(start).Seconds())
+	} else {
+		fmt.Printf("the cluster is up after %.0fs\n", time.Since(start).Seconds())
+	}
+	fmt.Printf("export KUBECONFIG=%s\n", p.kubeconfig())
+	return nil
+}
+
+func requireRoot() error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("a node needs Linux, this is %s: here only build and control-plane work", runtime.GOOS)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a node needs root (it mounts file systems and makes network interfaces): run this with sudo; control-plane works without")
+	}
+	return nil
+}
+
+// lock keeps a second command of the same kind away while one is at work.
+func lock(p project, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(p.state(), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(p.state(name), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		fmt.Println("waiting for another devcluster command to end")
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+	}
+	return func() { file.Close() }, nil
+}
+
+func (n node) startAll(ctx context.Context) (started int, err error) {
+	s := n.supervisor()
+	groups := []func() error{
+		func() error {
+			count, err := ensureAll(ctx, s, n.plane.etcd(), n.containerd(),
+				n.plane.apiServer("--kubelet-certificate-authority="+n.plane.pki.cert(clusterCA),
+					"--kubelet-client-certificate="+n.plane.pki.cert("apiserver-kubelet"),
+					"--kubelet-client-key="+n.plane.pki.key("apiserver-kubelet"),
+					"--kubelet-preferred-address-types=InternalIP"),
+				n.plane.controllerManager("--cluster-cidr="+podCIDR), n.plane.scheduler())
+			started += count
+			return err
+		},
+		func() error { return n.applyAddons(ctx) },
+		func() error { return importPause(ctx, n) },
+		func() error {
+			count, err := ensureAll(ctx, s, n.kubelet(), n.proxy(), n.dns())
+			started += count
+			return err
+		},
+		func() error { return n.offerVolumes(ctx) },
+		func() error { return waitFor(ctx, "the node to be Ready", 2*time.Minute, n.nodeReady) },
+		func() error { return waitFor(ctx, "the cluster's DNS", time.Minute, resolvesService) },
+	}
+	for _, group := range groups {
+		if err := group(); err != nil {
+			return started, err
+		}
+	}
+	return started, nil
+}
+
+// forgetOldBoot drops the runtime's record of containers and addresses that
+// ended when the machine was restarted.
+func (n node) forgetOldBoot() error {
+	bootFile := n.state("run", "boot")
+	if have, err := os.ReadFile(bootFile); err == nil && string(have) == bootID() {
+		return nil
+	}
+	for _, dir := range []string{n.state("run"), n.state("containerd", "state")} {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return writeFile(bootFile, bootID(), 0o644)
+}
+
+// checkPorts refuses ports that are in use by somebody else.
+func (n node) checkPorts() error {
+	ports := map[string][]string{
+		"etcd":                    {address(loopback, n.plane.ports.etcd), address(loopback, n.plane.ports.etcdPeer)},
+		"kube-apiserver":          {address("0.0.0.0", n.plane.ports.api)},
+		"kube-controller-manager": {address(loopback, n.plane.ports.controllerManager)},
+		"kube-scheduler":          {address(loopback, n.plane.ports.scheduler)},
+		"kubelet":                 {address(loopback, kubeletHealth)},
+		"kube-proxy":              {address(loopback, proxyHealth), address(loopback, proxyMetrics)},
+		"coredns":                 {address(loopback, dnsHealth)},
+	}
+	for name, addresses := range ports {
+		if have, ok := n.supervisor().read(name); ok && have.alive() {
+			continue
+		}
+		for _, taken := range addresses {
+			listener, err := net.Listen("tcp", taken)
+			if err != nil {
+				return fmt.Errorf("%s needs the address %s: %w; stop what listens there (a cluster of another checkout?)", name, taken, err)
+			}
+			listener.Close()
+		}
+	}
+	return nil
+}
+
+// sysctls are the settings that a node changes: the first by us, the others by
+// the kubelet.
+var sysctls = []string{
+	"net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom",
+	"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// saveSysctls notes the machine's settings, to be restored by down, and turns
+// on forwarding. Bridged packets must pass the packet filter, or a service
+// would not answer a pod on the same bridge as its endpoint.
+func (n node) saveSysctls() error {
+	saved := n.state("sysctls.json")
+	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
+		values := map[string]string{}
+		for _, name := range sysctls {
+			if value, err := os.ReadFile("/proc/sys/" + name); err == nil {
+				values[name] = strings.TrimSpace(string(value))
+			}
+		}
+		content, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(saved, string(content), 0o644); err != nil {
+			return err
+		}
+	}
+	_ = exec.Command("modprobe", "--all", "br_netfilter", "overlay").Run() // often built in
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return err
+	}
+	err := os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("1"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("this kernel has no br_netfilter module, which services need")
+	}
+	return err
+}
+
+func (n node) restoreSysctls() error {
+	content, err := os.ReadFile(n.state("sysctls.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	values := map[string]string{}
+	if err := json.Unmarshal(content, &values); err != nil {
+		return err
+	}
+	for _, name := range sysctls {
+		if value, ok := values[name]; ok {
+			if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Remove(n.state("sysctls.json"))
+}
+
+func (n node) kubectl(ctx context.Context, input string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, n.binary("kubectl"), append([]string{"--kubeconfig", n.kubeconfig()}, args...)...)
+	command.Env = cleanEnvironment()
+	command.Stdin = strings.NewReader(input)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
+func (n node) applyAddons(ctx context.Context) error {
+	_, err := n.kubectl(ctx, "", "apply", "--server-side", "--field-manager=devcluster", "-f", n.conf("addons.yaml"))
+	return err
+}
+
+// offerVolumes keeps a stock of empty persistent volumes for claims without a
+// storage class. A volume whose claim is gone is emptied and offered again.
+func (n node) offerVolumes(ctx context.Context) error {
+	phases, err := n.kubectl(ctx, "", "get", "persistentvolumes", "--selector=devcluster=true",
+		`--output=jsonpath={range .items[*]}{.metadata.name} {.status.phase}{"\n"}{end}`)
+	if err != nil {
+		return err
+	}
+	kept := map[string]bool{}
+	for line := range strings.Lines(phases) {
+		name, phase, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if phase != "Released" && phase != "Failed" {
+			kept[name] = true
+			continue
+		}
+		if _, err := n.kubectl(ctx, "", "delete", "persistentvolume", name, "--timeout=30s"); err != nil {
+			return err
+		}
+	}
+	var manifests strings.Builder
+	for i := range volumes {
+		name := fmt.Sprintf("devcluster-%02d", i)
+		if kept[name] {
+			continue
+		}
+		dir := n.state("volumes", name)
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+			return err
+		}
+		fmt.Fprintf(&manifests, volumeManifest, name, volumeCapacity, dir)
+	}
+	if manifests.Len() == 0 {
+		return nil
+	}
+	_, err = n.kubectl(ctx, manifests.String(), "apply", "--server-side", "--field-manager=devcluster", "-f", "-")
+	return err
+}
+
+const volumeManifest = `---
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: %s
+  labels: {devcluster: "true"}
+spec:
+  accessModes: [ReadWriteOnce, ReadWriteMany]
+  capacity: {storage: %s}
+  hostPath: {path: %q, type: Directory}
+  persistentVolumeReclaimPolicy: Retain
+`
+
+func (n node) nodeReady(ctx context.Context) error {
+	ready, err := n.kubectl(ctx, "", "get", "node", nodeName, `--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}: {.status.conditions[?(@.type=="Ready")].message}`)
+	if err == nil && !strings.HasPrefix(ready, "True") {
+		err = errors.New(ready)
+	}
+	return err
+}
+
+// resolvesService asks the cluster's DNS, as a pod would.
+func resolvesService(ctx context.Context) error {
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, net.JoinHostPort(nodeAddress, "53"))
+	}}
+	addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
+	if err == nil && (len(addresses) != 1 || addresses[0] != firstAddress(serviceCIDR)) {
+		err = fmt.Errorf("kubernetes.default resolves to %v", addresses)
+	}
+	return err
+}
+
+// removeAll removes folders of the cluster, which must not contain mounts any more.
+func removeAll(paths ...string) error {
+	var failed error
+	for _, path := range paths {
+		if err := os.RemoveAll(filepath.Clean(path)); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,108 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// Inventory lists the objects in their order. Every object must carry its kind.
+func Inventory(objects []client.Object) []v2beta2.ObjectReference {
+	refs := make([]v2beta2.ObjectReference, 0, len(objects))
+	for _, object := range objects {
+		apiVersion, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+		refs = append(refs, v2beta2.ObjectReference{
+			APIVersion: apiVersion, Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+		})
+	}
+	return refs
+}
+
+// Union is wanted, followed by what only recorded has. The result of Union(Union(a, b), b) is that of Union(a, b).
+func Union(wanted, recorded []v2beta2.ObjectReference) []v2beta2.ObjectReference {
+	return append(slices.Clone(wanted), Difference(recorded, wanted)...)
+}
+
+// Difference is what a has and b lacks, sorted by place of creation as recorded in a. An API version does not make a
+// different object.
+func Difference(a, b []v2beta2.ObjectReference) []v2beta2.ObjectReference {
+	var diff []v2beta2.ObjectReference
+	for _, ref := range a {
+		if !slices.ContainsFunc(b, func(other v2beta2.ObjectReference) bool { return compare(ref, other) == 0 }) {
+			diff = append(diff, ref)
+		}
+	}
+	return diff
+}
+
+func compare(a, b v2beta2.ObjectReference) int {
+	group := func(apiVersion string) string {
+		gv, _ := schema.ParseGroupVersion(apiVersion)
+		return gv.Group
+	}
+	return cmp.Or(
+		cmp.Compare(group(a.APIVersion), group(b.APIVersion)), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// Prune deletes the objects, last written first, and returns those that are not gone yet, in their old order. An object
+// that ours does not accept is left alone and counts as gone. A Deployment is waited for, with its pods, before what it
+// needs is removed.
+func (a *Applier) Prune(ctx context.Context, refs []v2beta2.ObjectReference, ours Ours) ([]v2beta2.ObjectReference, error) {
+	var errs []error
+	remaining := slices.Clone(refs)
+	for i := len(refs) - 1; i >= 0; i-- {
+		gone, err := a.delete(ctx, refs[i], ours)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if gone {
+			remaining = slices.DeleteFunc(remaining, func(r v2beta2.ObjectReference) bool { return r == refs[i] })
+			continue
+		}
+		if refs[i].Kind == "Deployment" {
+			break
+		}
+	}
+	return remaining, errors.Join(errs...)
+}
+
+func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours Ours) (gone bool, err error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	live.Name, live.Namespace = ref.Name, ref.Namespace
+	name := Name(live)
+
+	err = a.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", name, err)
+	case !ours(live):
+		return true, nil
+	case live.DeletionTimestamp != nil:
+		return false, nil
+	}
+	propagation := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if ref.Kind == "Deployment" {
+		propagation = client.PropagationPolicy(metav1.DeletePropagationForeground)
+	}
+	uid := live.UID
+	err = a.Client.Delete(ctx, live, propagation, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return false, fmt.Errorf("deleting %s: %w", name, err)
+	}
+	return ref.Kind != "Deployment", nil
+}

@@ -1,0 +1,263 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrNotKept is what opening a file gives whose content Read was not asked to keep.
+var ErrNotKept = errors.New("the archive holds this file, but its content was not kept")
+
+// Files is the content of an archive in memory. All names, sizes and links are there; only kept files can be opened,
+// the others fail with ErrNotKept. Links are followed as in os.DirFS. It is safe for concurrent use.
+type Files struct {
+	nodes map[string]*entry
+}
+
+var (
+	_ fs.StatFS     = (*Files)(nil)
+	_ fs.ReadDirFS  = (*Files)(nil)
+	_ fs.ReadFileFS = (*Files)(nil)
+	_ fs.ReadLinkFS = (*Files)(nil)
+)
+
+// Read reads a whole tar.gz and keeps the content of the regular files that keep asks for, as long as together they do
+// not exceed Limits.KeptBytes. It fails with *Error if the archive is refused.
+func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (*Files, error) {
+	limits = limits.withDefaults()
+	files := &Files{nodes: map[string]*entry{".": {name: ".", mode: fs.ModeDir | 0o755}}}
+	left := limits.KeptBytes
+	err := Walk(r, limits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
+		e := &entry{name: path.Base(name), mode: mode, size: size}
+		switch mode.Type() {
+		case fs.ModeDir:
+			files.directory(name)
+			return nil
+		case fs.ModeSymlink:
+			target, err := io.ReadAll(content)
+			if err != nil {
+				return err
+			}
+			e.target = string(target)
+		default:
+			if !keep(name, size) {
+				break
+			}
+			if left -= size; left < 0 {
+				return refuse(TooLarge, name, "the files that must be read are together larger than %d bytes", limits.KeptBytes)
+			}
+			e.data, e.kept = make([]byte, size), true
+			if _, err := io.ReadFull(content, e.data); err != nil {
+				return readFailure(name, err)
+			}
+		}
+		files.put(name, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range files.nodes {
+		slices.SortFunc(e.children, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	}
+	return files, nil
+}
+
+func (f *Files) put(name string, e *entry) {
+	parent := f.directory(path.Dir(name))
+	parent.children = append(parent.children, e)
+	f.nodes[name] = e
+}
+
+func (f *Files) directory(name string) *entry {
+	if known := f.nodes[name]; known != nil {
+		return known
+	}
+	e := &entry{name: path.Base(name), mode: fs.ModeDir | 0o755}
+	f.put(name, e)
+	return e
+}
+
+// Open implements fs.FS.
+func (f *Files) Open(name string) (fs.File, error) {
+	e, err := f.lookup("open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	e = e.as(name)
+	if e.IsDir() {
+		return &openDirectory{entry: e}, nil
+	}
+	if !e.kept {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotKept}
+	}
+	return &openFile{Reader: bytes.NewReader(e.data), entry: e}, nil
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (f *Files) ReadFile(name string) ([]byte, error) {
+	e, err := f.lookup("read", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if e.IsDir() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
+	}
+	if !e.kept {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrNotKept}
+	}
+	return bytes.Clone(e.data), nil
+}
+
+// ReadDir implements fs.ReadDirFS. Entries are sorted by name; a link is shown as such.
+func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
+	e, err := f.lookup("readdir", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if !e.IsDir() {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("not a directory")}
+	}
+	return e.list(), nil
+}
+
+// Stat implements fs.StatFS; it works for files that were not kept, too.
+func (f *Files) Stat(name string) (fs.FileInfo, error) {
+	e, err := f.lookup("stat", name, true)
+	if err != nil {
+		return nil, err
+	}
+	return e.as(name), nil
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (f *Files) Lstat(name string) (fs.FileInfo, error) {
+	e, err := f.lookup("lstat", name, false)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (f *Files) ReadLink(name string) (string, error) {
+	e, err := f.lookup("readlink", name, false)
+	if err != nil {
+		return "", err
+	}
+	if e.mode.Type() != fs.ModeSymlink {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return e.target, nil
+}
+
+// lookup finds a name, following links on the way, and the last one if follow is set.
+func (f *Files) lookup(op, name string, follow bool) (*entry, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	current := name
+	for range DefaultLimits.Depth {
+		if e := f.nodes[current]; e != nil && (!follow || e.target == "") {
+			return e, nil
+		}
+		next, ok := f.followFirst(current)
+		if !ok {
+			return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+		}
+		current = next
+	}
+	return nil, &fs.PathError{Op: op, Path: name, Err: errors.New("too many symbolic links")}
+}
+
+// followFirst replaces the first link in a path by what it points to.
+func (f *Files) followFirst(name string) (string, bool) {
+	for end := 0; end < len(name); end++ {
+		if i := strings.IndexByte(name[end:], '/'); i < 0 {
+			end = len(name)
+		} else {
+			end += i
+		}
+		e := f.nodes[name[:end]]
+		if e == nil {
+			return "", false
+		}
+		if e.target != "" {
+			return path.Join(path.Dir(name[:end]), e.target, name[end:]), true
+		}
+	}
+	return "", false
+}
+
+// entry is a node of the tree and its own fs.FileInfo.
+type entry struct {
+	name     string
+	mode     fs.FileMode
+	size     int64
+	data     []byte
+	kept     bool
+	target   string
+	children []*entry
+}
+
+// as gives the entry the name under which it was reached, which differs if a link leads to it.
+func (e *entry) as(name string) *entry {
+	renamed := *e
+	renamed.name = path.Base(name)
+	return &renamed
+}
+
+func (e *entry) list() []fs.DirEntry {
+	list := make([]fs.DirEntry, len(e.children))
+	for i, child := range e.children {
+		list[i] = fs.FileInfoToDirEntry(child)
+	}
+	return list
+}
+
+func (e *entry) Name() string       { return e.name }
+func (e *entry) Size() int64        { return e.size }
+func (e *entry) Mode() fs.FileMode  { return e.mode }
+func (e *entry) ModTime() time.Time { return time.Time{} }
+func (e *entry) IsDir() bool        { return e.mode.IsDir() }
+func (e *entry) Sys() any           { return nil }
+func (e *entry) String() string     { return fs.FormatFileInfo(e) }
+
+type openFile struct {
+	*bytes.Reader
+	entry *entry
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.entry, nil }
+func (f *openFile) Close() error               { return nil }
+
+type openDirectory struct {
+	entry *entry
+	read  int
+}
+
+func (d *openDirectory) Stat() (fs.FileInfo, error) { return d.entry, nil }
+func (d *openDirectory) Close() error               { return nil }
+
+func (d *openDirectory) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: d.entry.name, Err: fmt.Errorf("is a directory")}
+}
+
+func (d *openDirectory) ReadDir(n int) ([]fs.DirEntry, error) {
+	rest := d.entry.list()[d.read:]
+	if n > 0 && len(rest) == 0 {
+		return nil, io.EOF
+	}
+	if n > 0 && n < len(rest) {
+		rest = rest[:n]
+	}
+	d.read += len(rest)
+	return rest, nil
+}

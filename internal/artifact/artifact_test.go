@@ -1,0 +1,401 @@
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+)
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func openStore(t *testing.T) *Store {
+	t.Helper()
+	store, err := Open(filepath.Join(t.TempDir(), "artifacts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// put stores content that lies in dir first.
+func put(t *testing.T, store *Store, dir string, content []byte) string {
+	t.Helper()
+	file, err := fetch.Save(bytes.NewReader(content), 1<<20, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Put(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the source is still there: %v", err)
+	}
+	return file.Digest
+}
+
+func TestStore(t *testing.T) {
+	store := openStore(t)
+	first := put(t, store, store.TempDir(), []byte("first"))
+	second := put(t, store, store.TempDir(), []byte("second"))
+	put(t, store, store.TempDir(), []byte("second")) // again
+
+	reopened, err := Open(store.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reopened.Has(first) || reopened.Has(digestOf([]byte("third"))) || reopened.Has("sha256:../../etc") || reopened.Has(first[7:]) {
+		t.Error("Has is wrong")
+	}
+	content, size, err := reopened.Open(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	if got, err := io.ReadAll(content); err != nil || string(got) != "first" || size != 5 {
+		t.Errorf("got %q, %v, %d bytes", got, err, size)
+	}
+	removed, err := reopened.GarbageCollect(map[string]bool{second: true})
+	if diff := cmp.Diff([]string{first}, removed); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if left, err := reopened.List(); err != nil || !cmp.Equal(left, []string{second}) {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if _, _, err := reopened.Open(first); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open a removed archive: got %v, want %v", err, fs.ErrNotExist)
+	}
+	for range 2 {
+		if err := reopened.Remove(second); err != nil || reopened.Has(second) {
+			t.Errorf("remove: %v", err)
+		}
+	}
+	if err := reopened.Put(&fetch.File{Path: "/etc/passwd", Digest: "sha256:../x"}); err == nil {
+		t.Error("stored under an invalid digest")
+	}
+}
+
+func TestStoreForgetsUnfinishedFiles(t *testing.T) {
+	store := openStore(t)
+	digest := put(t, store, store.TempDir(), []byte("whole"))
+	leftover := filepath.Join(store.TempDir(), "archive-1.tmp")
+	if err := os.WriteFile(leftover, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reopened, err := Open(store.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(leftover); !errors.Is(err, fs.ErrNotExist) || !reopened.Has(digest) {
+		t.Errorf("leftover: %v, archive kept: %t", err, reopened.Has(digest))
+	}
+}
+
+func TestCopyFromAnotherDevice(t *testing.T) {
+	store := openStore(t)
+	file, err := fetch.Save(strings.NewReader("content"), 100, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := store.path(file.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file.Path, []byte("changed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.copyInto(file, target); err == nil || store.Has(file.Digest) {
+		t.Errorf("stored a file that has changed: %v", err)
+	}
+	if err := os.WriteFile(file.Path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.copyInto(file, target); err != nil || !store.Has(file.Digest) {
+		t.Errorf("not stored: %v", err)
+	}
+	if entries, err := os.ReadDir(store.TempDir()); err != nil || len(entries) != 0 {
+		t.Errorf("left in the temporary folder: %v, %v", entries, err)
+	}
+}
+
+func TestStage(t *testing.T) {
+	store := openStore(t)
+	upload := filepath.Join(t.TempDir(), "a.tar.gz")
+	if err := os.WriteFile(upload, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := store.Stage(upload, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Digest != digestOf([]byte("content")) || filepath.Dir(file.Path) != store.TempDir() {
+		t.Errorf("got %+v", file)
+	}
+	if _, err := os.Stat(upload); err != nil {
+		t.Errorf("the upload is gone: %v", err)
+	}
+	var failed *fetch.Error
+	if _, err := store.Stage(upload, 6); !errors.As(err, &failed) || failed.Reason != fetch.TooLarge {
+		t.Errorf("got %v, want reason %s", err, fetch.TooLarge)
+	}
+	if _, err := store.Stage(t.TempDir(), 6); err == nil {
+		t.Error("staged a directory")
+	}
+}
+
+func TestHandler(t *testing.T) {
+	store := openStore(t)
+	digest := put(t, store, store.TempDir(), []byte("content"))
+	hex := strings.TrimPrefix(digest, "sha256:")
+	server := httptest.NewServer(store.Handler())
+	t.Cleanup(server.Close)
+	tests := []struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		{http.MethodGet, URLPath(digest), 200, "content"},
+		{http.MethodHead, URLPath(digest), 200, ""},
+		{http.MethodPost, URLPath(digest), 405, "method not allowed\n"},
+		{http.MethodDelete, URLPath(digest), 405, "method not allowed\n"},
+		{http.MethodGet, URLPath(digestOf([]byte("other"))), 404, "404 page not found\n"},
+		{http.MethodGet, "/", 404, "404 page not found\n"},
+		{http.MethodGet, "/artifacts/sha256/", 404, "404 page not found\n"},
+		{http.MethodGet, "/artifacts/sha256/" + hex, 404, "404 page not found\n"},
+		{http.MethodGet, "/artifacts/sha256/" + strings.ToUpper(hex) + ".tar.gz", 404, "404 page not found\n"},
+		{http.MethodGet, "/artifacts/sha256/../tmp/" + hex + ".tar.gz", 404, "404 page not found\n"},
+		{http.MethodGet, "/artifacts/sha256/..%2f" + hex + ".tar.gz", 404, "404 page not found\n"},
+		{http.MethodGet, "/" + hex + ".tar.gz", 404, "404 page not found\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != tt.status || string(body) != tt.body {
+				t.Errorf("got %d %q, %v, want %d %q", response.StatusCode, body, err, tt.status, tt.body)
+			}
+			immutable := strings.Contains(response.Header.Get("Cache-Control"), "immutable")
+			if immutable != (tt.status == 200) {
+				t.Errorf("Cache-Control is %q", response.Header.Get("Cache-Control"))
+			}
+		})
+	}
+}
+
+func collection(t *testing.T, playbook string) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	err := archive.Write(&buffer, fstest.MapFS{
+		"MANIFEST.json":        {Data: []byte("{}")},
+		"playbooks/create.yml": {Data: []byte(playbook)},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func TestInstall(t *testing.T) {
+	store := openStore(t)
+	old := put(t, store, store.TempDir(), collection(t, "old"))
+	current := put(t, store, store.TempDir(), collection(t, "new"))
+	broken := put(t, store, store.TempDir(), []byte("no archive"))
+	server := httptest.NewServer(store.Handler())
+	t.Cleanup(server.Close)
+
+	base := t.TempDir()
+	temp := t.TempDir()
+	options := func(digest string) InstallOptions {
+		return InstallOptions{
+			DownloadOptions: DownloadOptions{URL: server.URL + URLPath(digest), Digest: digest, Dir: temp},
+			ContentDir:      filepath.Join(base, "content"),
+			CollectionsDir:  filepath.Join(base, "collections"),
+			Namespace:       "acme",
+			Name:            "zos_demo",
+		}
+	}
+	playbook := filepath.Join(base, "collections/ansible_collections/acme/zos_demo/playbooks/create.yml")
+	for _, step := range []struct{ digest, want string }{{old, "old"}, {current, "new"}} {
+		if err := os.MkdirAll(filepath.Join(base, "content", "stale"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := Install(t.Context(), options(step.digest)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(playbook); err != nil || string(got) != step.want {
+			t.Errorf("the playbook is %q, %v, want %q", got, err, step.want)
+		}
+		if _, err := os.Stat(filepath.Join(base, "content", "stale")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("old content is still there: %v", err)
+		}
+	}
+	var refused *archive.Error
+	if err := Install(t.Context(), options(broken)); !errors.As(err, &refused) || refused.Reason != archive.NotGzip {
+		t.Errorf("got %v, want reason %s", err, archive.NotGzip)
+	}
+	if entries, err := os.ReadDir(temp); err != nil || len(entries) != 0 {
+		t.Errorf("left in the temporary folder: %v, %v", entries, err)
+	}
+}
+
+func TestInstallRefusesBadTargets(t *testing.T) {
+	for _, name := range []string{"", "..", "a/b", "a-b", "Acme"} {
+		if err := Install(t.Context(), InstallOptions{ContentDir: "/nowhere", Namespace: name, Name: "x"}); err == nil {
+			t.Errorf("accepted the namespace %q", name)
+		}
+	}
+	if err := Install(t.Context(), InstallOptions{ContentDir: "relative", Namespace: "a", Name: "x"}); err == nil {
+		t.Error("accepted a relative content directory")
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "ansible_collections/a/x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := linkCollection(InstallOptions{ContentDir: "/c", CollectionsDir: dir, Namespace: "a", Name: "x"}); err == nil {
+		t.Error("replaced a directory by a link")
+	}
+}
+
+func TestDownloadWaitsForTheManager(t *testing.T) {
+	content := []byte("content")
+	answers := []int{503, 503, 404, 404, 500, 200}
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(answers[asked.Add(1)-1])
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(server.Close)
+	var log bytes.Buffer
+	file, err := Download(t.Context(), DownloadOptions{
+		URL: server.URL, Digest: digestOf(content), Dir: t.TempDir(), MinWait: time.Microsecond, MaxWait: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Digest != digestOf(content) || int(asked.Load()) != len(answers) {
+		t.Errorf("got %+v after %d attempts", file, asked.Load())
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 3 {
+		t.Errorf("logged %d lines, want one for each of 503, 404 and 500:\n%s", lines, log.String())
+	}
+}
+
+func TestDownloadGivesUp(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/missing" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, "other content")
+	}))
+	t.Cleanup(server.Close)
+	digest := digestOf([]byte("content"))
+	for name, options := range map[string]DownloadOptions{
+		"other digest": {URL: server.URL, Digest: digest},
+		"invalid URL":  {URL: "ftp://x", Digest: digest},
+		"too large":    {URL: server.URL, Digest: digest, MaxBytes: 3},
+	} {
+		options.Dir = t.TempDir()
+		if _, err := Download(t.Context(), options); err == nil || !strings.Contains(err.Error(), digest) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if entries, err := os.ReadDir(options.Dir); err != nil || len(entries) != 0 {
+			t.Errorf("%s: left %v, %v", name, entries, err)
+		}
+	}
+	ctx, log := contextEndingAfterFirstLog(t)
+	_, err := Download(ctx, DownloadOptions{URL: server.URL + "/missing", Digest: digest, Dir: t.TempDir(), Log: log})
+	if err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("canceled: got %v, want the last failure", err)
+	}
+}
+
+func TestLatestUpload(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "demo", "1.0.0")
+	if _, err := LatestUpload(dir, "demo", "1.0.0"); !errors.Is(err, ErrNoUpload) {
+		t.Errorf("no folder: got %v, want %v", err, ErrNoUpload)
+	}
+	if _, err := LatestUpload(filepath.Join(dir, "missing"), "demo", "1.0.0"); !errors.Is(err, ErrNoUpload) {
+		t.Errorf("no upload folder at all: got %v, want %v", err, ErrNoUpload)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "dir.tar.gz"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, age := range map[string]time.Duration{
+		"old.tar.gz": 3 * time.Hour, "b.tar.gz": time.Hour, "a.tar.gz": time.Hour, ".part.tar.gz": 0, "notes.txt": 0,
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, start.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(folder, "z.tar.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := LatestUpload(dir, "demo", "1.0.0"); err != nil || got != filepath.Join(folder, "b.tar.gz") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "outside")); err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range [][2]string{{"..", "1"}, {"demo", ".."}, {"", "1"}, {"a/b", "1"}, {"demo", "1\x00"}, {".artifacts", "1"}, {"outside", "1"}} {
+		if got, err := LatestUpload(dir, names[0], names[1]); err == nil || errors.Is(err, ErrNoUpload) {
+			t.Errorf("%q: got %q, %v, want it refused", names, got, err)
+		}
+	}
+}
+
+// contextEndingAfterFirstLog gives a logger and a context that is canceled as soon as something is logged.
+func contextEndingAfterFirstLog(t *testing.T) (context.Context, *slog.Logger) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, slog.New(cancelingHandler{slog.DiscardHandler, cancel})
+}
+
+type cancelingHandler struct {
+	slog.Handler
+	cancel context.CancelFunc
+}
+
+func (cancelingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h cancelingHandler) Handle(context.Context, slog.Record) error {
+	h.cancel()
+	return nil
+}

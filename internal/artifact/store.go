@@ -1,0 +1,236 @@
+// Package artifact keeps verified archives by digest, serves them to the runtime pods, installs them there, and finds
+// archives that users uploaded.
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/collection-operator/collection-operator/internal/fetch"
+)
+
+const (
+	algorithm = "sha256"
+	suffix    = ".tar.gz"
+
+	// Whatever UID the next manager runs under is in group 0.
+	directoryMode fs.FileMode = 0o775
+	fileMode      fs.FileMode = 0o664
+)
+
+var hexPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Store keeps archives as <dir>/sha256/<hex>.tar.gz. Its methods are safe for concurrent use by one process; only one
+// process may have a store open.
+type Store struct {
+	dir string
+}
+
+// Open opens the store in dir and creates it if need be. What an interrupted process left in the temporary folder is
+// deleted. The directory must belong to the store alone.
+func Open(dir string) (*Store, error) {
+	s := &Store{dir: dir}
+	if err := os.RemoveAll(s.TempDir()); err != nil {
+		return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, algorithm), s.TempDir()} {
+		if err := makeDirectory(path); err != nil {
+			return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
+		}
+	}
+	return s, nil
+}
+
+// makeDirectory gives a directory that it creates its mode whatever the umask is, and leaves an existing one alone.
+func makeDirectory(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := os.MkdirAll(path, directoryMode); err != nil {
+		return err
+	}
+	return os.Chmod(path, directoryMode)
+}
+
+// TempDir is a folder on the same device as the store, for archives not accepted yet.
+func (s *Store) TempDir() string { return filepath.Join(s.dir, "tmp") }
+
+// Stage copies an uploaded archive of at most maxBytes into TempDir and hashes it; the caller removes the copy.
+func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe must not block
+	if err != nil {
+		return nil, fmt.Errorf("open uploaded archive: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("open uploaded archive: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("uploaded archive %s is not a regular file", path)
+	}
+	staged, err := fetch.Save(f, maxBytes, s.TempDir())
+	if err != nil {
+		return nil, fmt.Errorf("copy uploaded archive %s: %w", path, err)
+	}
+	return staged, nil
+}
+
+// Put moves a fetched or staged archive into the store; file.Path is gone afterwards. The archive appears whole or not at
+// all, and is on disk when Put returns. A file from another device is copied, and its digest checked again.
+func (s *Store) Put(file *fetch.File) error {
+	target, err := s.path(file.Digest)
+	if err != nil {
+		return err
+	}
+	err = moveInto(file.Path, target)
+	if errors.Is(err, syscall.EXDEV) {
+		err = s.copyInto(file, target)
+	}
+	if err != nil {
+		return fmt.Errorf("store artifact %s: %w", file.Digest, err)
+	}
+	return nil
+}
+
+func (s *Store) copyInto(file *fetch.File, target string) error {
+	staged, err := s.Stage(file.Path, file.Size)
+	if err != nil {
+		return err
+	}
+	if staged.Digest != file.Digest {
+		return errors.Join(fmt.Errorf("the file has changed: its digest is now %s", staged.Digest), staged.Remove())
+	}
+	if err := moveInto(staged.Path, target); err != nil {
+		return errors.Join(err, staged.Remove())
+	}
+	return file.Remove()
+}
+
+func moveInto(source, target string) error {
+	f, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Chmod(fileMode); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(source, target); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(target))
+}
+
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Has tells whether the store holds the archive.
+func (s *Store) Has(digest string) bool {
+	path, err := s.path(digest)
+	if err != nil {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Open opens an archive and tells its size in bytes. If the store does not hold it, the error is fs.ErrNotExist.
+// An archive that is removed meanwhile stays readable until it is closed.
+func (s *Store) Open(digest string) (io.ReadSeekCloser, int64, error) {
+	f, info, err := s.open(digest)
+	if err != nil {
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+func (s *Store) open(digest string) (*os.File, fs.FileInfo, error) {
+	path, err := s.path(digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open artifact %s: %w", digest, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open artifact %s: %w", digest, err), f.Close())
+	}
+	return f, info, nil
+}
+
+// Remove deletes an archive. One that is not there is no error.
+func (s *Store) Remove(digest string) error {
+	path, err := s.path(digest)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove artifact %s: %w", digest, err)
+	}
+	return nil
+}
+
+// List gives the digests of all archives, sorted.
+func (s *Store) List() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, algorithm))
+	if err != nil {
+		return nil, fmt.Errorf("list artifacts: %w", err)
+	}
+	var digests []string
+	for _, entry := range entries {
+		hex, isArchive := strings.CutSuffix(entry.Name(), suffix)
+		if isArchive && hexPattern.MatchString(hex) {
+			digests = append(digests, algorithm+":"+hex)
+		}
+	}
+	return digests, nil
+}
+
+// GarbageCollect deletes every archive whose digest is not in keep and returns the digests of those deleted, sorted.
+// It knows nothing of archives being put at the same time: the caller keeps the two apart.
+func (s *Store) GarbageCollect(keep map[string]bool) ([]string, error) {
+	digests, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	for _, digest := range digests {
+		if keep[digest] {
+			continue
+		}
+		if err := s.Remove(digest); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, digest)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func (s *Store) path(digest string) (string, error) {
+	hex, ok := strings.CutPrefix(digest, algorithm+":")
+	if !ok || !hexPattern.MatchString(hex) {
+		return "", fmt.Errorf("invalid artifact digest %q: want sha256:<64 hexadecimal digits>", digest)
+	}
+	return filepath.Join(s.dir, algorithm, hex+suffix), nil
+}

@@ -1,0 +1,319 @@
+package collection
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
+)
+
+// manifestFormat is the version of the layout of MANIFEST.json and FILES.json that ansible-core knows.
+const manifestFormat = 1
+
+// maxPatternBytes bounds a pattern of build_ignore.
+const maxPatternBytes = 1024
+
+// maxBuildDepth keeps a folder with a circle of links from being walked forever.
+const maxBuildDepth = 64
+
+// ignoredAlways are patterns of what ansible-galaxy never puts into an archive; ignoredDirs are base names of folders.
+var (
+	ignoredAlways = []string{manifestFile, filesFile, galaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}
+	ignoredDirs   = map[string]bool{"CVS": true, ".bzr": true, ".hg": true, ".git": true, ".svn": true, "__pycache__": true, ".tox": true}
+)
+
+// Build writes the archive (tar.gz) of the collection whose folder is fsys: what `ansible-galaxy collection build`
+// puts into one, with the same MANIFEST.json and FILES.json. The same folder gives the same bytes.
+//
+// Files are left out that ansible-galaxy leaves out and that match galaxy.yml's build_ignore. Links are followed; give
+// the FS of an [os.Root] where they must not lead out of the folder. Manifest directives are not supported. A
+// galaxy.yml that breaks rules gives an error of type [Problems]; nothing is written then.
+func Build(fsys fs.FS, w io.Writer) error {
+	galaxy, err := loadGalaxyYAML(fsys)
+	if err != nil {
+		return err
+	}
+	ignore := compilePatterns(append(ignoredAlways[:len(ignoredAlways):len(ignoredAlways)],
+		append([]string{galaxy.Namespace + "-" + galaxy.Name + "-*.tar.gz"}, galaxy.buildIgnore...)...))
+	list := &fileList{fsys: fsys, ignore: ignore, Files: []fileEntry{{Name: ".", Type: "dir", Format: manifestFormat}}, Format: manifestFormat}
+	if err := list.addFolder(".", 0); err != nil {
+		return fmt.Errorf("list the collection's files: %w", err)
+	}
+	files, err := marshal(list)
+	if err != nil {
+		return err
+	}
+	manifest, err := marshal(newManifest(galaxy, files))
+	if err != nil {
+		return err
+	}
+	content := overlay{FS: fsys, files: map[string][]byte{manifestFile: manifest, filesFile: files}}
+	names := []string{manifestFile, filesFile}
+	for _, entry := range list.Files[1:] {
+		names = append(names, entry.Name)
+	}
+	if err := archive.Write(w, content, names); err != nil {
+		return fmt.Errorf("build the collection's archive: %w", err)
+	}
+	return nil
+}
+
+func loadGalaxyYAML(fsys fs.FS) (galaxyYAML, error) {
+	l := &loader{fsys: fsys, reporter: newReporter()}
+	exists, err := l.exists(galaxyFile)
+	if err != nil {
+		return galaxyYAML{}, fmt.Errorf("read the collection: %w", err)
+	}
+	if !exists {
+		l.fileErrorf(galaxyFile, "missing-galaxy", "the folder has no galaxy.yml at its root")
+		return galaxyYAML{}, l.problems
+	}
+	content, err := l.read(galaxyFile)
+	if err != nil {
+		return galaxyYAML{}, fmt.Errorf("read the collection: %w", err)
+	}
+	var galaxy galaxyYAML
+	if content != nil {
+		galaxy = l.readGalaxyYAML(content)
+		galaxy.checkBuild()
+	}
+	if l.failed() {
+		l.problems.sort()
+		return galaxyYAML{}, l.problems
+	}
+	return galaxy, nil
+}
+
+// fileList is FILES.json. The order of its fields, and of those of the types below, is that of ansible-galaxy.
+type fileList struct {
+	Files  []fileEntry `json:"files"`
+	Format int         `json:"format"`
+
+	fsys   fs.FS
+	ignore []*regexp.Regexp
+}
+
+type fileEntry struct {
+	Name         string  `json:"name"`
+	Type         string  `json:"ftype"`
+	ChecksumType *string `json:"chksum_type"`
+	SHA256       *string `json:"chksum_sha256"`
+	Format       int     `json:"format"`
+}
+
+type manifestContent struct {
+	Info   manifestInfo `json:"collection_info"`
+	Files  fileEntry    `json:"file_manifest_file"`
+	Format int          `json:"format"`
+}
+
+type manifestInfo struct {
+	Namespace     string            `json:"namespace"`
+	Name          string            `json:"name"`
+	Version       string            `json:"version"`
+	Authors       []string          `json:"authors"`
+	Readme        string            `json:"readme"`
+	Tags          []string          `json:"tags"`
+	Description   *string           `json:"description"`
+	License       []string          `json:"license"`
+	LicenseFile   *string           `json:"license_file"`
+	Dependencies  map[string]string `json:"dependencies"`
+	Repository    *string           `json:"repository"`
+	Documentation *string           `json:"documentation"`
+	Homepage      *string           `json:"homepage"`
+	Issues        *string           `json:"issues"`
+}
+
+func newManifest(g galaxyYAML, files []byte) manifestContent {
+	sum := sha256.Sum256(files)
+	info := manifestInfo{
+		Namespace: g.Namespace, Name: g.Name, Version: g.Version,
+		Authors: notNil(g.Authors), Readme: g.readme, Tags: notNil(g.Tags), Description: optional(g.Description),
+		License: notNil(g.License), LicenseFile: optional(g.licenseFile), Dependencies: g.Dependencies,
+		Repository: optional(g.Repository), Documentation: optional(g.Documentation), Homepage: optional(g.Homepage), Issues: optional(g.Issues),
+	}
+	if info.Dependencies == nil {
+		info.Dependencies = map[string]string{}
+	}
+	return manifestContent{Info: info, Files: checkedEntry(filesFile, sum[:]), Format: manifestFormat}
+}
+
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// optional is null for a text that the author left out.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func checkedEntry(name string, sum []byte) fileEntry {
+	return fileEntry{Name: name, Type: "file", ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: manifestFormat}
+}
+
+// addFolder adds what is below a folder, in the order of names.
+func (l *fileList) addFolder(folder string, depth int) error {
+	if depth > maxBuildDepth {
+		return fmt.Errorf("%s lies more than %d folders deep; is there a circle of links?", quote(folder), maxBuildDepth)
+	}
+	entries, err := fs.ReadDir(l.fsys, folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := path.Join(folder, entry.Name())
+		info, err := fs.Stat(l.fsys, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case l.ignored(name, info.IsDir()):
+		case info.IsDir():
+			l.Files = append(l.Files, fileEntry{Name: name, Type: "dir", Format: manifestFormat})
+			err = l.addFolder(name, depth+1)
+		case info.Mode().IsRegular():
+			err = l.addFile(name)
+		default:
+			err = fmt.Errorf("%s is neither a file nor a folder; remove it or add it to build_ignore", quote(name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *fileList) addFile(name string) error {
+	f, err := l.fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return err
+	}
+	l.Files = append(l.Files, checkedEntry(name, hash.Sum(nil)))
+	return nil
+}
+
+func (l *fileList) ignored(name string, dir bool) bool {
+	if dir && ignoredDirs[path.Base(name)] {
+		return true
+	}
+	for _, pattern := range l.ignore {
+		if pattern.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// compilePatterns turns the shell patterns of build_ignore into regular expressions. They match a whole path, and
+// unlike in [path.Match] a star matches slashes too and nothing is illegal: Python's fnmatch does it so.
+func compilePatterns(patterns []string) []*regexp.Regexp {
+	out := make([]*regexp.Regexp, len(patterns))
+	for i, pattern := range patterns {
+		out[i] = regexp.MustCompile(`(?s)^` + shellPattern(pattern) + `$`)
+	}
+	return out
+}
+
+func shellPattern(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '*':
+			b.WriteString(`.*`)
+		case '?':
+			b.WriteString(`.`)
+		case '[':
+			class, length := shellClass(pattern[i:])
+			b.WriteString(class)
+			i += length - 1
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	return b.String()
+}
+
+// shellClass converts the character class that pattern begins with and returns its length. A bracket that nothing
+// closes stands for itself, and a class that means nothing to a regular expression (a range backwards) matches nothing.
+func shellClass(pattern string) (class string, length int) {
+	start := 1
+	if strings.HasPrefix(pattern[1:], "!") {
+		start++
+	}
+	end := start + 1
+	for end < len(pattern) && pattern[end] != ']' {
+		end++
+	}
+	if end >= len(pattern) {
+		return `\[`, 1
+	}
+	set := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`, `~`, `\~`).Replace(pattern[start:end])
+	class = "[" + set + "]"
+	if start == 2 {
+		class = "[^" + set + "]"
+	}
+	if _, err := regexp.Compile(class); err != nil {
+		class = `[^\x00-\x{10FFFF}]`
+	}
+	return class, end + 1
+}
+
+// marshal writes JSON as Python's json.dumps does with an indent of one.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// overlay is a file system with a few files in memory on top of it.
+type overlay struct {
+	fs.FS
+	files map[string][]byte
+}
+
+func (o overlay) Open(name string) (fs.File, error) {
+	content, ok := o.files[name]
+	if !ok {
+		return o.FS.Open(name)
+	}
+	return &memoryFile{Reader: bytes.NewReader(content), name: name}, nil
+}
+
+// memoryFile is a regular file in memory, and its own FileInfo; the reader knows the size.
+type memoryFile struct {
+	*bytes.Reader
+	name string
+}
+
+func (f *memoryFile) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *memoryFile) Close() error               { return nil }
+func (f *memoryFile) Name() string               { return path.Base(f.name) }
+func (f *memoryFile) Mode() fs.FileMode          { return 0o644 }
+func (f *memoryFile) ModTime() time.Time         { return time.Time{} }
+func (f *memoryFile) IsDir() bool                { return false }
+func (f *memoryFile) Sys() any                   { return nil }

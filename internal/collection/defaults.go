@@ -1,0 +1,212 @@
+package collection
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// jsonNumber is a decimal number in JSON's form. Octal, hexadecimal and the like, which YAML 1.1 and 1.2 read
+// differently, are not taken.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// readDefault converts a default to its variable's type. The specification writes defaults as texts; collections also
+// write them as what they are. Null and the empty text mean no default. What does not fit is reported and gives nil.
+func readDefault(v value, variable Var) any {
+	if v.blank() || variable.Type == "" {
+		return nil
+	}
+	switch {
+	case variable.Array:
+		return readArrayDefault(v, variable)
+	case variable.Type == Object:
+		return readObjectDefault(v, variable)
+	}
+	return readScalarDefault(v, variable)
+}
+
+// written returns a list or mapping that may be written as a text holding YAML, as the specification has it. The
+// places inside such a text are that of the text.
+func (v value) written(kind yaml.Kind) (value, bool) {
+	if v.node.Kind == kind {
+		return v, true
+	}
+	s, ok := v.scalar()
+	if !ok {
+		return v, false
+	}
+	root, err := v.r.parseYAML([]byte(s))
+	if err != nil || root.Kind != kind {
+		return v, false
+	}
+	return value{r: v.r, file: v.file, path: v.path, at: v.at, node: pinned(root, v.at)}, true
+}
+
+// pinned gives all nodes below n the place of another node.
+func pinned(n, place *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	out := *n
+	out.Line, out.Column, out.Content = place.Line, place.Column, make([]*yaml.Node, len(n.Content))
+	for i, child := range n.Content {
+		out.Content[i] = pinned(child, place)
+	}
+	return &out
+}
+
+func readArrayDefault(v value, variable Var) any {
+	list, ok := v.written(yaml.SequenceNode)
+	if !ok {
+		v.errorf("default", `must be a list, such as ["a", "b"]`)
+		return nil
+	}
+	element := variable
+	element.Array = false
+	out := []any{}
+	for _, item := range list.list() {
+		converted := readMemberDefault(item, element)
+		if converted == nil {
+			if !item.present() {
+				item.errorf("default", "a list must not hold null")
+			}
+			continue
+		}
+		out = append(out, converted)
+	}
+	return out
+}
+
+// readObjectDefault converts an object's default. Fields that it leaves out get their own defaults, so that it is
+// complete in itself: an API server accepts a default only if it fits the schema.
+func readObjectDefault(v value, variable Var) any {
+	written, ok := v.written(yaml.MappingNode)
+	if !ok {
+		v.errorf("default", `must be a mapping of the objectVariables, such as {"name": "value"}`)
+		return nil
+	}
+	m, _ := written.mapping()
+	out := map[string]any{}
+	for _, key := range m.keys {
+		i := slices.IndexFunc(variable.Fields, func(f Var) bool { return f.Name == key })
+		if i < 0 {
+			m.fields[key].errorf("default", "is not one of the objectVariables")
+			continue
+		}
+		if converted := readMemberDefault(m.fields[key], variable.Fields[i]); converted != nil {
+			out[key] = converted
+		}
+	}
+	for _, field := range variable.Fields {
+		if _, set := out[field.Name]; set || field.Name == "" {
+			continue
+		}
+		if field.Default != nil {
+			out[field.Name] = field.Default
+		} else if field.Required && !m.get(field.Name).present() {
+			m.errorf("default", "lacks %s, which is required", quote(field.Name))
+		}
+	}
+	return out
+}
+
+// readMemberDefault converts an element of a list or a field of an object. There an empty text is a value of a string.
+func readMemberDefault(v value, variable Var) any {
+	if !v.present() {
+		return nil
+	}
+	if v.blank() && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
+		return ""
+	}
+	if variable.Type == Object {
+		return readObjectDefault(v, variable)
+	}
+	return readScalarDefault(v, variable)
+}
+
+func readScalarDefault(v value, variable Var) any {
+	s, ok := v.scalar()
+	if !ok {
+		v.errorf("default", "must be a single %s, not %s", variable.Type, v.what())
+		return nil
+	}
+	var converted any
+	var err error
+	switch variable.Type {
+	case String:
+		return readStringDefault(v, s, variable.Options)
+	case Password:
+		return readPasswordDefault(v, s)
+	case Boolean:
+		converted, err = convertBoolean(s)
+	case Integer:
+		converted, err = convertInteger(s)
+	case Number:
+		converted, err = convertNumber(s)
+	}
+	if err != nil {
+		v.errorf("default", "%s does not fit type %s: %v", quote(s), variable.Type, err)
+		return nil
+	}
+	return converted
+}
+
+func readStringDefault(v value, s string, options []string) any {
+	if len(options) > 0 && !slices.Contains(options, s) {
+		v.errorf("default", "%s is not one of the options", quote(s))
+		return nil
+	}
+	if strings.Contains(s, "{{") {
+		v.warnf("default", "templates are not evaluated here: the playbook gets {{ and what follows as text")
+	}
+	return s
+}
+
+// readPasswordDefault never shows the value: an author may have put a password there.
+func readPasswordDefault(v value, s string) any {
+	if len(validation.IsDNS1123Subdomain(s)) > 0 {
+		v.warnf("default", "is not the name of a Secret; a password variable holds the name of a Secret, never a password")
+	}
+	return s
+}
+
+func convertBoolean(s string) (any, error) {
+	b, ok := parseBoolean(s)
+	if !ok {
+		return nil, fmt.Errorf("must be true or false")
+	}
+	return b, nil
+}
+
+func convertInteger(s string) (any, error) {
+	s = strings.TrimSpace(s)
+	if !jsonNumber.MatchString(s) {
+		return nil, fmt.Errorf("must be a decimal number without leading zeros, such as 9800")
+	}
+	i, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("must be a whole number of at most 64 bits")
+	}
+	return i, nil
+}
+
+func convertNumber(s string) (any, error) {
+	s = strings.TrimSpace(s)
+	if !jsonNumber.MatchString(s) {
+		return nil, fmt.Errorf("must be a decimal number without leading zeros, such as 9800 or 0.5")
+	}
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return i, nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(f, 0) {
+		return nil, fmt.Errorf("is too large")
+	}
+	return f, nil
+}

@@ -1,0 +1,250 @@
+package collection
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// readGalaxy reads the metadata of MANIFEST.json, or of galaxy.yml where there is none, as Ansible does.
+func (l *loader) readGalaxy(c *Collection) error {
+	for _, source := range []struct {
+		file string
+		read func([]byte) Galaxy
+	}{
+		{manifestFile, l.readManifest},
+		{galaxyFile, func(content []byte) Galaxy { return l.readGalaxyYAML(content).Galaxy }},
+	} {
+		exists, err := l.exists(source.file)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			continue
+		}
+		l.galaxySource = source.file
+		content, err := l.read(source.file)
+		if err != nil || content == nil {
+			return err
+		}
+		c.Galaxy = source.read(content)
+		return nil
+	}
+	l.fileErrorf(manifestFile, "missing-galaxy", "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
+	return nil
+}
+
+// readRuntime reads meta/runtime.yml, which a collection may leave out.
+func (l *loader) readRuntime(c *Collection) error {
+	exists, err := l.exists(runtimeFile)
+	if err != nil || !exists {
+		return err
+	}
+	content, err := l.read(runtimeFile)
+	if err != nil || content == nil {
+		return err
+	}
+	doc, ok := l.parseDocument(runtimeFile, content)
+	if !ok || !doc.present() {
+		return nil
+	}
+	if root, ok := doc.mapping(); ok {
+		c.Galaxy.RequiresAnsible = root.get("requires_ansible").text()
+	}
+	return nil
+}
+
+// manifest is the part of MANIFEST.json that is read. Keys are looked up exactly, as Ansible does it: Go's decoding
+// into structs would take "Namespace" for "namespace".
+type manifest struct {
+	l      *loader
+	fields map[string]json.RawMessage
+}
+
+// readManifest reads MANIFEST.json's collection_info. It is read as JSON, not YAML: their escapes differ.
+func (l *loader) readManifest(content []byte) Galaxy {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(content, &top); err != nil {
+		l.jsonError(content, err)
+		return Galaxy{}
+	}
+	m := manifest{l: l}
+	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
+		m.errorf("collection_info", "galaxy", "is required, and an object")
+		return Galaxy{}
+	}
+	g := Galaxy{
+		Namespace:     decode[string](m, "namespace"),
+		Name:          decode[string](m, "name"),
+		Version:       decode[string](m, "version"),
+		Authors:       decode[[]string](m, "authors"),
+		License:       decode[[]string](m, "license"),
+		Tags:          decode[[]string](m, "tags"),
+		Description:   decode[string](m, "description"),
+		Documentation: decode[string](m, "documentation"),
+		Homepage:      decode[string](m, "homepage"),
+		Repository:    decode[string](m, "repository"),
+		Issues:        decode[string](m, "issues"),
+		Dependencies:  decode[map[string]string](m, "dependencies"),
+	}
+	g.check(func(key, message string) { m.errorf("collection_info."+key, "galaxy", "%s", message) })
+	return g
+}
+
+// decode reads one field; null and absent give the zero value.
+func decode[T any](m manifest, key string) T {
+	var out T
+	raw, ok := m.fields[key]
+	if !ok {
+		return out
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		var zero T
+		m.errorf("collection_info."+key, "galaxy", "is not of the expected type (%s)", typeName(out))
+		return zero
+	}
+	return out
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case []string:
+		return "list of texts"
+	case map[string]string:
+		return "texts by name"
+	}
+	return "text"
+}
+
+func (m manifest) errorf(path, rule, format string, args ...any) {
+	m.l.add(Problem{File: manifestFile, Path: path, Rule: rule, Severity: SeverityError, Message: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) jsonError(content []byte, err error) {
+	p := Problem{File: manifestFile, Rule: "json", Severity: SeverityError, Message: "cannot be read as JSON: " + err.Error()}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		before := content[:min(int(syntax.Offset), len(content))]
+		p.Line = 1 + bytes.Count(before, []byte("\n"))
+		p.Column = max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))
+	}
+	l.add(p)
+}
+
+// check reports what would keep Ansible from finding the collection: its content lies at <namespace>/<name>.
+func (g *Galaxy) check(report func(key, message string)) {
+	for _, field := range []struct {
+		key   string
+		value *string
+	}{{"namespace", &g.Namespace}, {"name", &g.Name}} {
+		switch {
+		case *field.value == "":
+			report(field.key, "is required")
+		case !identifier.MatchString(*field.value) || len(*field.value) > maxQuoted:
+			report(field.key, quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
+			*field.value = ""
+		}
+	}
+	if g.Version == "" {
+		report("version", "is required")
+	}
+}
+
+// galaxyYAML is what a galaxy.yml says: the metadata, and what matters for building alone.
+type galaxyYAML struct {
+	Galaxy
+	readme, licenseFile string
+	buildIgnore         []string
+	root                mapping
+}
+
+var galaxyKeys = []string{
+	"namespace", "name", "version", "readme", "authors", "description", "license", "license_file", "tags", "dependencies",
+	"repository", "documentation", "homepage", "issues", "build_ignore", "manifest",
+}
+
+func (r *reporter) readGalaxyYAML(content []byte) galaxyYAML {
+	doc, ok := r.parseDocument(galaxyFile, content)
+	if !ok {
+		return galaxyYAML{}
+	}
+	root, ok := doc.mapping()
+	if !ok {
+		return galaxyYAML{}
+	}
+	root.warnUnknown(galaxyKeys...)
+	g := galaxyYAML{
+		Galaxy: Galaxy{
+			Namespace:     root.get("namespace").text(),
+			Name:          root.get("name").text(),
+			Version:       root.get("version").text(),
+			Authors:       readTextOrList(root.get("authors")),
+			License:       readTextOrList(root.get("license")),
+			Tags:          readTextOrList(root.get("tags")),
+			Description:   root.get("description").text(),
+			Documentation: root.get("documentation").text(),
+			Homepage:      root.get("homepage").text(),
+			Repository:    root.get("repository").text(),
+			Issues:        root.get("issues").text(),
+			Dependencies:  readDependencies(root.get("dependencies")),
+		},
+		readme:      root.get("readme").text(),
+		licenseFile: root.get("license_file").text(),
+		buildIgnore: readTextOrList(root.get("build_ignore")),
+		root:        root,
+	}
+	g.check(func(key, message string) { root.get(key).errorf("galaxy", "%s", message) })
+	return g
+}
+
+// checkBuild reports what an archive needs beyond what loading a folder needs.
+func (g *galaxyYAML) checkBuild() {
+	m := g.root
+	if m.r == nil {
+		return
+	}
+	if g.readme == "" {
+		m.get("readme").errorf("required", "is required")
+	}
+	if len(g.Authors) == 0 {
+		m.get("authors").errorf("required", "is required")
+	}
+	if _, err := semver.StrictNewVersion(g.Version); err != nil && g.Version != "" {
+		m.get("version").errorf("galaxy", "%s is not a semantic version such as 1.2.0", quote(g.Version))
+	}
+	for _, pattern := range g.buildIgnore {
+		if len(pattern) > maxPatternBytes {
+			m.get("build_ignore").errorf("galaxy", "a pattern is longer than %d characters", maxPatternBytes)
+		}
+	}
+	if m.get("manifest").present() {
+		m.get("manifest").errorf("galaxy", "manifest directives are not supported; use build_ignore")
+	}
+}
+
+// readTextOrList reads a list of texts that may be written as a single text.
+func readTextOrList(v value) []string {
+	if isScalar(v) && !v.blank() {
+		return []string{strings.TrimSpace(v.text())}
+	}
+	return readTexts(v, true)
+}
+
+func readDependencies(v value) map[string]string {
+	if v.blank() {
+		return nil
+	}
+	m, ok := v.mapping()
+	if !ok {
+		return nil
+	}
+	out := make(map[string]string, len(m.keys))
+	for _, key := range m.keys {
+		out[key] = m.fields[key].text()
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+// Package collection is the model of an Ansible collection that follows the Operator Collection Specification.
+//
+// [Load] reads a collection (an unpacked archive or an author's folder) and either returns a model in which every
+// name is legal on a Kubernetes API server and every file it mentions exists, or says everything that is wrong with
+// it at once. [Build] makes an archive from an author's folder. The package works on bytes and file systems alone: it
+// knows no cluster, network, clock or environment.
+package collection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Group is the API group that the kinds of all collections share unless a user asks for a group per collection.
+// Clients rely on it.
+const Group = "suboperator.zoscb.ibm.com"
+
+// Collection is what a collection's operator-config, MANIFEST.json or galaxy.yml, and meta/runtime.yml say.
+// Outside of tests, [Load] is the only place that makes one, so its holder may rely on the rules Load checks.
+// It is not to be changed after loading.
+type Collection struct {
+	// Domain and Name identify the collection, as a pair. Each is a DNS-1123 subdomain, at most 63 characters long.
+	Domain, Name string
+	// Version is the operator-config's version; it may differ from Galaxy.Version (a warning says so).
+	Version *semver.Version
+	// DisplayName and Description (markdown, may be empty) are the texts of the tile in OperatorHub.
+	DisplayName, Description string
+	// Provider names who offers the collection. It may be empty.
+	Provider string
+	// Icons may be empty.
+	Icons []Icon
+	// Resources has at least one element, in the order of the file.
+	Resources []Resource
+	// Roles are the rules the operator asks for in its namespace, ClusterRoles those in the whole cluster.
+	Roles, ClusterRoles []rbacv1.PolicyRule
+	// InventoryName is the Ansible group that the endpoint's host joins, or "" for none.
+	InventoryName string
+	// Galaxy is the collection as Ansible knows it.
+	Galaxy Galaxy
+	// Warnings are the problems that did not stop the collection from loading, sorted by place.
+	Warnings Problems
+}
+
+// Galaxy is the metadata that Ansible Galaxy keeps of a collection, from MANIFEST.json or galaxy.yml.
+type Galaxy struct {
+	// Namespace and Name are legal Python identifiers; the content lies at ansible_collections/<Namespace>/<Name>.
+	Namespace, Name, Version string
+
+	Authors, License, Tags []string
+	Description            string
+
+	Documentation, Homepage, Repository, Issues string
+
+	// Dependencies maps the collections this one needs ("namespace.name") to version ranges.
+	Dependencies map[string]string
+	// RequiresAnsible is the ansible-core version range of meta/runtime.yml, or "".
+	RequiresAnsible string
+}
+
+// Icon is one image for the collection's tile.
+type Icon struct {
+	// Base64Data is the image in standard base64 on one line.
+	Base64Data string
+	// MediaType is the bare media type, such as "image/svg+xml", without parameters.
+	MediaType string
+}
+
+// Resource is one kind that the collection offers.
+type Resource struct {
+	// Kind is in Pascal case and at most 59 characters long, so that "<Kind>List" is a legal name too.
+	Kind string
+	// DisplayName is never empty: the kind stands in for a missing one.
+	DisplayName string
+	Description string
+	// Playbook and Finalizer are clean slash-separated paths of files relative to the collection's root.
+	// Finalizer is "" when deletion runs nothing.
+	Playbook, Finalizer string
+	// Vars may be empty. Their names are unique.
+	Vars []Var
+	// Hidden asks not to offer the kind under Installed Operators.
+	Hidden bool
+}
+
+// VarType is the type of a variable as the Operator Collection Specification names it.
+type VarType string
+
+// The types of variables. Integer is not in the specification but in many collections. A Password holds the name of a
+// Secret in the resource's namespace, not a secret text.
+const (
+	String   VarType = "string"
+	Number   VarType = "number"
+	Integer  VarType = "integer"
+	Boolean  VarType = "boolean"
+	Password VarType = "password"
+	Object   VarType = "object"
+)
+
+// Var is one input of a resource's playbook: a field of the generated kind's spec, and under the same name an
+// extra variable of the run.
+type Var struct {
+	// Name is a legal Ansible variable name. It is never converted to another case.
+	Name string
+	// DisplayName is never empty: the name stands in for a missing one.
+	DisplayName string
+	Description string
+	Type        VarType
+	// Options are the allowed values of a String, or of the elements of an array of Strings. Empty means any.
+	Options  []string
+	Required bool
+	// Array says that the variable is a list of values of Type.
+	Array bool
+	// Default is nil, or a value that fits Type, Array, Options and Fields: string, int64, float64, bool, []any or
+	// map[string]any. A Number's default is an int64 or a float64, an Integer's an int64.
+	Default any
+	// KindReference names the kind whose instances are valid values, or "". The kind need not be in this collection.
+	KindReference string
+	// Fields are the members of an Object, at least one; they are neither objects nor arrays. Nil for other types.
+	Fields []Var
+}
+
+// OperatorName is the name of the collection's Deployment and ServiceAccount: "<domain>-<name>-operator" with the dots
+// of domain and name replaced by dashes; a DNS-1123 label. Different collections may share it ("a-b" "c" and "a"
+// "b-c"): identity is the pair of Domain and Name.
+func (c *Collection) OperatorName() string {
+	return strings.ReplaceAll(c.Domain+"-"+c.Name, ".", "-") + "-operator"
+}
+
+// VersionLabel is the version without build metadata and in lower case: legal as a label value and in object names.
+func (c *Collection) VersionLabel() string {
+	v := fmt.Sprintf("%d.%d.%d", c.Version.Major(), c.Version.Minor(), c.Version.Patch())
+	if pre := c.Version.Prerelease(); pre != "" {
+		v += "-" + strings.ToLower(pre)
+	}
+	return v
+}
+
+// CSVName is the name of the collection's ClusterServiceVersion: "<domain>-<name>-operator.v<version>".
+// It is a DNS-1123 subdomain and at most 63 characters long.
+func (c *Collection) CSVName() string {
+	return c.OperatorName() + ".v" + c.VersionLabel()
+}
+
+// APIVersion is the version name of the collection's kinds: 1.2.0 is "v1minor2patch0", 1.0.0-beta.1 is
+// "v1minor0patch0-beta-1". Build metadata has no part in it; two versions may map to one name.
+func (c *Collection) APIVersion() string {
+	name := fmt.Sprintf("v%dminor%dpatch%d", c.Version.Major(), c.Version.Minor(), c.Version.Patch())
+	if pre := c.Version.Prerelease(); pre != "" {
+		name += "-" + strings.ToLower(strings.ReplaceAll(pre, ".", "-"))
+	}
+	return name
+}
+
+// Group is the API group of the collection's kinds: the shared one, or with perCollection
+// "<name>.<domain>.suboperator.zoscb.ibm.com".
+func (c *Collection) Group(perCollection bool) string {
+	if perCollection {
+		return c.Name + "." + c.Domain + "." + Group
+	}
+	return Group
+}
+
+// CRDName is the name of the CustomResourceDefinition of r: "<plural>.<group>".
+func (c *Collection) CRDName(r Resource, perCollection bool) string {
+	return r.Plural() + "." + c.Group(perCollection)
+}
+
+// Resource returns the resource of the given kind and whether there is one.
+func (c *Collection) Resource(kind string) (Resource, bool) {
+	i := slices.IndexFunc(c.Resources, func(r Resource) bool { return r.Kind == kind })
+	if i < 0 {
+		return Resource{}, false
+	}
+	return c.Resources[i], true
+}
+
+// UsesPasswords says whether a variable of any kind names a Secret, which the playbooks then have to read.
+func (c *Collection) UsesPasswords() bool {
+	return slices.ContainsFunc(c.Resources, Resource.UsesPasswords)
+}
+
+// Plural is the resource name in API paths: the kind in lower case with an "s".
+func (r Resource) Plural() string { return r.Singular() + "s" }
+
+// Singular is the kind in lower case.
+func (r Resource) Singular() string { return strings.ToLower(r.Kind) }
+
+// ListKind is the kind of a list of instances: "<Kind>List".
+func (r Resource) ListKind() string { return r.Kind + "List" }
+
+// UsesPasswords says whether a variable of the kind names a Secret.
+func (r Resource) UsesPasswords() bool {
+	return slices.ContainsFunc(r.Vars, func(v Var) bool {
+		return v.Type == Password || slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Type == Password })
+	})
+}

@@ -1,0 +1,209 @@
+package collection
+
+import (
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Keys of the operator-config: those of the specification, and in rootExtensions those that IBM's schema and
+// collections have besides. Of the latter only provider and inventoryName mean something here.
+var (
+	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
+	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath"}
+	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
+	iconKeys       = []string{"base64data", "mediatype"}
+)
+
+var (
+	// identifier is what Ansible accepts as a variable or group name.
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	imageType  = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
+)
+
+// readOperatorConfig fills c with what the operator-config says ("OperatorHub Integration" and the sections after it).
+// What is reported as an error is left empty in c.
+func (l *loader) readOperatorConfig(c *Collection, doc value) {
+	root, ok := doc.mapping()
+	if !ok {
+		return
+	}
+	root.warnUnknown(slices.Concat(rootKeys, rootExtensions)...)
+	c.Domain = readSubdomain(root.get("domain"))
+	c.Name = readSubdomain(root.get("name"))
+	c.Version = readVersion(root.get("version"))
+	c.DisplayName = root.get("displayName").requiredText()
+	c.Description = root.get("description").text()
+	c.Provider = readProvider(root.get("provider"))
+	c.InventoryName = readInventoryName(root.get("inventoryName"))
+	c.Icons = readIcons(root.get("icon"))
+	c.Roles = readRules(root.get("roles"), false)
+	c.ClusterRoles = readRules(root.get("clusterRoles"), true)
+	c.Resources = readResources(root.get("resources"))
+}
+
+func readSubdomain(v value) string {
+	s := v.requiredText()
+	if s == "" {
+		return ""
+	}
+	if len(s) > validation.LabelValueMaxLength {
+		v.errorf("identity", "must be at most %d characters long, is %d", validation.LabelValueMaxLength, len(s))
+		return ""
+	}
+	if len(validation.IsDNS1123Subdomain(s)) > 0 {
+		v.errorf("identity", "%s is not a DNS subdomain (RFC 1123): use lower-case letters, digits, - and ., beginning and ending with a letter or digit", quote(s))
+		return ""
+	}
+	return s
+}
+
+func readVersion(v value) *semver.Version {
+	s := v.requiredText()
+	if s == "" {
+		return nil
+	}
+	version, err := semver.StrictNewVersion(s)
+	if err != nil {
+		v.errorf("version", "%s is not a semantic version such as 1.2.0 (major.minor.patch)", quote(s))
+		return nil
+	}
+	if version.Metadata() != "" {
+		v.warnf("version", "the build metadata +%s has no part in the names of the API version and the operator: versions that differ in it alone clash", version.Metadata())
+	}
+	return version
+}
+
+// readProvider accepts a name, or the {name, url} that operator bundles use.
+func readProvider(v value) string {
+	if v.node == nil || v.node.Kind != yaml.MappingNode {
+		return v.text()
+	}
+	m, _ := v.mapping()
+	return m.get("name").text()
+}
+
+func isScalar(v value) bool {
+	_, ok := v.scalar()
+	return ok
+}
+
+func readInventoryName(v value) string {
+	s := v.text()
+	switch {
+	case s == "":
+		return ""
+	case !identifier.MatchString(s):
+		v.errorf("inventory-name", "%s is not an Ansible group name: use letters, digits and _, not beginning with a digit", quote(s))
+		return ""
+	case s == "all" || s == "ungrouped":
+		v.errorf("inventory-name", "%s is a group that Ansible makes itself; leave the key out or choose another name", quote(s))
+		return ""
+	}
+	return s
+}
+
+// readIcons drops icons that nothing can show, with a warning: they hurt nobody.
+func readIcons(v value) []Icon {
+	var icons []Icon
+	for _, item := range v.list() {
+		m, ok := item.mapping()
+		if !ok {
+			continue
+		}
+		m.warnUnknown(iconKeys...)
+		data, mediaType := m.get("base64data"), m.get("mediatype")
+		icon := Icon{
+			Base64Data: strings.Join(strings.Fields(data.text()), ""),
+			MediaType:  bareMediaType(mediaType.text()),
+		}
+		if _, err := base64.StdEncoding.DecodeString(icon.Base64Data); err != nil || icon.Base64Data == "" {
+			data.warnf("icon", "is not base64 text; the icon is left out")
+			continue
+		}
+		if !imageType.MatchString(icon.MediaType) {
+			mediaType.warnf("icon", "must be the media type of an image, such as image/svg+xml; the icon is left out")
+			continue
+		}
+		icons = append(icons, icon)
+	}
+	return icons
+}
+
+func bareMediaType(s string) string {
+	s, _, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
+
+func readResources(v value) []Resource {
+	items := v.list()
+	if v.blank() || v.node.Kind == yaml.SequenceNode && len(items) == 0 {
+		v.errorf("required", "at least one resource is required")
+	}
+	resources := make([]Resource, 0, len(items))
+	for _, item := range items {
+		resources = append(resources, readResource(item))
+	}
+	return resources
+}
+
+// readResource reads "Operator Resources".
+func readResource(v value) Resource {
+	m, ok := v.mapping()
+	if !ok {
+		return Resource{}
+	}
+	m.warnUnknown(resourceKeys...)
+	r := Resource{
+		Kind:        readKind(m.get("kind")),
+		DisplayName: m.get("displayName").text(),
+		Description: m.get("description").text(),
+		Hidden:      m.get("hideResource").boolean(),
+		Vars:        readVars(m.get("vars"), resourceVar),
+	}
+	if playbook := m.get("playbook"); playbook.blank() {
+		playbook.errorf("required", "is required: the path of the playbook that manages this kind")
+	} else {
+		r.Playbook = readPlaybook(playbook, "playbook-path")
+	}
+	if finalizer := m.get("finalizer"); !finalizer.blank() {
+		r.Finalizer = readPlaybook(finalizer, "finalizer-path")
+	}
+	if r.DisplayName == "" {
+		r.DisplayName = r.Kind
+	}
+	return r
+}
+
+func readKind(v value) string {
+	s := v.requiredText()
+	switch {
+	case s == "":
+		return ""
+	case !pascalCase.MatchString(s):
+		v.errorf("kind-name", "%s is not in Pascal case: begin with a capital letter and use letters and digits only, as in SomeMiddleware", quote(s))
+		return ""
+	case len(s) > maxKindLength:
+		v.errorf("kind-name", "must be at most %d characters long, is %d", maxKindLength, len(s))
+		return ""
+	}
+	return s
+}
+
+func readPlaybook(v value, rule string) string {
+	s := v.text()
+	if s == "" {
+		return ""
+	}
+	clean, problem := playbookPath(s)
+	if problem != "" {
+		v.errorf(rule, "%s %s", quote(s), problem)
+	}
+	return clean
+}

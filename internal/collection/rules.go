@@ -1,0 +1,94 @@
+package collection
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxKindLength leaves room for "List" in a name of at most 63 characters.
+const maxKindLength = validation.DNS1035LabelMaxLength - len("List")
+
+// rules look at the model as a whole, after all files are read and each field was checked by itself. A field that was
+// found wrong before is empty here, and a rule says nothing more about it.
+var rules = []func(*loader, *Collection){
+	checkOperatorName,
+	checkAPIVersion,
+	checkKinds,
+	checkGalaxyIdentity,
+}
+
+// checkOperatorName: the operator's name is a label value, and with its version the name of a ClusterServiceVersion.
+func checkOperatorName(l *loader, c *Collection) {
+	if c.Domain == "" || c.Name == "" {
+		return
+	}
+	at := l.at(l.configFile, "name")
+	if name := c.OperatorName(); len(name) > validation.DNS1123LabelMaxLength {
+		at.errorf("derived-name", "the operator's name %s is longer than %d characters; shorten domain or name", name, validation.DNS1123LabelMaxLength)
+		return
+	} else if len(validation.IsDNS1123Label(name)) > 0 {
+		at.errorf("derived-name", "the operator's name %s is not legal in Kubernetes; put a letter or digit on both sides of each dot", name)
+		return
+	}
+	if c.Version == nil {
+		return
+	}
+	if name := c.CSVName(); len(name) > validation.LabelValueMaxLength {
+		at.errorf("derived-name", "the name of the operator's version %s is longer than %d characters; shorten domain, name or version", quote(name), validation.LabelValueMaxLength)
+	} else if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		l.at(l.configFile, "version").errorf("derived-name", "the name of the operator's version %s is not legal in Kubernetes", quote(name))
+	}
+}
+
+// checkAPIVersion: the name of the API version is a DNS label.
+func checkAPIVersion(l *loader, c *Collection) {
+	if c.Version == nil {
+		return
+	}
+	if name := c.APIVersion(); len(validation.IsDNS1035Label(name)) > 0 {
+		l.at(l.configFile, "version").errorf("version", "gives the API version %s, which is not legal in Kubernetes: at most %d characters, ending with a letter or digit",
+			quote(name), validation.DNS1035LabelMaxLength)
+	}
+}
+
+// checkKinds: an API server tells kinds apart by kind and list kind, and by plural and singular.
+func checkKinds(l *loader, c *Collection) {
+	owner := map[string]string{}
+	for i, r := range c.Resources {
+		if r.Kind == "" {
+			continue
+		}
+		at := l.at(l.configFile, fmt.Sprintf("resources[%d].kind", i))
+		names := []string{"kind " + r.Kind, "kind " + r.ListKind(), "resource " + r.Plural(), "resource " + r.Singular()}
+		for _, name := range names {
+			if other, taken := owner[name]; taken {
+				at.errorf("kind-unique", "%s clashes with kind %s: both need the %s", r.Kind, other, name)
+				break
+			}
+		}
+		for _, name := range names {
+			owner[name] = r.Kind
+		}
+	}
+}
+
+// checkGalaxyIdentity: domain, name and version SHOULD be those of Galaxy, where names have _ instead of -.
+func checkGalaxyIdentity(l *loader, c *Collection) {
+	dashed := func(s string) string { return strings.ReplaceAll(s, "_", "-") }
+	version := ""
+	if c.Version != nil {
+		version = c.Version.String()
+	}
+	for _, pair := range []struct{ key, rule, ours, theirs, galaxyKey string }{
+		{"domain", "match-domain", c.Domain, c.Galaxy.Namespace, "namespace"},
+		{"name", "match-name", c.Name, c.Galaxy.Name, "name"},
+		{"version", "match-version", version, c.Galaxy.Version, "version"},
+	} {
+		if pair.ours != "" && pair.theirs != "" && dashed(pair.ours) != dashed(pair.theirs) {
+			l.at(l.configFile, pair.key).warnf(pair.rule, "%s differs from the %s %s in %s",
+				quote(pair.ours), pair.galaxyKey, quote(pair.theirs), l.galaxySource)
+		}
+	}
+}

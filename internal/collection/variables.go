@@ -1,0 +1,165 @@
+package collection
+
+import (
+	"slices"
+	"strings"
+)
+
+var varKeys = []string{
+	"name", "displayName", "type", "options", "required", "default", "description", "kindReference", "objectVariables", "array",
+}
+
+var varTypes = []VarType{String, Number, Integer, Boolean, Password, Object}
+
+// varLevel says where a variable stands: in a resource's vars ("Resource Variables"), or in another variable's
+// objectVariables ("Object Variables").
+type varLevel int
+
+const (
+	resourceVar varLevel = iota
+	objectField
+)
+
+// readVars reads the variables of one resource or object. Their names are unique.
+func readVars(v value, level varLevel) []Var {
+	items := v.list()
+	vars := make([]Var, 0, len(items))
+	lines := make(map[string]int, len(items))
+	for _, item := range items {
+		m, ok := item.mapping()
+		if !ok {
+			continue
+		}
+		variable := readVar(m, level)
+		name := m.get("name")
+		if first, twice := lines[variable.Name]; twice && variable.Name != "" {
+			name.errorf("var-name", "%s is given twice, first in line %d", quote(variable.Name), first)
+		} else {
+			lines[variable.Name] = name.at.Line
+		}
+		vars = append(vars, variable)
+	}
+	return vars
+}
+
+func readVar(m mapping, level varLevel) Var {
+	m.warnUnknown(varKeys...)
+	v := Var{
+		Name:          readVarName(m.get("name"), level),
+		DisplayName:   m.get("displayName").text(),
+		Description:   m.get("description").text(),
+		Type:          readVarType(m.get("type"), level),
+		Required:      m.get("required").boolean(),
+		Array:         m.get("array").boolean(),
+		KindReference: readKindReference(m.get("kindReference")),
+	}
+	if v.DisplayName == "" {
+		m.get("displayName").warnf("required", "is required by the specification; the name is shown instead")
+		v.DisplayName = v.Name
+	}
+	if v.Array && (level == objectField || v.Type == Boolean || v.Type == Password) {
+		m.get("array").errorf("var-type", "arrays are possible for string, number, integer and object variables of a resource only")
+	}
+	v.Options = readOptions(m.get("options"), v.Type)
+	v.Fields = readFields(m.get("objectVariables"), v.Type, level)
+	v.Default = readDefault(m.get("default"), v)
+	return v
+}
+
+// readVarName reads a name. Extra variables beat every other kind of variable in Ansible, so the names of resource
+// variables that steer the connection or that the manager itself gives to playbooks are refused. Fields of an object
+// are not variables of their own.
+func readVarName(v value, level varLevel) string {
+	s := v.requiredText()
+	switch {
+	case s == "":
+		return ""
+	case !identifier.MatchString(s):
+		v.errorf("var-name", "%s is not an Ansible variable name: use letters, digits and _, not beginning with a digit", quote(s))
+		return ""
+	case level == resourceVar && isReservedVar(s):
+		v.errorf("reserved-var", "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
+		return ""
+	}
+	return s
+}
+
+func isReservedVar(name string) bool {
+	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	// ansible-operator hands the whole resource to playbooks as _<group>_<kind> and _<group>_<kind>_spec. The group may
+	// be one of the collection's own.
+	wholeResource := strings.HasPrefix(name, "_") && strings.Contains(name, strings.ReplaceAll(Group, ".", "_"))
+	return name == "zosendpoint" || wholeResource
+}
+
+func readVarType(v value, level varLevel) VarType {
+	s := v.requiredText()
+	t := VarType(s)
+	switch {
+	case s == "":
+		return ""
+	case !slices.Contains(varTypes, t):
+		v.errorf("var-type", "%s is not a type: use string, number, integer, boolean, password or object", quote(s))
+		return ""
+	case level == objectField && t == Object:
+		v.errorf("var-type", "objects inside objects are not possible; use string, number, integer, boolean or password")
+		return ""
+	}
+	return t
+}
+
+// readKindReference takes an empty text for no reference, as form editors write it.
+func readKindReference(v value) string {
+	if v.blank() {
+		return ""
+	}
+	s := v.text()
+	if s != "" && !pascalCase.MatchString(s) {
+		v.errorf("kind-reference", "%s is not the name of a kind, such as SomeMiddleware", quote(s))
+		return ""
+	}
+	return s
+}
+
+func readOptions(v value, t VarType) []string {
+	var options []string
+	for _, item := range v.list() {
+		option := item.requiredText()
+		switch {
+		case option == "":
+		case slices.Contains(options, option):
+			item.warnf("var-options", "%s is given twice", quote(option))
+		default:
+			options = append(options, option)
+		}
+	}
+	if len(options) > 0 && t != String && t != "" {
+		v.errorf("var-options", "options are possible for string variables only")
+		return nil
+	}
+	return options
+}
+
+func readFields(v value, t VarType, level varLevel) []Var {
+	if level == objectField {
+		if !v.blank() {
+			v.errorf("var-type", "objects inside objects are not possible")
+		}
+		return nil
+	}
+	if t != Object {
+		if !v.blank() && t != "" {
+			v.warnf("var-type", "is ignored, because the type is not object")
+		}
+		return nil
+	}
+	fields := readVars(v, objectField)
+	if len(fields) == 0 {
+		v.errorf("required", "an object needs objectVariables, at least one")
+	}
+	return fields
+}

@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// CacheOptions keep the manager's memory independent of the size of the cluster: of the kinds that are not its own it
+// caches only what it made. Of Secrets, which it must notice whoever made them, it caches the metadata.
+func CacheOptions() cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&apiextensionsv1.CustomResourceDefinition{}: ours,
+		&appsv1.Deployment{}:                        ours,
+		&corev1.ServiceAccount{}:                    ours,
+		&corev1.ConfigMap{}:                         ours,
+		&rbacv1.Role{}:                              ours,
+		&rbacv1.RoleBinding{}:                       ours,
+		&rbacv1.ClusterRole{}:                       ours,
+		&rbacv1.ClusterRoleBinding{}:                ours,
+	}}
+}
+
+// CollectGarbage drops archives that nothing uses any more. It must not run while a controller does.
+func (l *Library) CollectGarbage(ctx context.Context, reader client.Reader) error {
+	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	if err := reader.List(ctx, collections); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if err := reader.List(ctx, socs); err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	keep := map[string]bool{}
+	for _, oc := range collections.Items {
+		if oc.Status.Artifact != nil {
+			keep[oc.Status.Artifact.Digest] = true
+		}
+	}
+	for _, soc := range socs.Items {
+		for _, installation := range soc.Status.Installations {
+			keep[installation.Digest] = true
+		}
+	}
+	if _, err := l.Store.GarbageCollect(keep); err != nil {
+		return fmt.Errorf("removing archives that nothing uses: %w", err)
+	}
+	return nil
+}

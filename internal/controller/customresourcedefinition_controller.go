@@ -1,0 +1,162 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
+// alone writes them. A collection that no OperatorCollection has loses its CRDs once no custom resource is left.
+type CustomResourceDefinitionReconciler struct {
+	// Client reads through the cache and writes.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Library holds the archives.
+	Library *Library
+}
+
+// Reconcile brings the CRDs of one collection up to date. What keeps it from doing so is shown on the
+// OperatorCollection, whose controller plans the same CRDs.
+func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collectionKey) (ctrl.Result, error) {
+	if key == (collectionKey{}) {
+		return ctrl.Result{}, nil
+	}
+	owners, err := r.owners(ctx, key)
+	if err != nil {
+		return outcome(err)
+	}
+	if len(owners) == 0 {
+		return outcome(r.remove(ctx, key))
+	}
+	contributions, err := r.contributions(owners)
+	if err != nil || len(contributions) == 0 {
+		return outcome(err)
+	}
+	planner := crdPlanner{reader: r.Reader}
+	plan, err := planner.plan(ctx, contributions...)
+	if err != nil {
+		return outcome(err)
+	}
+	return outcome(r.write(ctx, plan))
+}
+
+// owners are the OperatorCollections that have the collection, or say by their labels that they will.
+func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collectionKey) ([]v2beta2.OperatorCollection, error) {
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	var owners []v2beta2.OperatorCollection
+	for _, oc := range list.Items {
+		if oc.DeletionTimestamp == nil && (keyOfCollection(&oc) == key || keyOfLabels(&oc) == key) {
+			owners = append(owners, oc)
+		}
+	}
+	return owners, nil
+}
+
+func (r *CustomResourceDefinitionReconciler) contributions(owners []v2beta2.OperatorCollection) ([]contribution, error) {
+	var contributions []contribution
+	for i := range owners {
+		oc := &owners[i]
+		if oc.Status.Artifact == nil {
+			continue
+		}
+		c, err := r.Library.Load(oc.Status.Artifact.Digest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Its controller fetches it again; that changes nothing about the CRDs that exist.
+		}
+		if err != nil {
+			return nil, err
+		}
+		contributions = append(contributions, contribution{collection: c, group: groupOf(oc, c), namespace: oc.Namespace})
+	}
+	return contributions, nil
+}
+
+func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []plannedCRD) error {
+	for _, planned := range plan {
+		var err error
+		switch {
+		case planned.live == nil:
+			err = r.Client.Create(ctx, planned.crd, client.FieldOwner(fieldOwner))
+		case !equality.Semantic.DeepEqual(planned.live, planned.crd):
+			err = r.Client.Update(ctx, planned.crd, client.FieldOwner(fieldOwner))
+		}
+		if err != nil {
+			return fmt.Errorf("writing CRD %q: %w", planned.crd.Name, err)
+		}
+	}
+	return nil
+}
+
+// remove deletes the CRDs of a collection that nobody has, unless an operator or a custom resource still needs them.
+func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collectionKey) error {
+	existing := &instances{client: r.Client, reader: r.Reader}
+	crds, err := existing.crds(ctx, key)
+	if err != nil || len(crds) == 0 {
+		return err
+	}
+	socs := &v2beta2.SubOperatorConfigList{}
+	if err := r.Reader.List(ctx, socs, key.selector()); err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	if len(socs.Items) > 0 {
+		return nil // Their removal brings us back.
+	}
+	items, err := existing.list(ctx, key, "")
+	if err != nil {
+		return err
+	}
+	if len(items) > 0 {
+		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs of %s are kept for %s", key, describe(items))
+	}
+	for i := range crds {
+		crd := &crds[i]
+		if crd.DeletionTimestamp != nil {
+			continue
+		}
+		err := r.Client.Delete(ctx, crd, client.Preconditions{UID: &crd.UID, ResourceVersion: &crd.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting CRD %q: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+// SetupWithManager registers the controller.
+func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return builder.TypedControllerManagedBy[collectionKey](mgr).
+		Named("customresourcedefinition").
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueKey(keyOfLabels)).
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueKey(keyOfLabels)).
+		Watches(&v2beta2.OperatorCollection{}, enqueueKey(func(object client.Object) collectionKey {
+			return keyOfCollection(object.(*v2beta2.OperatorCollection))
+		})).
+		WithOptions(typedOptions[collectionKey](1)).
+		Complete(r)
+}
+
+func enqueueKey(keyOf func(client.Object) collectionKey) handler.TypedEventHandler[client.Object, collectionKey] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collectionKey {
+		if key := keyOf(object); key != (collectionKey{}) {
+			return []collectionKey{key}
+		}
+		return nil
+	})
+}
+
+var _ reconcile.TypedReconciler[collectionKey] = &CustomResourceDefinitionReconciler{}

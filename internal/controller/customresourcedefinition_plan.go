@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// contribution is one version of a collection that wants CRDs.
+type contribution struct {
+	collection *collection.Collection
+	group      string
+	// namespace of the OperatorCollection.
+	namespace string
+}
+
+// plannedCRD is a CRD as it is and as it should be. live is nil for one that does not exist.
+type plannedCRD struct {
+	live, crd *apiextensionsv1.CustomResourceDefinition
+}
+
+// crdPlanner works out what a collection's CRDs should look like. It writes nothing.
+type crdPlanner struct {
+	reader client.Reader
+}
+
+// plan merges the contributions, all of one collection, with the CRDs that exist. It fails with a reason if one of them
+// belongs to somebody else or if versions do not fit together; all such problems are in the error.
+func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([]plannedCRD, error) {
+	byName := map[string][]render.Contribution{}
+	for _, c := range contributions {
+		crds, err := render.CRDs(c.collection, c.group)
+		if err != nil {
+			return nil, stalled(v2beta2.ReasonInvalidCollection, err)
+		}
+		for _, crd := range crds {
+			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationClaimedBy, c.namespace)
+			byName[crd.Name] = append(byName[crd.Name], render.Contribution{Version: c.collection.Version, CRD: crd})
+		}
+	}
+	var planned []plannedCRD
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		one, err := p.planOne(ctx, keyOf(contributions[0].collection), name, byName[name])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		planned = append(planned, one)
+	}
+	if len(errs) > 0 {
+		// The first error's reason stands for all; the message holds every one.
+		return nil, &failure{reason: asFailure(errs[0]).reason, retryAfter: asFailure(errs[0]).retryAfter, err: errors.Join(errs...)}
+	}
+	return planned, nil
+}
+
+func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string, wanted []render.Contribution) (plannedCRD, error) {
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return plannedCRD{}, fmt.Errorf("reading CRD %q: %w", name, err)
+	case keyOfLabels(live) != key:
+		return plannedCRD{}, waiting(v2beta2.ReasonKindClash, missingInterval,
+			"CRD %q belongs to %s: set spec.apiGroup to PerCollection to give this collection an API group of its own, or remove the other", name, ownerOf(live))
+	case live.DeletionTimestamp != nil:
+		return plannedCRD{}, waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
+	}
+	merged, err := render.MergeCRD(live, wanted)
+	var conflict *render.SchemaConflictError
+	if errors.As(err, &conflict) {
+		return plannedCRD{}, waiting(v2beta2.ReasonSchemaConflict, missingInterval, "%w", err)
+	}
+	if err != nil {
+		return plannedCRD{}, stalled(v2beta2.ReasonInvalidCollection, err)
+	}
+	return plannedCRD{live: live, crd: merged}, nil
+}
+
+func ownerOf(crd *apiextensionsv1.CustomResourceDefinition) string {
+	if key := keyOfLabels(crd); key != (collectionKey{}) {
+		return "collection " + key.String()
+	}
+	return "somebody else"
+}

@@ -1,0 +1,21 @@
+// Package controller reconciles the three kinds of this project, and the CRDs of the collections they bring.
+//
+// Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the
+// error of the last step, and the facts that the steps collected, into status.
+//
+// The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
+// escalate nor bind. Those in the rules below are what every collection needs; all others come from the aggregated
+// ClusterRole collection-operator-grants.
+package controller
+
+// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections;suboperatorconfigs;zosendpoints,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/status;suboperatorconfigs/status;zosendpoints/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/finalizers;suboperatorconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=suboperator.zoscb.ibm.com,resources=*,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps;secrets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch

@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// Library loads collections from the artifact store and remembers them by digest.
+type Library struct {
+	Store *artifact.Store
+
+	mu     sync.Mutex
+	loaded map[string]*collection.Collection
+}
+
+// Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
+// of [artifact.Store.Open], [archive.Read] and [collection.Load].
+func (l *Library) Load(digest string) (*collection.Collection, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, ok := l.loaded[digest]; ok {
+		return c, nil
+	}
+	content, _, err := l.Store.Open(digest)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	files, err := archive.Read(content, archive.DefaultLimits, collection.Keep)
+	if err != nil {
+		return nil, err
+	}
+	c, err := collection.Load(files)
+	if err != nil {
+		return nil, err
+	}
+	if l.loaded == nil {
+		l.loaded = map[string]*collection.Collection{}
+	}
+	l.loaded[digest] = c
+	return c, nil
+}
+
+// Remove drops an archive from the store and from memory.
+func (l *Library) Remove(digest string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.loaded, digest)
+	return l.Store.Remove(digest)
+}
+
+// problemSummaryLines bounds how many problems of an archive a status message shows.
+const problemSummaryLines = 10
+
+// loadFailure gives an error of Load its reason.
+func loadFailure(err error) error {
+	var unreadable *archive.Error
+	var problems collection.Problems
+	switch {
+	case errors.As(err, &unreadable):
+		return stalled(archiveReason(unreadable.Reason), err)
+	case errors.As(err, &problems):
+		return stalled(problemReason(problems), errors.New(problems.Summary(problemSummaryLines)))
+	}
+	return retry(v2beta2.ReasonStorageFailed, err)
+}

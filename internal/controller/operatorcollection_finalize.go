@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// finalize removes what the collection installed, in the order that its deletion policy asks for. It returns nil once
+// nothing is left and the finalizer is gone.
+func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	steps := []func(context.Context, *v2beta2.OperatorCollection) error{
+		r.releaseInstances,
+		r.removeSubOperatorConfigs,
+		r.awaitCRDRemoval,
+		r.forgetArtifacts,
+		r.removeFinalizer,
+	}
+	for _, step := range steps {
+		if err := step(ctx, oc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owns says whether the collection's CRDs are this object's to remove.
+func (r *OperatorCollectionReconciler) owns(ctx context.Context, oc *v2beta2.OperatorCollection) (bool, error) {
+	if oc.Status.Collection == nil {
+		return false, nil
+	}
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Reader.List(ctx, list); err != nil {
+		return false, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID != oc.UID && other.DeletionTimestamp == nil && keyOfCollection(other) == keyOfCollection(oc) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// releaseInstances waits until no custom resource keeps the collection, and with the policy Finalize deletes them.
+func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	owns, err := r.owns(ctx, oc)
+	if err != nil || !owns || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+		return err
+	}
+	existing := &instances{client: r.Client, reader: r.Reader}
+	items, err := existing.list(ctx, keyOfCollection(oc), "")
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
+		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
+			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", describe(items))
+	}
+	if err := existing.delete(ctx, items); err != nil {
+		return err
+	}
+	return waiting(v2beta2.ReasonFinalizingInstances, pollInterval, "deletion waits for the finalizer playbooks of %s", describe(items))
+}
+
+func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range socs {
+		names = append(names, socs[i].Name)
+		if socs[i].DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting SubOperatorConfig %q: %w", socs[i].Name, err)
+		}
+	}
+	if len(names) > 0 {
+		return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither collection nor instances.
+func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	owns, err := r.owns(ctx, oc)
+	if err != nil || !owns || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+		return err
+	}
+	crds, err := (&instances{reader: r.Reader}).crds(ctx, keyOfCollection(oc))
+	if err != nil || len(crds) == 0 {
+		return err
+	}
+	var names []string
+	for _, crd := range crds {
+		names = append(names, crd.Name)
+	}
+	return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
+}
+
+func (r *OperatorCollectionReconciler) removeFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	return removeFinalizer(ctx, r.Client, oc)
+}
+
+func removeFinalizer(ctx context.Context, c client.Client, object client.Object) error {
+	before := object.DeepCopyObject().(client.Object)
+	if !controllerutil.RemoveFinalizer(object, Finalizer) {
+		return nil
+	}
+	err := c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	return client.IgnoreNotFound(err)
+}
+
+// forgetArtifacts deletes archives that no other collection and no installation still uses.
+func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	if oc.Status.Artifact == nil {
+		return nil
+	}
+	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	if err := r.Reader.List(ctx, collections); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if err := r.Reader.List(ctx, socs); err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	for i := range collections.Items {
+		other := &collections.Items[i]
+		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == oc.Status.Artifact.Digest {
+			return nil
+		}
+	}
+	for i := range socs.Items {
+		for _, installation := range socs.Items[i].Status.Installations {
+			if installation.Digest == oc.Status.Artifact.Digest {
+				return nil
+			}
+		}
+	}
+	return r.Library.Remove(oc.Status.Artifact.Digest)
+}

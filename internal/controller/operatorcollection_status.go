@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
+// changed. It is the only place that turns errors into conditions.
+func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) (ctrl.Result, error) {
+	if oc.DeletionTimestamp != nil && err == nil {
+		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+	}
+	before := oc.DeepCopy()
+	generation := oc.Generation
+	status := &oc.Status
+	status.ObservedGeneration = generation
+	if facts != nil {
+		facts.describeCollection(oc)
+		r.describeImport(oc, facts, err)
+	}
+	if err == nil {
+		err = notInstalled(facts.mappings)
+		setCondition(&status.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(facts.mappings))
+	}
+	setReady(&status.Conditions, generation, err, readyCollection(status))
+	status.Message = readyMessage(status.Conditions)
+	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionImported)
+	return writeStatus(ctx, r.Client, oc, before, err, func(eventType, reason, message string) {
+		r.Recorder.Eventf(oc, nil, eventType, reason, "Reconcile", "%s", message)
+	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, oc.Status))
+}
+
+// writeStatus patches the status if it changed and tells about it in an event if Ready did.
+func writeStatus(ctx context.Context, c client.Client, object, before client.Object, err error,
+	event func(eventType, reason, message string), was, is []metav1.Condition, changed bool) (ctrl.Result, error) {
+	if changed {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if patchErr := c.Status().Patch(ctx, object, patch, client.FieldOwner(fieldOwner)); patchErr != nil {
+			return outcome(client.IgnoreNotFound(patchErr))
+		}
+	}
+	old, ready := meta.FindStatusCondition(was, v2beta2.ConditionReady), meta.FindStatusCondition(is, v2beta2.ConditionReady)
+	if old == nil || old.Reason != ready.Reason || old.Message != ready.Message {
+		eventType := corev1.EventTypeNormal
+		if ready.Status == metav1.ConditionFalse && !isProgress(ready.Reason) {
+			eventType = corev1.EventTypeWarning
+		}
+		event(eventType, ready.Reason, ready.Message)
+	}
+	return outcome(err)
+}
+
+// describeCollection records the accepted archive and what it holds.
+func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
+	if !f.accepted {
+		return
+	}
+	c := f.collection
+	oc.Status.Artifact = f.artifact
+	oc.Status.Collection = &v2beta2.ImportedCollection{
+		Domain: c.Domain, Name: c.Name, Version: c.Version.String(),
+		APIVersion: groupOf(oc, c) + "/" + c.APIVersion(), Kinds: kinds(c),
+	}
+	if f.uploadPath != "" {
+		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.uploadPath}
+	}
+	oc.Status.Warnings = warnings(oc, c)
+}
+
+// describeImport sets Imported and, where the steps got that far, the state of each SubOperatorConfig.
+func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) {
+	status := &oc.Status
+	if facts.imported {
+		setCondition(&status.Conditions, v2beta2.ConditionImported, oc.Generation, nil,
+			fmt.Sprintf("version %s is verified and its CRDs are established", status.Collection.Version))
+	} else {
+		setCondition(&status.Conditions, v2beta2.ConditionImported, oc.Generation, err, "")
+	}
+	if err != nil {
+		return
+	}
+	status.SubOperatorConfigMappingStatus = nil
+	for _, soc := range facts.mappings {
+		status.SubOperatorConfigMappingStatus = append(status.SubOperatorConfigMappingStatus,
+			v2beta2.MappingStatus{Name: soc.Name, Phase: soc.Status.Phase, Message: soc.Status.Message})
+	}
+}
+
+// notInstalled is nil when every SubOperatorConfig is Ready for its own present spec.
+func notInstalled(socs []v2beta2.SubOperatorConfig) error {
+	if len(socs) == 0 {
+		return waiting(v2beta2.ReasonNotInstalled, missingInterval, "no SubOperatorConfig names this OperatorCollection: create one to install it")
+	}
+	var problems []string
+	reason := v2beta2.ReasonProgressing
+	for _, soc := range socs {
+		ready := meta.FindStatusCondition(soc.Status.Conditions, v2beta2.ConditionReady)
+		switch {
+		case ready == nil || ready.ObservedGeneration != soc.Generation:
+			problems = append(problems, fmt.Sprintf("SubOperatorConfig %q is being installed", soc.Name))
+		case ready.Status != metav1.ConditionTrue:
+			reason = ready.Reason
+			problems = append(problems, fmt.Sprintf("SubOperatorConfig %q: %s", soc.Name, ready.Message))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &failure{reason: reason, retryAfter: missingInterval, err: fmt.Errorf("%s", strings.Join(problems, "; "))}
+}
+
+func installedMessage(socs []v2beta2.SubOperatorConfig) string {
+	var names []string
+	for _, soc := range socs {
+		names = append(names, soc.Name)
+	}
+	return "installed by " + strings.Join(names, ", ")
+}
+
+func readyCollection(status *v2beta2.OperatorCollectionStatus) string {
+	if status.Collection == nil {
+		return ""
+	}
+	return fmt.Sprintf("version %s is imported and installed", status.Collection.Version)
+}
+
+func kinds(c *collection.Collection) []string {
+	var names []string
+	for _, resource := range c.Resources {
+		names = append(names, resource.Kind)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// maxWarnings bounds the warnings shown on status.
+const maxWarnings = 20
+
+func warnings(oc *v2beta2.OperatorCollection, c *collection.Collection) []string {
+	var texts []string
+	if oc.Spec.CollectionURLToken != "" {
+		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
+	}
+	for i, warning := range c.Warnings {
+		if i == maxWarnings {
+			texts = append(texts, fmt.Sprintf("%d more warnings", len(c.Warnings)-maxWarnings))
+			break
+		}
+		texts = append(texts, warning.String())
+	}
+	return texts
+}

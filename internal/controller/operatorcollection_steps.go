@@ -1,0 +1,352 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/verify"
+)
+
+// collectionFacts is what the steps found out about an OperatorCollection, for those after them and for its status.
+type collectionFacts struct {
+	// artifact is the archive that the spec asks for. It is verified and in the store.
+	artifact *v2beta2.Artifact
+	// uploadPath is where the archive was uploaded, or empty.
+	uploadPath string
+	// collection is what the archive holds.
+	collection *collection.Collection
+	// accepted says that the archive replaces the one that was installed.
+	accepted bool
+	// imported says that the collection's CRDs are Established too.
+	imported bool
+	// mappings are the SubOperatorConfigs that name the collection.
+	mappings []v2beta2.SubOperatorConfig
+}
+
+func (r *OperatorCollectionReconciler) ensureFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection, _ *collectionFacts) error {
+	return addFinalizer(ctx, r.Client, oc)
+}
+
+func addFinalizer(ctx context.Context, c client.Client, object client.Object) error {
+	before := object.DeepCopyObject().(client.Object)
+	if !controllerutil.AddFinalizer(object, Finalizer) {
+		return nil
+	}
+	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+}
+
+// ensureArtifact makes sure that the store holds the archive that the spec asks for. What the spec asked for before is
+// never downloaded again as long as the store has it; if it must be, its content may not have changed.
+func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	source := sourceHash(&oc.Spec)
+	current := oc.Status.Artifact
+	known := current != nil && current.SourceHash == source
+	if known && r.Library.Store.Has(current.Digest) {
+		facts.artifact = current
+		return nil
+	}
+	file, err := r.obtain(ctx, oc, facts)
+	if err != nil {
+		return err
+	}
+	defer file.Remove()
+
+	if known && file.Digest != current.Digest {
+		return retry(v2beta2.ReasonArtifactChanged, fmt.Errorf(
+			"the archive's content changed from %s to %s though the spec did not: change spec.digest to accept it",
+			current.Digest, file.Digest))
+	}
+	result, err := verify.Verify(verify.Policy{
+		Digest:                    oc.Spec.Digest,
+		SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
+		SignatureSecret:           oc.Spec.SignatureSecret != "",
+	}, file.Digest)
+	if err != nil {
+		return stalled(verifyReason(err), err)
+	}
+	if err := r.Library.Store.Put(file); err != nil {
+		return retry(v2beta2.ReasonStorageFailed, err)
+	}
+	facts.artifact = &v2beta2.Artifact{
+		Digest: file.Digest, Size: file.Size, Verification: result.Method, SourceHash: source,
+	}
+	return nil
+}
+
+// obtain fetches the archive, or takes it from the upload folder when the spec has no URL.
+func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+	if oc.Spec.CollectionURL == "" {
+		return r.upload(oc, facts)
+	}
+	credentials, err := r.credentials(ctx, oc)
+	if err != nil {
+		return nil, err
+	}
+	file, err := r.Fetcher.Fetch(ctx, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials}, r.Library.Store.TempDir())
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	return file, nil
+}
+
+func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
+	if name == "" || version == "" {
+		return nil, stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
+			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
+	}
+	path, err := artifact.LatestUpload(r.UploadDir, name, version)
+	if errors.Is(err, artifact.ErrNoUpload) {
+		return nil, waiting(v2beta2.ReasonArchiveNotUploaded, pollInterval, "%w", err)
+	}
+	if err != nil {
+		return nil, retry(v2beta2.ReasonStorageFailed, err)
+	}
+	file, err := r.Library.Store.Stage(path, r.Fetcher.MaxBytes)
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	facts.uploadPath = path
+	return file, nil
+}
+
+// credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.
+func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2beta2.OperatorCollection) (fetch.Credentials, error) {
+	if oc.Spec.CredentialsSecret == "" {
+		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
+	}
+	secret := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: oc.Namespace, Name: oc.Spec.CredentialsSecret}, secret)
+	if apierrors.IsNotFound(err) {
+		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)
+	}
+	if err != nil {
+		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
+	}
+	credentials := fetch.Credentials{
+		BearerToken: string(secret.Data["token"]),
+		Username:    string(secret.Data[corev1.BasicAuthUsernameKey]),
+		Password:    string(secret.Data[corev1.BasicAuthPasswordKey]),
+	}
+	if (credentials.BearerToken == "") == (credentials.Username == "") {
+		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+			"spec.credentialsSecret: Secret %q must have either the key token, or username and password", secret.Name)
+	}
+	return credentials, nil
+}
+
+func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	c, err := r.Library.Load(facts.artifact.Digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return retry(v2beta2.ReasonStorageFailed, err)
+	}
+	if err != nil {
+		return loadFailure(err)
+	}
+	facts.collection = c
+	return nil
+}
+
+// checkClaim refuses a collection that another OperatorCollection has. Of two, the older one keeps it.
+func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	mine := keyOf(facts.collection)
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == oc.UID || keyOfCollection(other) != mine {
+			continue
+		}
+		if keyOfCollection(oc) == mine && older(oc, other) {
+			continue
+		}
+		return waiting(v2beta2.ReasonCollectionClaimed, missingInterval,
+			"collection %s belongs to OperatorCollection %s/%s: change that one to upgrade it, or delete it first", mine, other.Namespace, other.Name)
+	}
+	return nil
+}
+
+// older says which of two objects came first.
+func older(a, b client.Object) bool {
+	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
+		return at.Before(&bt)
+	}
+	return a.GetUID() < b.GetUID()
+}
+
+// checkCRDs finds out, without a write, whether the collection's CRDs can be installed.
+func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	planner := crdPlanner{reader: r.Reader}
+	_, err := planner.plan(ctx, contribution{
+		collection: facts.collection, group: groupOf(oc, facts.collection), namespace: oc.Namespace,
+	})
+	return err
+}
+
+// acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
+func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	facts.accepted = true
+	before := oc.DeepCopy()
+	facts.describeCollection(oc)
+	if equality.Semantic.DeepEqual(before.Status, oc.Status) {
+		return nil
+	}
+	// The CRD controller reads this status: it has to be there before the CRDs can be.
+	return r.Client.Status().Patch(ctx, oc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+}
+
+// labelObject sets the labels that clients look for where the user did not.
+func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	return addLabels(ctx, r.Client, oc, render.Labels(facts.collection))
+}
+
+func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string) error {
+	before := object.DeepCopyObject().(client.Object)
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	changed := false
+	for name, value := range wanted {
+		if _, set := labels[name]; !set {
+			labels[name], changed = value, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	object.SetLabels(labels)
+	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+}
+
+// awaitCRDs waits until the CRD controller has made every kind of the collection available.
+func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	if missing, err := missingCRDs(ctx, r.Client, facts.collection, groupOf(oc, facts.collection)); err != nil {
+		return err
+	} else if len(missing) > 0 {
+		return waiting(v2beta2.ReasonProgressing, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+	}
+	facts.imported = true
+	return nil
+}
+
+// missingCRDs names the CRDs of a collection that do not serve its version yet.
+func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collection, group string) ([]string, error) {
+	var missing []string
+	for _, resource := range col.Resources {
+		name := resource.Plural() + "." + group
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, crd)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading CRD %q: %w", name, err)
+		}
+		if err != nil || !serves(crd, col.APIVersion()) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing, nil
+}
+
+func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+	return established && crd.DeletionTimestamp == nil &&
+		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == version && v.Served
+		})
+}
+
+// ensureDefaultSubOperatorConfig makes <name>-soc once if nothing names the collection, and removes an untouched one
+// when another SubOperatorConfig does.
+func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
+	if err != nil {
+		return err
+	}
+	if len(socs) == 0 && oc.Annotations[annotationDefault] == "" {
+		return r.createDefaultSubOperatorConfig(ctx, oc, facts)
+	}
+	for i := range socs {
+		if len(socs) > 1 && untouchedDefault(&socs[i]) {
+			if err := r.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting the default SubOperatorConfig %q: %w", socs[i].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	soc := &v2beta2.SubOperatorConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: oc.Name + "-soc", Namespace: oc.Namespace,
+			Labels:      render.Labels(facts.collection),
+			Annotations: map[string]string{annotationDefault: "true"},
+		},
+		Spec: v2beta2.SubOperatorConfigSpec{
+			OperatorCollection: oc.Name,
+			Mapping:            []v2beta2.NamespaceMapping{{Namespace: oc.Namespace}},
+		},
+	}
+	if err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner)); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
+	}
+	// Once: a default that its user deletes is not made again.
+	before := oc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&oc.ObjectMeta, annotationDefault, soc.Name)
+	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+}
+
+// untouchedDefault is a default whose spec nobody has changed since it was made.
+func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
+	return soc.Annotations[annotationDefault] == "true" && soc.Generation == 1 && soc.DeletionTimestamp == nil
+}
+
+func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+	socs, err := subOperatorConfigsOf(ctx, r.Client, oc)
+	facts.mappings = socs
+	return err
+}
+
+// subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name.
+func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection) ([]v2beta2.SubOperatorConfig, error) {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := reader.List(ctx, list, client.InNamespace(oc.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	socs := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {
+		return soc.Spec.OperatorCollection != oc.Name
+	})
+	slices.SortFunc(socs, func(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) })
+	return socs, nil
+}
+
+// sourceHash identifies what the archive is fetched from and verified with. Credentials have no part in it.
+func sourceHash(spec *v2beta2.OperatorCollectionSpec) string {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q %q %t", spec.CollectionURL, spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)
+	return fmt.Sprintf("%x", hash.Sum(nil)[:8])
+}

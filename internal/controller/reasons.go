@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"errors"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/verify"
+)
+
+func fetchFailure(err error) error {
+	var f *fetch.Error
+	if !errors.As(err, &f) {
+		return retry(v2beta2.ReasonFetchFailed, err)
+	}
+	reason := v2beta2.ReasonFetchFailed
+	switch f.Reason {
+	case fetch.InvalidURL:
+		reason = v2beta2.ReasonInvalidURL
+	case fetch.NotFound:
+		reason = v2beta2.ReasonArchiveNotFound
+	case fetch.Unauthorized:
+		reason = v2beta2.ReasonUnauthorized
+	case fetch.ServerError, fetch.Unreachable, fetch.UntrustedServer:
+		reason = v2beta2.ReasonSourceUnreachable
+	case fetch.TooLarge:
+		reason = v2beta2.ReasonArchiveTooLarge
+	case fetch.Truncated:
+		reason = v2beta2.ReasonArchiveTruncated
+	case fetch.Timeout:
+		reason = v2beta2.ReasonFetchTimeout
+	case fetch.StorageFailed:
+		reason = v2beta2.ReasonStorageFailed
+	}
+	if !f.Retryable {
+		return stalled(reason, err)
+	}
+	return retry(reason, err)
+}
+
+func verifyReason(err error) string {
+	switch {
+	case errors.Is(err, verify.ErrDigestMismatch), errors.Is(err, verify.ErrInvalidDigest):
+		return v2beta2.ReasonDigestMismatch
+	case errors.Is(err, verify.ErrUnsupportedSignature):
+		return v2beta2.ReasonSignatureUnsupported
+	}
+	return v2beta2.ReasonNotVerified
+}
+
+func archiveReason(reason archive.Reason) string {
+	switch reason {
+	case archive.NotGzip, archive.NotTar:
+		return v2beta2.ReasonArchiveNotGzip
+	case archive.Truncated:
+		return v2beta2.ReasonArchiveTruncated
+	case archive.TooLarge, archive.TooManyEntries, archive.TooDeep, archive.NameTooLong:
+		return v2beta2.ReasonArchiveTooLarge
+	case archive.PathEscapes, archive.InvalidName, archive.UnsafeLink, archive.UnsupportedEntry, archive.DuplicateEntry:
+		return v2beta2.ReasonArchiveUnsafe
+	}
+	return v2beta2.ReasonArchiveCorrupt
+}
+
+// problemReasons gives the rules whose breach has a reason of its own. All others share InvalidCollection.
+var problemReasons = map[string]string{
+	"missing-operator-config":   v2beta2.ReasonOperatorConfigMissing,
+	"duplicate-operator-config": v2beta2.ReasonOperatorConfigAmbiguous,
+	"yaml":                      v2beta2.ReasonInvalidYAML,
+	"duplicate-key":             v2beta2.ReasonInvalidYAML,
+	"missing-playbook":          v2beta2.ReasonPlaybookMissing,
+	"missing-finalizer":         v2beta2.ReasonPlaybookMissing,
+}
+
+// problemReason is the reason that all problems share, or InvalidCollection.
+func problemReason(problems collection.Problems) string {
+	reason := ""
+	for _, problem := range problems {
+		of, ok := problemReasons[problem.Rule]
+		if !ok || reason != "" && of != reason {
+			return v2beta2.ReasonInvalidCollection
+		}
+		reason = of
+	}
+	return reason
+}

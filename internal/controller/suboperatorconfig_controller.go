@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+)
+
+// SubOperatorConfigReconciler installs the operator of a collection in each namespace that a SubOperatorConfig maps.
+type SubOperatorConfigReconciler struct {
+	// Client reads through the cache and writes.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Recorder records events.
+	Recorder events.EventRecorder
+	// Library holds the archives.
+	Library *Library
+	// RuntimeImage runs collections that name no image of their own.
+	RuntimeImage string
+	// Architectures that RuntimeImage is built for, as GOARCH names them.
+	Architectures []string
+	// ArtifactURL is where the runtime pods reach the artifact server, without a trailing slash.
+	ArtifactURL string
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	soc := &v2beta2.SubOperatorConfig{}
+	if err := r.Client.Get(ctx, req.NamespacedName, soc); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if soc.DeletionTimestamp != nil {
+		if !controllerutil.ContainsFinalizer(soc, Finalizer) {
+			return ctrl.Result{}, nil
+		}
+		return r.conclude(ctx, soc, &installationFacts{}, r.finalize(ctx, soc))
+	}
+	facts, err := r.reconcile(ctx, soc)
+	if facts.suspended {
+		return ctrl.Result{}, nil
+	}
+	return r.conclude(ctx, soc, facts, err)
+}
+
+func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta2.SubOperatorConfig) (*installationFacts, error) {
+	facts := &installationFacts{}
+	steps := []func(context.Context, *v2beta2.SubOperatorConfig, *installationFacts) error{
+		r.ensureFinalizer,
+		r.findCollection,
+		r.adopt,
+		r.loadCollection,
+		r.checkMapping,
+		r.composeEndpoints,
+		r.render,
+		r.recordInventory,
+		r.apply,
+		r.prune,
+		r.checkWorkloads,
+	}
+	for _, step := range steps {
+		if err := step(ctx, soc, facts); err != nil || facts.suspended {
+			return facts, err
+		}
+	}
+	return facts, facts.deferred
+}
+
+// SetupWithManager registers the controller.
+func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	owner := handler.EnqueueRequestsFromMapFunc(ownerOfObject)
+	b := ctrl.NewControllerManagedBy(mgr).
+		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
+		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.ofEndpoint)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
+		Watches(&appsv1.Deployment{}, owner)
+	for _, object := range []client.Object{
+		&corev1.ServiceAccount{}, &corev1.ConfigMap{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+	} {
+		b = b.WatchesMetadata(object, owner)
+	}
+	return b.WithOptions(options(4)).Complete(r)
+}
+
+// ownerOfObject is the SubOperatorConfig that an object was made for.
+func ownerOfObject(_ context.Context, object client.Object) []reconcile.Request {
+	namespace, name, ok := strings.Cut(object.GetAnnotations()[annotationOwner], "/")
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+}
+
+// ownedBy accepts objects that were made for this SubOperatorConfig.
+func ownedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
+	return func(live client.Object) bool {
+		return keyOfLabels(live) != collectionKey{} && live.GetAnnotations()[annotationOwner] == soc.Namespace+"/"+soc.Name
+	}
+}
+
+func (r *SubOperatorConfigReconciler) ofCollection(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
+		return soc.Spec.OperatorCollection == object.GetName()
+	})
+}
+
+func (r *SubOperatorConfigReconciler) ofEndpoint(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
+		return slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return allows(m, object.GetName()) })
+	})
+}
+
+// allows says whether a mapping lets its namespace use an endpoint.
+func allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
+	return mapping.ZosEndpoints == nil || slices.ContainsFunc(*mapping.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
+		return e.Name == endpoint
+	})
+}
+
+// ofSecret leads from a credential to those whose endpoints use it, and from an endpoints Secret to its maker.
+func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
+	if requests := ownerOfObject(ctx, object); requests != nil {
+		return requests
+	}
+	endpoints := &v2beta2.ZosEndpointList{}
+	if err := r.Client.List(ctx, endpoints, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list ZosEndpoints")
+	}
+	used := slices.ContainsFunc(endpoints.Items, func(e v2beta2.ZosEndpoint) bool {
+		return e.Spec.CredentialName == object.GetName()
+	})
+	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
+		return used || slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool {
+			return m.ZosEndpoints != nil && slices.ContainsFunc(*m.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
+				return e.CredentialName == object.GetName()
+			})
+		})
+	})
+}
+
+func (r *SubOperatorConfigReconciler) requests(ctx context.Context, namespace string, match func(*v2beta2.SubOperatorConfig) bool) []reconcile.Request {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list SubOperatorConfigs")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if match(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}

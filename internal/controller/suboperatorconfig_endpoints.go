@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// labelCredential marks a Secret of any type as a credential that may be sent to endpoints.
+const labelCredential = "zoscb.ibm.com/credential"
+
+// Keys of a credential Secret beside those of its type kubernetes.io/ssh-auth.
+const (
+	keyUsername   = "username"
+	keyPassphrase = "passphrase"
+	keyPassword   = "password"
+)
+
+// composeEndpoints collects what the runtime has to know about each endpoint. An endpoint that cannot be used yet is
+// told to the runtime as a refusal, so that its runs fail with the reason, and to the user on status.
+func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
+	list := &v2beta2.ZosEndpointList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(soc.Namespace)); err != nil {
+		return fmt.Errorf("listing ZosEndpoints: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v2beta2.ZosEndpoint) int { return strings.Compare(a.Name, b.Name) })
+	facts.endpoints = map[string][]render.Endpoint{}
+	var problems []error
+	for _, mapping := range soc.Spec.Mapping {
+		problems = append(problems, missingEndpoints(mapping, list.Items)...)
+		for i := range list.Items {
+			if !allows(mapping, list.Items[i].Name) {
+				continue
+			}
+			endpoint, err := r.composeEndpoint(ctx, soc, &list.Items[i], credentialFor(mapping, &list.Items[i]))
+			var f *failure
+			if err != nil && !errors.As(err, &f) {
+				return err
+			}
+			if err != nil {
+				problems = append(problems, err)
+			}
+			facts.endpoints[mapping.Namespace] = append(facts.endpoints[mapping.Namespace], endpoint)
+		}
+	}
+	if len(problems) > 0 {
+		facts.deferred = &failure{reason: asFailure(problems[0]).reason, retryAfter: missingInterval, err: errors.Join(problems...)}
+	}
+	return nil
+}
+
+func missingEndpoints(mapping v2beta2.NamespaceMapping, endpoints []v2beta2.ZosEndpoint) []error {
+	if mapping.ZosEndpoints == nil {
+		return nil
+	}
+	var problems []error
+	for _, wanted := range *mapping.ZosEndpoints {
+		if !slices.ContainsFunc(endpoints, func(e v2beta2.ZosEndpoint) bool { return e.Name == wanted.Name }) {
+			problems = append(problems, waiting(v2beta2.ReasonEndpointNotFound, missingInterval,
+				"spec.mapping: namespace %q: ZosEndpoint %q does not exist", mapping.Namespace, wanted.Name))
+		}
+	}
+	return problems
+}
+
+// credentialFor is the credential that the mapping names for an endpoint, else the endpoint's own.
+func credentialFor(mapping v2beta2.NamespaceMapping, endpoint *v2beta2.ZosEndpoint) string {
+	if mapping.ZosEndpoints != nil {
+		for _, e := range *mapping.ZosEndpoints {
+			if e.Name == endpoint.Name && e.CredentialName != "" {
+				return e.CredentialName
+			}
+		}
+	}
+	return endpoint.Spec.CredentialName
+}
+
+// composeEndpoint returns the endpoint also with an error: then it carries a refusal.
+func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig, endpoint *v2beta2.ZosEndpoint, credential string) (render.Endpoint, error) {
+	composed := render.Endpoint{
+		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
+		Host: endpoint.Spec.Host, Port: endpoint.Spec.EffectivePort(), HostKeys: knownHostKeys(endpoint),
+	}
+	variables, err := render.Variables(endpoint.Spec.Variables)
+	if err != nil {
+		composed.Refusal = "EndpointInvalid: see ZosEndpoint " + endpoint.Name
+		return composed, waiting(v2beta2.ReasonInvalidVariables, missingInterval, "ZosEndpoint %q: %w", endpoint.Name, err)
+	}
+	composed.Variables = variables
+	switch {
+	case composed.Local:
+		return composed, nil
+	case soc.Spec.CredentialType == v2beta2.CredentialPersonal:
+		composed.Refusal = "PersonalCredentialsUnsupported: credentialType personal is not supported by this version, and a shared credential is never used instead"
+		return composed, nil
+	case len(composed.HostKeys) == 0:
+		composed.Refusal = "HostKeyUnknown: ZosEndpoint " + endpoint.Name + " has no host key yet: it was not reached, or set spec.hostKeys"
+	case credential == "":
+		composed.Refusal = "CredentialMissing: ZosEndpoint " + endpoint.Name + " has no credential: set its credentialName, or one in the SubOperatorConfig's mapping"
+		return composed, nil
+	}
+	if credential == "" {
+		return composed, nil
+	}
+	if err := r.readCredential(ctx, soc.Namespace, credential, &composed); err != nil {
+		var f *failure
+		if errors.As(err, &f) {
+			composed.Refusal = "CredentialInvalid: " + f.Error()
+		}
+		return composed, err
+	}
+	return composed, nil
+}
+
+// readCredential fills in user name and key or password from a Secret that is marked as a credential.
+func (r *SubOperatorConfigReconciler) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
+	secret := &corev1.Secret{}
+	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
+	invalid := func(format string, args ...any) error {
+		return waiting(v2beta2.ReasonCredentialInvalid, missingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return invalid("does not exist in namespace %q", namespace)
+	case err != nil:
+		return fmt.Errorf("reading Secret %q: %w", name, err)
+	case secret.Type != corev1.SecretTypeSSHAuth && secret.Labels[labelCredential] != "true":
+		return invalid("is not a credential: give it the type %s or the label %s=true", corev1.SecretTypeSSHAuth, labelCredential)
+	}
+	_, userInVariables := endpoint.Variables["ansible_user"]
+	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
+	endpoint.PrivateKey = secret.Data[corev1.SSHAuthPrivateKey]
+	endpoint.Passphrase = secret.Data[keyPassphrase]
+	endpoint.Password = secret.Data[keyPassword]
+	switch {
+	case endpoint.User == "" && !userInVariables:
+		return invalid("has no key %s", keyUsername)
+	case len(endpoint.PrivateKey) == 0 && len(endpoint.Password) == 0:
+		return invalid("has neither %s nor %s", corev1.SSHAuthPrivateKey, keyPassword)
+	case len(endpoint.PrivateKey) > 0 && len(endpoint.Password) > 0:
+		return invalid("has both %s and %s: keep one", corev1.SSHAuthPrivateKey, keyPassword)
+	}
+	return nil
+}
+
+// knownHostKeys are those that the user gave, else the one that was pinned for the present host and port.
+func knownHostKeys(endpoint *v2beta2.ZosEndpoint) []string {
+	if len(endpoint.Spec.HostKeys) > 0 {
+		return endpoint.Spec.HostKeys
+	}
+	if endpoint.Status.PinnedFor != address(endpoint) {
+		return nil
+	}
+	return endpoint.Status.HostKeys
+}

@@ -1,0 +1,55 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
+// changed. It is the only place that turns errors into conditions.
+func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, err error) (ctrl.Result, error) {
+	if soc.DeletionTimestamp != nil && err == nil {
+		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+	}
+	before := soc.DeepCopy()
+	status := &soc.Status
+	status.ObservedGeneration = soc.Generation
+	if facts.applied {
+		status.Version = facts.collection.Version.String()
+		status.Installations = facts.installations
+		status.CustomResourceDefinition = facts.crdNames()
+	}
+	setReady(&status.Conditions, soc.Generation, err, facts.readyMessage())
+	status.Message = readyMessage(status.Conditions)
+	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionReady)
+	return writeStatus(ctx, r.Client, soc, before, err, func(eventType, reason, message string) {
+		r.Recorder.Eventf(soc, nil, eventType, reason, "Reconcile", "%s", message)
+	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, soc.Status))
+}
+
+func (f *installationFacts) crdNames() []v2beta2.NamedObject {
+	var names []v2beta2.NamedObject
+	for _, resource := range f.collection.Resources {
+		names = append(names, v2beta2.NamedObject{
+			Metadata: v2beta2.NamedObjectMeta{Name: resource.Plural() + "." + groupOf(f.oc, f.collection)},
+		})
+	}
+	return names
+}
+
+func (f *installationFacts) readyMessage() string {
+	if len(f.installations) == 0 {
+		return "no namespace is mapped"
+	}
+	var namespaces []string
+	for _, installation := range f.installations {
+		namespaces = append(namespaces, installation.Namespace)
+	}
+	return fmt.Sprintf("version %s runs in namespace %s", f.collection.Version, strings.Join(namespaces, ", "))
+}

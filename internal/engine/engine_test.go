@@ -1,0 +1,345 @@
+// Package engine holds the static files of the runtime image. Its tests run them
+// with the real ansible-runner against a real SSH server.
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+const hello = `
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug:
+        msg: "hello {{ inventory_hostname }}"
+`
+
+func TestAuthorPlaybookRunsOnTheEndpoint(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1.example.com", `
+tools: /usr
+ansible_python_interpreter: "{{ bin }}/python3"
+bin: "{{ tools }}/bin"
+nested: {home: "{{ tools }}/lpp", count: 3}
+`)
+	r.playbook(`
+- hosts: zos_host
+  gather_facts: false
+  vars_files: [vars.yml]
+  roles: [greeter]
+`)
+	r.write("opt/ansible/content/playbooks/vars.yml", "greeting: good morning\n")
+	r.write("opt/ansible/content/roles/greeter/tasks/main.yml", `
+- greet:
+    text: "{{ greeting | loudly }} {{ inventory_hostname }} {{ nested.home }} {{ nested.count + 1 }}"
+  environment: {GREETING: "{{ zosendpoint }}"}
+`)
+	r.write("opt/ansible/content/roles/greeter/library/greet.py", `
+import os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={"text": {"type": "str"}})
+module.exit_json(msg=module.params["text"] + " " + os.environ["GREETING"] + (" over ssh" if "SSH_CONNECTION" in os.environ else ""))
+`)
+	r.write("opt/ansible/content/roles/greeter/filter_plugins/loud.py", `
+class FilterModule:
+    def filters(self):
+        return {"loudly": str.upper}
+`)
+	got := r.reconcile(resource{
+		name: "one",
+		spec: map[string]any{"zosendpoint": "sys1.example.com"},
+		vars: map[string]any{"zoscb_inventory_name": "zos_host"},
+	})
+	got.expectSuccess(t)
+	got.expectMessage(t, "GOOD MORNING sys1.example.com /usr/lpp 4 sys1.example.com over ssh")
+	if n := server.logged(t, "subsystem request"); n != 0 {
+		t.Errorf("%d SFTP sessions: modules must travel by pipelining", n)
+	}
+}
+
+func TestLocalEndpoint(t *testing.T) {
+	r := newRig(t)
+	r.secret("pod_vars.yaml", "ansible_connection: local\nanswer: 42\n")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.ping:
+    - ansible.builtin.debug: {msg: "the answer is {{ answer }}"}
+`)
+	got := r.run("pod")
+	got.expectSuccess(t)
+	got.expectMessage(t, "the answer is 42")
+}
+
+func TestRefusedBeforeConnecting(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "b", "")
+	server.endpoint(r, "a", "")
+	server.endpoint(r, "localhost", "")
+	server.endpoint(r, "empty", "")
+	r.secret("a_refusal", `CredentialMissing: Secret "{{ 6 * 7 }}" does not exist`)
+	if err := os.Remove(filepath.Join(r.endpoints, "empty_key")); err != nil {
+		t.Fatal(err)
+	}
+	r.playbook(hello)
+	known := "is not one of this installation's endpoints (a, b, empty)"
+	tests := map[string]struct {
+		spec map[string]any
+		want string
+	}{
+		"unknown":          {map[string]any{"zosendpoint": "c"}, `EndpointNotFound: endpoint "c" ` + known},
+		"none":             {map[string]any{}, `EndpointNotFound: endpoint "" ` + known},
+		"path":             {map[string]any{"zosendpoint": "../e/b"}, `EndpointNotFound: endpoint "../e/b" ` + known},
+		"pattern":          {map[string]any{"zosendpoint": "*"}, `EndpointNotFound: endpoint "*" ` + known},
+		"localhost":        {map[string]any{"zosendpoint": "localhost"}, `EndpointNotFound: endpoint "localhost" ` + known},
+		"not a string":     {map[string]any{"zosendpoint": []any{"b"}}, `EndpointNotFound`},
+		"template":         {map[string]any{"zosendpoint": "{{ lookup('pipe', 'id') }}"}, `endpoint "{{ lookup('pipe', 'id') }}" ` + known},
+		"refused":          {map[string]any{"zosendpoint": "a"}, `CredentialMissing: Secret "{{ 6 * 7 }}" does not exist`},
+		"no credential":    {map[string]any{"zosendpoint": "empty"}, "CredentialMissing: endpoint empty has neither key nor password"},
+		"engine variable":  {map[string]any{"zosendpoint": "b", "zoscb_refusal": ""}, "ReservedVariable"},
+		"ansible variable": {map[string]any{"zosendpoint": "b", "ansible_connection": "local"}, "ReservedVariable: a resource must not set ansible_connection"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r.reconcile(resource{name: "one", spec: test.spec}).expectFailure(t, test.want)
+		})
+	}
+	if n := server.logged(t, "Connection from"); n != 1 { // the one that waited for the port
+		t.Errorf("%d connections, want none of ours", n-1)
+	}
+}
+
+func TestResourceTextIsNeverATemplate(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "{{ title }} {{ nested.inner }}"}
+`)
+	got := r.reconcile(resource{name: "one", spec: map[string]any{
+		"zosendpoint": "sys1",
+		"title":       "{{ lookup('pipe', 'id -un') }}",
+		"nested":      map[string]any{"inner": "{{ 6 * 7 }}"},
+	}})
+	got.expectSuccess(t)
+	got.expectMessage(t, "{{ lookup('pipe', 'id -un') }} {{ 6 * 7 }}")
+}
+
+func TestUnreachable(t *testing.T) {
+	r := newRig(t)
+	key, public := newKey(t, "")
+	port := freePort(t)
+	r.endpoint("sys1", port, public, key, "")
+	r.playbook(hello)
+	got := r.run("sys1")
+	got.expectFailure(t, fmt.Sprintf("EndpointUnreachable: endpoint sys1 (127.0.0.1:%d): ssh: connect to host", port), "Connection refused")
+	if got.count("runner_on_unreachable") != 1 {
+		t.Error("the original event was not posted")
+	}
+}
+
+func TestWrongHostKey(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	_, other := newKey(t, "")
+	r.playbook(hello)
+	for name, known := range map[string]string{"changed": other, "absent": ""} {
+		r.endpoint(name, server.port, known, server.key, "ansible_ssh_common_args: -o StrictHostKeyChecking=no\n")
+		r.run(name).expectFailure(t, fmt.Sprintf("HostKeyMismatch: endpoint %s (127.0.0.1:%d)", name, server.port))
+	}
+	if n := server.logged(t, "userauth-request"); n != 0 {
+		t.Errorf("%d authentication requests to a host of unknown identity", n)
+	}
+}
+
+// A refused credential is tried once, however often ansible-operator runs the
+// resource again, and once more when the resource or the credential changes.
+func TestRefusedKeyIsTriedOnce(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	wrong, _ := newKey(t, "")
+	r.endpoint("sys1", server.port, server.hostKey, wrong, "")
+	r.playbook(hello)
+	attempts := func(want int) {
+		t.Helper()
+		if n := server.logged(t, "method publickey"); n != want {
+			t.Errorf("%d attempts, want %d", n, want)
+		}
+	}
+	const refused = "AuthenticationFailed: endpoint sys1 (127.0.0.1:"
+	r.run("sys1").expectFailure(t, refused, "Permission denied (publickey")
+	attempts(1)
+	r.run("sys1").expectFailure(t, refused, "not tried again")
+	other := resource{name: "two", spec: map[string]any{"zosendpoint": "sys1"}}
+	r.reconcile(other).expectFailure(t, refused, "not tried again")
+	attempts(1)
+
+	other.spec["size"] = 1
+	r.reconcile(other).expectFailure(t, refused)
+	attempts(2)
+	r.reconcile(other).expectFailure(t, refused, "not tried again")
+	r.run("sys1").expectFailure(t, refused, "not tried again")
+	attempts(2)
+
+	r.secret("sys1_retry", "2026-01-01T00:00:00Z")
+	r.run("sys1").expectFailure(t, refused)
+	attempts(3)
+
+	r.secret("sys1_key", server.key)
+	r.run("sys1").expectSuccess(t)
+	r.reconcile(other).expectSuccess(t)
+}
+
+// Runs that start together do not each try a credential of which nothing is known.
+func TestUnknownCredentialIsTriedByOneRunAtATime(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	wrong, _ := newKey(t, "")
+	r.endpoint("sys1", server.port, server.hostKey, wrong, "")
+	r.playbook(hello)
+	results := make([]result, 4)
+	var runs sync.WaitGroup
+	for i := range results {
+		runs.Go(func() {
+			results[i] = r.reconcile(resource{name: fmt.Sprint("run", i), spec: map[string]any{"zosendpoint": "sys1"}})
+		})
+	}
+	runs.Wait()
+	for _, got := range results {
+		got.expectFailure(t, "AuthenticationFailed: endpoint sys1")
+	}
+	if n := server.logged(t, "method publickey"); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
+// ansible_runner_http posts the events where it is installed; we add ours.
+func TestStockEventPluginIsNotDoubled(t *testing.T) {
+	r := newRig(t)
+	r.write("opt/ansible/engine/python/ansible_runner_http.py", "")
+	key, public := newKey(t, "")
+	r.endpoint("sys1", freePort(t), public, key, "")
+	r.playbook(hello)
+	got := r.run("sys1")
+	if len(got.events) != 1 || len(got.failures()) != 1 {
+		t.Errorf("got %v, want only the added runner_on_failed\n%s", got.events, got.output)
+	}
+}
+
+func TestEncryptedKey(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	const passphrase = `it's a "secret" $HOME`
+	key, public := newKey(t, passphrase)
+	authorized := filepath.Join(filepath.Dir(server.log), "authorized")
+	writeFile(t, authorized, public)
+	r.endpoint("sys1", server.port, server.hostKey, strings.ReplaceAll(strings.TrimSpace(key), "\n", "\r\n"), "")
+	r.secret("sys1_passphrase", passphrase+"\n")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {var: hostvars}
+    - ansible.builtin.debug: {msg: hello}
+`)
+	got := r.run("sys1")
+	got.expectSuccess(t)
+	got.expectMessage(t, "hello")
+	if strings.Contains(encode(t, got.events), "it's a") || strings.Contains(got.output, "it's a") {
+		t.Error("the passphrase shows in events or output")
+	}
+	info, err := os.Stat(filepath.Join(r.root, "opt/ansible/home/zoscb/endpoints/sys1/key"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("private copy: %v %v, want mode 0600", info, err)
+	}
+
+	r.secret("sys1_passphrase", "wrong")
+	r.run("sys1").expectFailure(t, "AuthenticationFailed: endpoint sys1", "incorrect passphrase", "Permission denied")
+}
+
+func TestNoHostRan(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	tests := map[string]struct{ playbook, want string }{
+		"other hosts":       {"- hosts: mainframe\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: }]\n", "NoHostsMatched: "},
+		"one play of two":   {"- hosts: mainframe\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: }]\n" + hello, ""},
+		"localhost":         {"- hosts: localhost\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: }]\n", ""},
+		"nothing to do":     {"- hosts: all\n  gather_facts: false\n", ""},
+		"ended early":       {"- hosts: all\n  gather_facts: false\n  tasks: [{ansible.builtin.meta: end_play}]\n", ""},
+		"not a playbook":    {"hosts: all\n", "PlaybookError: "},
+		"role not found":    {"- hosts: all\n  roles: [nowhere]\n", "PlaybookError: ERROR! the role 'nowhere' was not found"},
+		"vars file missing": {"- hosts: all\n  gather_facts: false\n  vars_files: ['{{ inventory_hostname }}.yml']\n  tasks: [{ansible.builtin.ping: }]\n", "PlaybookError: "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r.playbook(test.playbook)
+			got := r.run("sys1")
+			if test.want == "" {
+				got.expectSuccess(t)
+			} else {
+				got.expectFailure(t, test.want)
+			}
+		})
+	}
+}
+
+func TestFailedTaskIsReportedOnce(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.fail: {msg: never mind}
+      ignore_errors: true
+    - ansible.builtin.fail: {msg: the dataset is in use}
+`)
+	r.run("sys1").expectFailure(t, "the dataset is in use")
+}
+
+func TestHostLostInMidRun(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	const lose = `
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.raw: kill $(cat %s); kill -9 $PPID
+      ignore_unreachable: %t
+    - ansible.builtin.debug: {msg: still here}
+`
+	r.playbook(fmt.Sprintf(lose, server.pids, false))
+	r.run("sys1").expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
+
+	again := startSSHD(t)
+	again.endpoint(r, "sys2", "")
+	r.playbook(fmt.Sprintf(lose, again.pids, true))
+	got := r.run("sys2")
+	got.expectSuccess(t)
+	got.expectMessage(t, "still here")
+}
+
+// Without OpenShift, an arbitrary UID has no name, and ssh refuses to run.
+func TestArbitraryUID(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: only root can run as another user")
+	}
+	r, server := newRig(t), startSSHD(t)
+	if matches, _ := filepath.Glob("/usr/lib/*/libnss_wrapper.so"); len(matches) == 0 {
+		t.Skip("NOT TESTED: libnss_wrapper.so is not installed")
+	}
+	server.endpoint(r, "sys1", "ansible_remote_tmp: /tmp/.ansible-engine-test\n")
+	r.playbook(strings.Replace(hello, "tasks:", "tasks:\n    - ansible.builtin.ping:", 1))
+	r.credential = &syscall.Credential{Uid: 1000870000, Gid: 0}
+	if err := os.Chmod(r.root, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	got := r.run("sys1")
+	got.expectSuccess(t)
+	got.expectMessage(t, "hello sys1")
+}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Installs the engine into a root file system.
+#
+#   install.sh DESTDIR [--with-operator-sdk-util]
+#
+# --with-operator-sdk-util adds our own operator_sdk.util collection, for images
+# that have not got the original.
+set -eu
+
+source=$(cd "$(dirname "$0")" && pwd)
+destdir=${1:?usage: install.sh DESTDIR [--with-operator-sdk-util]}
+engine=$destdir/opt/ansible/engine
+
+copy_tree() {
+	(cd "$source/$1" && find . -type f ! -name '*.pyc') | while read -r file; do
+		install -D -m 0644 "$source/$1/$file" "$2/$file"
+	done
+}
+
+# Mount points of writable volumes.
+for folder in content collections home; do
+	install -d -m 0775 "$destdir/opt/ansible/$folder"
+done
+install -d -m 0755 "$engine"
+install -m 0644 "$source/entry.yml" "$source/env" "$source/inventory" "$engine"
+install -m 0755 "$source/entrypoint" "$source/ssh" "$source/askpass" "$engine"
+rm -rf "$engine/vars_plugins" "$engine/python"
+copy_tree vars_plugins "$engine/vars_plugins"
+copy_tree python "$engine/python"
+
+case ${2-} in
+'') ;;
+--with-operator-sdk-util)
+	copy_tree operator_sdk_util "$destdir/usr/share/ansible/collections/ansible_collections/operator_sdk/util"
+	;;
+*)
+	echo "install.sh: unknown option $2" >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,143 @@
+"""The ansible-runner plugin: makes ansible-operator see what it overlooks.
+
+ansible-operator calls a run successful unless a runner_on_failed event arrives,
+and makes no status at all without a playbook_on_stats event. When a run ends,
+this plugin therefore adds a runner_on_failed event for each host that was lost,
+for a run in which no play of the author's matched a host, and for a playbook
+that ended without any failed task (one that cannot be parsed, for example).
+
+All events of a run are posted by ansible_runner_http. Where that package is not
+installed, this plugin posts them itself."""
+
+import importlib.util
+import uuid
+from datetime import datetime, timezone
+
+from . import failures, logons
+from .endpoints import Endpoints
+from .post import Receiver
+from .run import Run
+
+# entry.yml begins with this many plays of ours.
+ENTRY_PLAYS = 2
+
+# The outcome hangs on these; if one cannot be posted, the run must not go on as
+# if it had been.
+_DECISIVE = ("runner_on_failed", "playbook_on_stats")
+
+_OUTPUT_LIMIT = 20000
+
+
+def event_handler(runner_config, data):
+    """Called by ansible-runner with each event."""
+    _outcome(runner_config).see(data)
+
+
+def status_handler(runner_config, data):
+    """Called by ansible-runner when a run changes its state."""
+    if data["status"] not in ("starting", "running"):
+        _outcome(runner_config).end(data["status"])
+
+
+_outcomes = {}
+
+
+def _outcome(runner_config):
+    if runner_config.ident not in _outcomes:
+        forward = importlib.util.find_spec("ansible_runner_http") is None
+        _outcomes[runner_config.ident] = Outcome(
+            Receiver.of(runner_config), Run(runner_config.private_data_dir, str(runner_config.ident)), forward
+        )
+    return _outcomes[runner_config.ident]
+
+
+class Outcome:
+    """Watches the events of one run and adds the ones that are missing."""
+
+    def __init__(self, receiver, run, forward):
+        self._receiver = receiver
+        self._run = run
+        self._forward = forward
+        self._plays = []
+        self._unmatched = set()
+        self._lost = {}  # host: the message of its last runner_on_unreachable
+        self._failed = False
+        self._stats = False
+        self._output = ""
+        self._created = None
+
+    def see(self, data):
+        event, details = data.get("event"), data.get("event_data") or {}
+        self._created = data.get("created") or self._created
+        if event == "playbook_on_play_start" and details.get("play_uuid") not in self._plays:
+            self._plays.append(details.get("play_uuid"))
+        elif event == "playbook_on_no_hosts_matched":
+            self._unmatched.add(details.get("play_uuid"))
+        elif event == "runner_on_unreachable":
+            self._see_unreachable(details)
+        elif event == "runner_on_ok":
+            self._see_ok(details)
+        elif event == "runner_on_failed":
+            self._failed = self._failed or not details.get("ignore_errors")
+        elif event in ("verbose", "error"):
+            self._output = (self._output + "\n" + data.get("stdout", ""))[-_OUTPUT_LIMIT:]
+        elif event == "playbook_on_stats":
+            self._stats = True
+            self._judge(details)
+        if self._forward:
+            self._receiver.post(data, decisive=event in _DECISIVE)
+
+    def end(self, status):
+        endpoint = Endpoints().get(self._run.endpoint)
+        if endpoint:
+            logons.end_turn(endpoint, self._run)
+        if status != "successful" and not self._failed:
+            self._fail(failures.playbook_error(self._output))
+        if not self._stats:
+            self._add("playbook_on_stats", {})
+
+    def _judge(self, stats):
+        # "dark" counts the hosts whose loss was not ignored.
+        for host in sorted(stats.get("dark") or {}):
+            self._fail(self._lost.get(host, f"EndpointUnreachable: host {host}"))
+        authors = set(self._plays[ENTRY_PLAYS:])
+        if not self._failed and not authors - self._unmatched:
+            self._fail("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`")
+
+    def _see_unreachable(self, details):
+        target = _target(details)
+        endpoint = Endpoints().get(target)
+        reason, message = failures.unreachable(target, endpoint, str((details.get("res") or {}).get("msg", "")))
+        self._lost[details.get("host")] = message
+        if reason == "AuthenticationFailed" and target == self._run.endpoint:
+            logons.refused(endpoint, self._run, message)
+
+    def _see_ok(self, details):
+        if _target(details) == self._run.endpoint:
+            endpoint = Endpoints().get(self._run.endpoint)
+            if endpoint:
+                logons.accepted(endpoint, self._run)
+
+    def _fail(self, message):
+        self._failed = True
+        self._add("runner_on_failed", {"res": {"msg": message}, "task": "Collection Operator"})
+
+    def _add(self, event, details):
+        created = self._created or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")
+        self._receiver.post(
+            {
+                "uuid": str(uuid.uuid4()),
+                "counter": 0,
+                "event": event,
+                "event_data": details,
+                "stdout": (details.get("res") or {}).get("msg", ""),
+                "created": created,
+            },
+            decisive=True,
+        )
+
+
+def _target(details):
+    """The host that a task really ran on."""
+    delegated = (details.get("res") or {}).get("_ansible_delegated_vars") or {}
+    return delegated.get("ansible_delegated_host") or details.get("host")

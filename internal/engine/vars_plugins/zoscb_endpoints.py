@@ -1,0 +1,51 @@
+"""Gives an endpoint its variables from the mounted Secret, so that they are
+ordinary host variables: typed, nested, and templates where the administrator
+wrote templates."""
+
+from ansible.inventory.host import Host
+from ansible.plugins.vars import BaseVarsPlugin
+from ansible.utils.unsafe_proxy import wrap_var
+
+from zoscb_engine import logons
+from zoscb_engine.connection import prepare
+from zoscb_engine.endpoints import Endpoints
+from zoscb_engine.run import Run
+
+DOCUMENTATION = """
+name: zoscb_endpoints
+short_description: variables of the installation's endpoints
+description: Host variables of the endpoints in the folder ZOSCB_ENDPOINTS_DIR.
+"""
+
+# One run uses one set of variables and credentials, whatever is rotated meanwhile.
+_vars_of = {}
+
+
+class VarsModule(BaseVarsPlugin):
+    REQUIRES_ENABLED = False
+
+    def get_vars(self, loader, path, entities, cache=True):
+        super().get_vars(loader, path, entities)
+        found = {}
+        for entity in entities if isinstance(entities, list) else [entities]:
+            if isinstance(entity, Host):
+                found.update(self._host_vars(loader, entity.name))
+        return found
+
+    @staticmethod
+    def _host_vars(loader, name):
+        if name not in _vars_of:
+            endpoint = Endpoints().get(name)
+            _vars_of[name] = _endpoint_vars(loader, endpoint) if endpoint else {}
+        return _vars_of[name]
+
+
+def _endpoint_vars(loader, endpoint):
+    declared = loader.load_from_file(endpoint.path("vars.yaml")) or {}
+    local = declared.get("ansible_connection") == "local"
+    refusal = logons.refusal(endpoint, Run.of_ansible(), local)
+    if refusal:
+        return {**declared, "zoscb_refusal": wrap_var(refusal)}
+    if local:
+        return {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **declared}
+    return prepare(endpoint, declared)

@@ -1,0 +1,151 @@
+// Package probe asks an SSH server for its host key, without logging on.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Timeout bounds one probe: connection, version exchange and key exchange together.
+const Timeout = 10 * time.Second
+
+// UnreachableError says that no SSH handshake took place. Its text is the same for every attempt that fails alike.
+type UnreachableError struct {
+	Address string
+	Cause   string
+}
+
+func (e *UnreachableError) Error() string { return fmt.Sprintf("no SSH server answers at %s: %s", e.Address, e.Cause) }
+
+// HostKeyMismatchError says that the server's host key is not one of those known.
+type HostKeyMismatchError struct {
+	Address string
+	// Shown is the fingerprint of the key that the server showed, or empty when it had none of the known types.
+	Shown string
+	// Known are the fingerprints of the known keys.
+	Known []string
+}
+
+func (e *HostKeyMismatchError) Error() string {
+	shown := "no key of a known type"
+	if e.Shown != "" {
+		shown = e.Shown
+	}
+	return fmt.Sprintf("%s shows host key %s, but the known keys are %s", e.Address, shown, strings.Join(e.Known, ", "))
+}
+
+// errSeen ends a handshake once the host key is known. No authentication takes place after it.
+var errSeen = errors.New("host key seen")
+
+// Probe connects to an SSH server and returns its host key in the form of [ParseHostKey]. With known keys it returns
+// the one that the server proved to hold, or *[HostKeyMismatchError]. Everything else that goes wrong is an
+// *[UnreachableError].
+func Probe(ctx context.Context, host string, port int32, known []ssh.PublicKey) (ssh.PublicKey, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
+
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, &UnreachableError{Address: address, Cause: cause(err)}
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	var seen ssh.PublicKey
+	config := &ssh.ClientConfig{
+		User: "probe",
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			seen = key
+			return errSeen
+		},
+		HostKeyAlgorithms: algorithms(known),
+	}
+	client, _, _, err := ssh.NewClientConn(conn, address, config)
+	if err == nil {
+		client.Close()
+	}
+	if seen == nil {
+		var negotiation *ssh.AlgorithmNegotiationError
+		if len(known) > 0 && errors.As(err, &negotiation) {
+			return nil, &HostKeyMismatchError{Address: address, Known: fingerprints(known)}
+		}
+		return nil, &UnreachableError{Address: address, Cause: cause(err)}
+	}
+	if len(known) > 0 && !slices.ContainsFunc(known, func(k ssh.PublicKey) bool { return equal(k, seen) }) {
+		return nil, &HostKeyMismatchError{Address: address, Shown: ssh.FingerprintSHA256(seen), Known: fingerprints(known)}
+	}
+	return seen, nil
+}
+
+// ParseHostKey reads a public host key as known_hosts has it, without the host name: `ssh-ed25519 AAAA...`, optionally
+// followed by a comment.
+func ParseHostKey(line string) (ssh.PublicKey, error) {
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(strings.TrimSpace(line)))
+	if err != nil {
+		return nil, errors.New("not a public host key such as `ssh-ed25519 AAAA...`")
+	}
+	if len(options) > 0 || len(rest) > 0 {
+		return nil, errors.New("must be one key type and one base64 key, without a host name before it")
+	}
+	return key, nil
+}
+
+// FormatHostKey is the inverse of [ParseHostKey].
+func FormatHostKey(key ssh.PublicKey) string {
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// algorithms restricts the handshake to signatures that the known keys can make, so that a server that also has keys of
+// other types shows one we can compare. Nil leaves the choice to the library.
+func algorithms(known []ssh.PublicKey) []string {
+	var names []string
+	for _, key := range known {
+		if key.Type() == ssh.KeyAlgoRSA {
+			names = append(names, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+			continue
+		}
+		names = append(names, key.Type())
+	}
+	return slices.Compact(names)
+}
+
+func equal(a, b ssh.PublicKey) bool {
+	return a.Type() == b.Type() && string(a.Marshal()) == string(b.Marshal())
+}
+
+func fingerprints(keys []ssh.PublicKey) []string {
+	var prints []string
+	for _, key := range keys {
+		prints = append(prints, ssh.FingerprintSHA256(key))
+	}
+	slices.Sort(prints)
+	return prints
+}
+
+// cause says what went wrong without addresses, ports and other details that differ between attempts.
+func cause(err error) string {
+	var dns *net.DNSError
+	var netErr net.Error
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "the host name is not known"
+	case errors.As(err, &dns):
+		return "the host name could not be looked up"
+	case errors.As(err, &netErr) && netErr.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer within %s", Timeout)
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err.Error()
+}

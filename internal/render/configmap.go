@@ -1,0 +1,50 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// Keys of the runtime ConfigMap: files that the init container and ansible-operator read.
+const (
+	KeyDigest          = "digest"
+	KeyArtifactURL     = "artifactURL"
+	KeyGalaxyNamespace = "galaxyNamespace"
+	KeyGalaxyName      = "galaxyName"
+	KeyWatches         = "watches.yaml"
+)
+
+func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigMap, error) {
+	watches, err := watchesYAML(c, o)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: objectMeta(c, o.Namespace, ConfigMapName(c)),
+		Data: map[string]string{
+			KeyDigest:          o.Digest,
+			KeyArtifactURL:     o.ArtifactURL,
+			KeyGalaxyNamespace: c.Galaxy.Namespace,
+			KeyGalaxyName:      c.Galaxy.Name,
+			KeyWatches:         watches,
+		},
+	}, nil
+}
+
+// runtimeHash changes whenever the data does. It is 16 hexadecimal digits long.
+func runtimeHash(data map[string]string) string {
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		fmt.Fprintf(hash, "%d:%s=%d:%s;", len(key), key, len(data[key]), data[key])
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16]
+}

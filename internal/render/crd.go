@@ -1,0 +1,233 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// EndpointField is the field of every kind's spec that names the ZosEndpoint to run against.
+const EndpointField = "zosendpoint"
+
+// endpointPattern is a DNS-1123 subdomain, as the name of a ZosEndpoint is.
+const endpointPattern = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+
+// CRDs renders one CustomResourceDefinition per resource of the collection, in the order of the collection, each with
+// the collection's version as its only one. MergeCRD joins them with the versions that a cluster already serves.
+// The error names a resource with a field that cannot be rendered.
+func CRDs(c *collection.Collection, group string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(c.Resources))
+	for _, r := range c.Resources {
+		schema, err := rootSchema(r)
+		if err != nil {
+			return nil, fmt.Errorf("kind %s: %w", r.Kind, err)
+		}
+		crds = append(crds, crd(c, r, group, schema))
+	}
+	return crds, nil
+}
+
+func crd(c *collection.Collection, r collection.Resource, group string, schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   crdTypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: r.Plural() + "." + group, Labels: IdentityLabels(c)},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: r.Kind, ListKind: r.ListKind(), Plural: r.Plural(), Singular: r.Singular(),
+			},
+			Scope:      apiextensionsv1.NamespaceScoped,
+			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name:                     c.APIVersion(),
+				Served:                   true,
+				Storage:                  true,
+				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
+				Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				AdditionalPrinterColumns: printerColumns(),
+			}},
+		},
+	}
+}
+
+var crdTypeMeta = metav1.TypeMeta{
+	APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition",
+}
+
+// printerColumns show what ansible-operator writes: its Running condition stays True after a run, with the outcome
+// as its reason.
+func printerColumns() []apiextensionsv1.CustomResourceColumnDefinition {
+	return []apiextensionsv1.CustomResourceColumnDefinition{
+		{Name: "Endpoint", Type: "string", JSONPath: ".spec." + EndpointField},
+		{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Running")].reason`},
+		{Name: "Successful", Type: "string", JSONPath: `.status.conditions[?(@.type=="Successful")].status`},
+		{Name: "Failure", Type: "string", JSONPath: `.status.conditions[?(@.type=="Failure")].status`},
+		{Name: "Message", Type: "string", JSONPath: `.status.conditions[?(@.type=="Failure")].message`, Priority: 1},
+		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
+	}
+}
+
+func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error) {
+	spec, err := objectSchema(r.Vars)
+	if err != nil {
+		return nil, err
+	}
+	if _, taken := spec.Properties[EndpointField]; taken {
+		return nil, fmt.Errorf("variable %s: the operator has a field of this name: choose another one", EndpointField)
+	}
+	spec.Description = "Variables of the playbook, and the z/OS endpoint to run it against."
+	spec.Properties[EndpointField] = apiextensionsv1.JSONSchemaProps{
+		Type:        "string",
+		Title:       "z/OS endpoint",
+		Description: "Name of the ZosEndpoint to run against.",
+		MaxLength:   ptr.To[int64](253),
+		Pattern:     endpointPattern,
+	}
+	spec.Required = sortedNames(append(spec.Required, EndpointField))
+	description := r.Description
+	if description == "" {
+		description = r.DisplayName
+	}
+	return &apiextensionsv1.JSONSchemaProps{
+		Type:        "object",
+		Title:       r.DisplayName,
+		Description: description,
+		Required:    []string{"spec"},
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"apiVersion": {Type: "string"},
+			"kind":       {Type: "string"},
+			"metadata":   {Type: "object"},
+			"spec":       spec,
+			"status":     statusSchema(),
+		},
+	}, nil
+}
+
+// statusSchema declares what ansible-operator writes and the console shows, and keeps whatever else a playbook adds.
+func statusSchema() apiextensionsv1.JSONSchemaProps {
+	condition := apiextensionsv1.JSONSchemaProps{
+		Type:                   "object",
+		XPreserveUnknownFields: ptr.To(true),
+		Properties:             map[string]apiextensionsv1.JSONSchemaProps{},
+	}
+	for _, name := range []string{"lastTransitionTime", "message", "reason", "status", "type"} {
+		condition.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+	return apiextensionsv1.JSONSchemaProps{
+		Type:                   "object",
+		Description:            "What the last run of the playbook left behind.",
+		XPreserveUnknownFields: ptr.To(true),
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"phase":   {Type: "string"},
+			"message": {Type: "string"},
+			"conditions": {
+				Type:        "array",
+				Description: "Running, Successful and Failure.",
+				Items:       &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &condition},
+			},
+		},
+	}
+}
+
+func objectSchema(vars []collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
+	schema := apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(vars)),
+	}
+	for _, v := range vars {
+		field, err := varSchema(v)
+		if err != nil {
+			return schema, fmt.Errorf("variable %s: %w", v.Name, err)
+		}
+		schema.Properties[v.Name] = field
+		if v.Required {
+			schema.Required = append(schema.Required, v.Name)
+		}
+	}
+	schema.Required = sortedNames(schema.Required)
+	return schema, nil
+}
+
+// varSchema renders one variable (Operator Collection Specification, Resource Variables and Object Variables).
+func varSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
+	element, err := elementSchema(v)
+	if err != nil {
+		return element, err
+	}
+	schema, def := element, v.Default
+	switch {
+	case v.Array:
+		schema = apiextensionsv1.JSONSchemaProps{
+			Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &element},
+		}
+	case def != nil:
+	case v.Type == collection.Boolean:
+		// A form sends nothing for a switch that nobody touched, and shows it as off.
+		def = false
+	case v.Type == collection.Object && len(element.Required) == 0:
+		// The API server fills in the defaults of the members only where the object itself is present.
+		def = map[string]any{}
+	}
+	schema.Title, schema.Description = v.DisplayName, v.Description
+	if def != nil {
+		if schema.Default, err = jsonValue(def); err != nil {
+			return schema, fmt.Errorf("default: %w", err)
+		}
+	}
+	return schema, nil
+}
+
+// elementSchema is the schema of one value of the variable's type: of the variable itself, or of an element when it
+// is an array.
+func elementSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
+	schema := apiextensionsv1.JSONSchemaProps{}
+	switch v.Type {
+	case collection.String, collection.Password:
+		schema.Type = "string"
+	case collection.Number:
+		schema.Type = "number"
+	case collection.Integer:
+		schema.Type, schema.Format = "integer", "int64"
+	case collection.Boolean:
+		schema.Type = "boolean"
+	case collection.Object:
+		members, err := objectSchema(v.Fields)
+		members.Required = sortedNames(slices.DeleteFunc(members.Required, func(name string) bool {
+			// It is never absent, and the API server takes {} for a default only if no member is required.
+			return members.Properties[name].Default != nil
+		}))
+		return members, err
+	default:
+		return schema, fmt.Errorf("type %q is not one of string, number, integer, boolean, password, object", v.Type)
+	}
+	for _, option := range v.Options {
+		value, err := jsonValue(option)
+		if err != nil {
+			return schema, fmt.Errorf("option %q: %w", option, err)
+		}
+		schema.Enum = append(schema.Enum, *value)
+	}
+	return schema, nil
+}
+
+func jsonValue(v any) (*apiextensionsv1.JSON, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return &apiextensionsv1.JSON{Raw: raw}, nil
+}
+
+// sortedNames returns nil for no names, as a schema read from the API server has it.
+func sortedNames(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,162 @@
+package render
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// internalSchema is the schema of a CRD's newest version, as the API server uses it.
+func internalSchema(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apiextensions.JSONSchemaProps {
+	t.Helper()
+	internal := &apiextensions.JSONSchemaProps{}
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(schema, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	return internal
+}
+
+func crdOf(t *testing.T, vars ...collection.Var) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	c := testCollection("1.0.0", vars...)
+	crds, err := CRDs(c, collection.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validateCRD(t, crds[0])
+	return crds[0]
+}
+
+// TestCRDDefaults creates instances as the API server does: what a user leaves out is there for the playbook.
+func TestCRDDefaults(t *testing.T) {
+	level := collection.Var{Name: "level", Type: collection.String, Default: "info", Required: true}
+	user := collection.Var{Name: "user", Type: collection.String, Required: true}
+	verbose := collection.Var{Name: "verbose", Type: collection.Boolean, Required: true}
+	tests := map[string]struct {
+		v    collection.Var
+		spec map[string]any
+		want any
+	}{
+		"string without default": {v: collection.Var{Name: "x", Type: collection.String}},
+		"string":                 {v: collection.Var{Name: "x", Type: collection.String, Default: "a"}, want: "a"},
+		"integer":                {v: collection.Var{Name: "x", Type: collection.Integer, Default: int64(9800)}, want: int64(9800)},
+		"number":                 {v: collection.Var{Name: "x", Type: collection.Number, Default: 0.5}, want: 0.5},
+		"boolean":                {v: collection.Var{Name: "x", Type: collection.Boolean}, want: false},
+		"boolean true":           {v: collection.Var{Name: "x", Type: collection.Boolean, Default: true}, want: true},
+		"array": {
+			v:    collection.Var{Name: "x", Type: collection.String, Array: true, Default: []any{"a", "b"}},
+			want: []any{"a", "b"},
+		},
+		"object whose members have defaults": {
+			v:    collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{level, verbose}},
+			want: map[string]any{"level": "info", "verbose": false},
+		},
+		"object with a default of its own": {
+			v: collection.Var{
+				Name: "x", Type: collection.Object, Fields: []collection.Var{level, user}, Default: map[string]any{"user": "me"},
+			},
+			want: map[string]any{"user": "me", "level": "info"},
+		},
+		"optional object with a member that only the user knows": {
+			v: collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{level, user}},
+		},
+		"the same when it is given": {
+			v:    collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{level, user}},
+			spec: map[string]any{"x": map[string]any{"user": "me"}},
+			want: map[string]any{"user": "me", "level": "info"},
+		},
+		"elements of an array": {
+			v:    collection.Var{Name: "x", Type: collection.Object, Array: true, Fields: []collection.Var{level, user}},
+			spec: map[string]any{"x": []any{map[string]any{"user": "me"}}},
+			want: []any{map[string]any{"user": "me", "level": "info"}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			schema := internalSchema(t, crdOf(t, tt.v))
+			structural, err := structuralschema.NewStructural(schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := map[string]any{EndpointField: "zos1"}
+			for key, value := range tt.spec {
+				spec[key] = value
+			}
+			defaulting.Default(map[string]any{"spec": spec}, structural)
+			if diff := cmp.Diff(tt.want, spec["x"]); diff != "" {
+				t.Errorf("x after defaulting (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCRDValidation(t *testing.T) {
+	crd := crdOf(t,
+		collection.Var{Name: "APPLID", Type: collection.String, Required: true},
+		collection.Var{Name: "mode", Type: collection.String, Options: []string{"cold", "auto"}},
+		collection.Var{Name: "features", Type: collection.String, Array: true, Options: []string{"x", "y"}},
+		collection.Var{Name: "port", Type: collection.Integer},
+	)
+	validator, _, err := validation.NewSchemaValidator(internalSchema(t, crd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := map[string]any{EndpointField: "zos1.example", "APPLID": "CICS1"}
+	with := func(key string, value any) map[string]any {
+		spec := map[string]any{key: value}
+		for k, v := range valid {
+			if _, ok := spec[k]; !ok {
+				spec[k] = v
+			}
+		}
+		return map[string]any{"spec": spec}
+	}
+	tests := map[string]struct {
+		instance map[string]any
+		invalid  bool
+	}{
+		"valid":                  {instance: map[string]any{"spec": valid}},
+		"no spec":                {instance: map[string]any{}, invalid: true},
+		"no endpoint":            {instance: map[string]any{"spec": map[string]any{"APPLID": "CICS1"}}, invalid: true},
+		"required missing":       {instance: map[string]any{"spec": map[string]any{EndpointField: "zos1"}}, invalid: true},
+		"endpoint is a path":     {instance: with(EndpointField, "../zos1"), invalid: true},
+		"endpoint is a template": {instance: with(EndpointField, "{{ x }}"), invalid: true},
+		"endpoint is empty":      {instance: with(EndpointField, ""), invalid: true},
+		"option":                 {instance: with("mode", "cold")},
+		"no option":              {instance: with("mode", "warm"), invalid: true},
+		"options in an array":    {instance: with("features", []any{"x", "y"})},
+		"no option in an array":  {instance: with("features", []any{"x", "z"}), invalid: true},
+		"integer":                {instance: with("port", int64(9800))},
+		"text for an integer":    {instance: with("port", "9800"), invalid: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			problems := validation.ValidateCustomResource(nil, tt.instance, validator)
+			if (len(problems) > 0) != tt.invalid {
+				t.Errorf("problems of %v: %v", tt.instance, problems)
+			}
+		})
+	}
+}
+
+func TestCRDsRefuseWhatCannotBeRendered(t *testing.T) {
+	for name, v := range map[string]collection.Var{
+		"name of the endpoint field": {Name: EndpointField, Type: collection.String},
+		"unknown type":               {Name: "x", Type: "date"},
+		"default that is no JSON":    {Name: "x", Type: collection.String, Default: func() {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := CRDs(testCollection("1.0.0", v), collection.Group); err == nil {
+				t.Error("rendered")
+			}
+		})
+	}
+}

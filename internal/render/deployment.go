@@ -1,0 +1,252 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+const (
+	// RuntimeHashAnnotation on the pod template makes a changed digest or watches.yaml start new pods.
+	RuntimeHashAnnotation = "zoscb.ibm.com/runtime-hash"
+
+	// OperatorContainer is the name of the container that runs ansible-operator.
+	OperatorContainer = "operator"
+
+	// DefaultMaxConcurrentReconciles is how many playbooks of one kind run at once unless the user says otherwise.
+	DefaultMaxConcurrentReconciles int32 = 2
+
+	probePort = 6789
+
+	// terminationSeconds lets running playbooks end. ansible-operator gets a little less, to end before it is killed.
+	terminationSeconds = 300
+	shutdownSeconds    = 290
+)
+
+func deployment(c *collection.Collection, o InstallationOptions, config *corev1.ConfigMap) (*appsv1.Deployment, error) {
+	if o.Runtime.Image == "" {
+		return nil, errors.New("runtime: image is not set")
+	}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+			// Never two pods at once: a playbook must not run twice at the same time.
+			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			RevisionHistoryLimit: ptr.To[int32](2),
+			// A selector cannot be changed, so the version is not part of it.
+			Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      Labels(c),
+					Annotations: map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data)},
+				},
+				Spec: podSpec(c, o),
+			},
+		},
+	}, nil
+}
+
+func podSpec(c *collection.Collection, o InstallationOptions) corev1.PodSpec {
+	runtime := MergeRuntime(&o.Runtime, nil)
+	return corev1.PodSpec{
+		ServiceAccountName:           c.OperatorName(),
+		AutomountServiceAccountToken: ptr.To(true),
+		// Without it the variables of every Service in the namespace would reach ansible-operator and playbooks.
+		EnableServiceLinks:            ptr.To(false),
+		TerminationGracePeriodSeconds: ptr.To[int64](terminationSeconds),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   ptr.To(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		InitContainers: []corev1.Container{unpackContainer(o)},
+		Containers:     []corev1.Container{operatorContainer(c, o)},
+		Volumes:        volumes(c),
+		NodeSelector:   runtime.NodeSelector,
+		Tolerations:    runtime.Tolerations,
+		Affinity:       affinity(runtime.Affinity, o.Architectures),
+	}
+}
+
+func unpackContainer(o InstallationOptions) corev1.Container {
+	return corev1.Container{
+		Name:            "unpack",
+		Image:           o.Runtime.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{"/usr/local/bin/manager"},
+		Args: []string{
+			"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir,
+			"--collections-dir=/opt/ansible/collections",
+		},
+		Resources:       resources("50m", "64Mi", "1", "256Mi"),
+		SecurityContext: restricted(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
+			{Name: "content", MountPath: contentDir},
+			{Name: "collections", MountPath: "/opt/ansible/collections"},
+			{Name: "tmp", MountPath: "/tmp"},
+		},
+	}
+}
+
+func operatorContainer(c *collection.Collection, o InstallationOptions) corev1.Container {
+	runtime := MergeRuntime(&o.Runtime, nil)
+	container := corev1.Container{
+		Name:            OperatorContainer,
+		Image:           runtime.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{"/opt/ansible/engine/entrypoint"},
+		Args:            operatorArgs(c, o),
+		Env:             mergeEnv(runtime.Env, operatorEnv(c, o)),
+		Ports:           []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}},
+		Resources:       resources("100m", "256Mi", "2", "2Gi"),
+		SecurityContext: restricted(),
+		LivenessProbe:   probe("/healthz", 15, 20),
+		ReadinessProbe:  probe("/readyz", 5, 10),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
+			{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true},
+			{Name: "content", MountPath: contentDir},
+			{Name: "collections", MountPath: "/opt/ansible/collections"},
+			{Name: "home", MountPath: "/opt/ansible/home"},
+			{Name: "tmp", MountPath: "/tmp"},
+		},
+	}
+	if runtime.Resources != nil {
+		container.Resources = *runtime.Resources
+	}
+	return container
+}
+
+func operatorArgs(c *collection.Collection, o InstallationOptions) []string {
+	concurrent := ptr.Deref(o.Runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)
+	return []string{
+		"run",
+		"--watches-file=/etc/zoscb/runtime/" + KeyWatches,
+		// Deleting a resource must not delete what its playbook created, or discovered.
+		"--inject-owner-ref=false",
+		fmt.Sprintf("--max-concurrent-reconciles=%d", concurrent),
+		// A period of 0s in watches.yaml means this one.
+		"--reconcile-period=0s",
+		"--leader-elect",
+		"--leader-election-id=" + c.OperatorName(),
+		fmt.Sprintf("--health-probe-bind-address=:%d", probePort),
+		"--metrics-bind-address=0",
+		fmt.Sprintf("--graceful-shutdown-timeout=%ds", shutdownSeconds),
+	}
+}
+
+func operatorEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "WATCH_NAMESPACE", Value: o.Namespace},
+		{Name: "OPERATOR_NAME", Value: c.OperatorName()},
+		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
+		}},
+	}
+}
+
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		ReadOnlyRootFilesystem:   ptr.To(true),
+	}
+}
+
+func probe(path string, delay, period int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(probePort)},
+		},
+		InitialDelaySeconds: delay,
+		PeriodSeconds:       period,
+		TimeoutSeconds:      5,
+	}
+}
+
+func resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpuRequest), corev1.ResourceMemory: resource.MustParse(memoryRequest),
+		},
+		Limits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpuLimit), corev1.ResourceMemory: resource.MustParse(memoryLimit),
+		},
+	}
+}
+
+// volumes mounts ConfigMap and Secret whole, so that the kubelet refreshes them, and gives every folder that is
+// written to an emptyDir. The Secret's files are readable for group 0, which any UID on OpenShift is in.
+func volumes(c *collection.Collection) []corev1.Volume {
+	return []corev1.Volume{
+		{Name: "runtime", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ConfigMapName(c)},
+		}}},
+		{Name: "endpoints", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: EndpointsSecretName(c), DefaultMode: ptr.To[int32](0o440),
+		}}},
+		// An archive unpacks to 1Gi at most; playbooks may write beside it.
+		emptyDir("content", "2Gi"),
+		emptyDir("collections", "16Mi"),
+		emptyDir("home", "256Mi"),
+		emptyDir("tmp", "4Gi"),
+	}
+}
+
+func emptyDir(name, size string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse(size))},
+	}}
+}
+
+// affinity adds to the user's affinity that the node's architecture is one of the image's, and prefers z/OS's own
+// hardware. The terms of a required node affinity are alternatives, so every one of them gets the condition.
+func affinity(user *corev1.Affinity, architectures []string) *corev1.Affinity {
+	if len(architectures) == 0 {
+		return user
+	}
+	if user == nil {
+		user = &corev1.Affinity{}
+	}
+	if user.NodeAffinity == nil {
+		user.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	node := user.NodeAffinity
+	if node.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		node.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{onArchitecture(architectures...)}},
+		}}
+	} else {
+		terms := node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+		for i, term := range terms {
+			// A term without conditions matches no node, and must not begin to.
+			if len(term.MatchExpressions) > 0 || len(term.MatchFields) > 0 {
+				terms[i].MatchExpressions = append(term.MatchExpressions, onArchitecture(architectures...))
+			}
+		}
+	}
+	if slices.Contains(architectures, "s390x") {
+		node.PreferredDuringSchedulingIgnoredDuringExecution = append(node.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.PreferredSchedulingTerm{Weight: 50, Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{onArchitecture("s390x")},
+			}})
+	}
+	return user
+}
+
+func onArchitecture(architectures ...string) corev1.NodeSelectorRequirement {
+	return corev1.NodeSelectorRequirement{
+		Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures,
+	}
+}

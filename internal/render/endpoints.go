@@ -1,0 +1,193 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// Endpoint is one z/OS system that an installation may run playbooks against, with the credential to log on with.
+type Endpoint struct {
+	// Name of the ZosEndpoint, a DNS-1123 subdomain.
+	Name string
+	// Local runs playbooks in the operator's pod. Host, Port, User, HostKeys and credentials have no meaning then.
+	Local bool
+	// Host is a name or an address of the SSH server. Port 0 means 22.
+	Host string
+	Port int32
+	// User logs on. It may be empty, if Variables say who does.
+	User string
+	// Variables are Ansible host variables, as Variables returns them. They win over Host, Port and User.
+	Variables map[string]any
+	// HostKeys are lines of a known_hosts file without the host name: "<type> <base64>".
+	HostKeys []string
+	// PrivateKey, with Passphrase if it is encrypted, or Password. All may be empty.
+	PrivateKey, Passphrase, Password []byte
+	// Refusal, if not empty, makes every run against the endpoint fail with this text before a connection is tried.
+	// The credential is then left out of the Secret.
+	Refusal string
+	// Retry is any text. Where it changes, a credential that the host refused is tried once more.
+	Retry string
+}
+
+// Suffixes of the Secret's keys; an endpoint's name comes before them. No name contains an underscore.
+const (
+	suffixVars       = "_vars.yaml"
+	suffixKnownHosts = "_known_hosts"
+	suffixKey        = "_key"
+	suffixPassphrase = "_passphrase"
+	suffixPassword   = "_password"
+	suffixRefusal    = "_refusal"
+	suffixRetry      = "_retry"
+)
+
+// EndpointsSecret renders the Secret from which an installation's pod learns its endpoints. The order of endpoints does
+// not matter. An endpoint whose user or host keys cannot be used gets a refusal, so that the others keep working. The
+// error names an endpoint that cannot be in the Secret at all, or says that they do not fit: a Secret holds 1 MiB.
+func EndpointsSecret(c *collection.Collection, namespace string, endpoints []Endpoint) (*corev1.Secret, error) {
+	data := map[string][]byte{}
+	seen := map[string]bool{}
+	for _, e := range endpoints {
+		if err := checkEndpointName(e.Name); err != nil {
+			return nil, err
+		}
+		if seen[e.Name] {
+			return nil, fmt.Errorf("endpoint %s is listed twice", e.Name)
+		}
+		seen[e.Name] = true
+		if err := addEndpoint(data, e); err != nil {
+			return nil, fmt.Errorf("endpoint %s: %w", e.Name, err)
+		}
+	}
+	size := 0
+	for key, value := range data {
+		size += len(key) + len(value)
+	}
+	if size >= corev1.MaxSecretSize {
+		return nil, fmt.Errorf("the %d endpoints need %d bytes, and a Secret holds fewer than %d: map fewer endpoints, or give them fewer variables",
+			len(endpoints), size, corev1.MaxSecretSize)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: objectMeta(c, namespace, EndpointsSecretName(c)),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       data,
+	}, nil
+}
+
+// checkEndpointName refuses names that have another meaning in an inventory, or that make no key of a Secret.
+func checkEndpointName(name string) error {
+	if slices.Contains([]string{"localhost", "all", "ungrouped", "127.0.0.1"}, name) {
+		return fmt.Errorf("endpoint %s: the name has a meaning of its own in Ansible: choose another one", name)
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("endpoint %q: %s", name, strings.Join(problems, "; "))
+	}
+	if limit := validation.DNS1123SubdomainMaxLength - len(suffixKnownHosts); len(name) > limit {
+		return fmt.Errorf("endpoint %s: the name is longer than %d characters", name, limit)
+	}
+	return nil
+}
+
+func addEndpoint(data map[string][]byte, e Endpoint) error {
+	refusal := e.refusal()
+	vars, err := e.hostVars(refusal == "")
+	if err != nil {
+		return err
+	}
+	put := func(suffix string, value []byte) {
+		if len(value) > 0 {
+			data[e.Name+suffix] = bytes.Clone(value)
+		}
+	}
+	put(suffixVars, vars)
+	put(suffixRefusal, []byte(refusal))
+	put(suffixRetry, []byte(e.Retry))
+	if e.Local || refusal != "" {
+		return nil
+	}
+	put(suffixKnownHosts, []byte(e.knownHosts()))
+	put(suffixKey, e.PrivateKey)
+	put(suffixPassphrase, e.Passphrase)
+	put(suffixPassword, e.Password)
+	return nil
+}
+
+// hostVars are the endpoint's host variables as JSON, which Ansible reads as it reads YAML, and in which no text can
+// be mistaken for a number, a date or a boolean.
+func (e Endpoint) hostVars(withUser bool) ([]byte, error) {
+	vars := map[string]any{}
+	if e.Local {
+		vars["ansible_connection"] = "local"
+	} else {
+		vars["ansible_host"], vars["ansible_port"] = e.Host, e.port()
+		if withUser && e.User != "" {
+			vars["ansible_user"] = e.User
+		}
+	}
+	maps.Copy(vars, e.Variables)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(vars); err != nil {
+		return nil, fmt.Errorf("variables: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func (e Endpoint) port() int32 {
+	if e.Port == 0 {
+		return v2beta2.DefaultSSHPort
+	}
+	return e.Port
+}
+
+var (
+	// userName excludes what would be a template in a host variable, or an option on ssh's command line.
+	userName = regexp.MustCompile(`^[A-Za-z0-9_@#$][A-Za-z0-9_@#$.\\-]{0,255}$`)
+
+	hostKey = regexp.MustCompile(`^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [ -~]*)?$`)
+)
+
+// refusal is the given one, or the reason why the endpoint cannot be used as it is. It never repeats a user name, as
+// people paste passwords into the wrong field.
+func (e Endpoint) refusal() string {
+	switch {
+	case e.Refusal != "" || e.Local:
+		return e.Refusal
+	case e.User != "" && !userName.MatchString(e.User):
+		return v2beta2.ReasonCredentialInvalid + ": the credential's username has characters that are not allowed"
+	}
+	for i, key := range e.HostKeys {
+		if !hostKey.MatchString(strings.TrimSpace(key)) {
+			return fmt.Sprintf("%s: host key %d of endpoint %s is not of the form \"<type> <base64>\"",
+				v2beta2.ReasonInvalidHostKeys, i, e.Name)
+		}
+	}
+	return ""
+}
+
+func (e Endpoint) knownHosts() string {
+	host := strings.ToLower(e.Host)
+	if port := e.port(); port != v2beta2.DefaultSSHPort {
+		host = fmt.Sprintf("[%s]:%d", host, port)
+	}
+	var lines strings.Builder
+	for _, key := range e.HostKeys {
+		fields := strings.Fields(key)
+		fmt.Fprintf(&lines, "%s %s %s\n", host, fields[0], fields[1])
+	}
+	return lines.String()
+}

@@ -1,0 +1,132 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func secretData(t *testing.T, endpoints ...Endpoint) map[string]string {
+	t.Helper()
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", endpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string]string{}
+	for key, value := range secret.Data {
+		text := string(value)
+		if strings.HasSuffix(key, suffixVars) {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, value); err != nil {
+				t.Fatal(err)
+			}
+			text = compact.String()
+		}
+		data[key] = text
+	}
+	return data
+}
+
+func TestEndpointsSecret(t *testing.T) {
+	key := "ssh-ed25519 AAAAC3Nz comment"
+	tests := map[string]struct {
+		endpoint Endpoint
+		want     map[string]string
+	}{
+		"key": {
+			Endpoint{
+				Name: "zos1", Host: "ZOS1.example.com", User: "IBMUSER", HostKeys: []string{key, "ecdsa-sha2-nistp256 BBBB"},
+				PrivateKey: []byte("key"), Passphrase: []byte("phrase"), Retry: "1",
+			},
+			map[string]string{
+				"zos1_vars.yaml":   `{"ansible_host":"ZOS1.example.com","ansible_port":22,"ansible_user":"IBMUSER"}`,
+				"zos1_known_hosts": "zos1.example.com ssh-ed25519 AAAAC3Nz\nzos1.example.com ecdsa-sha2-nistp256 BBBB\n",
+				"zos1_key":         "key",
+				"zos1_passphrase":  "phrase",
+				"zos1_retry":       "1",
+			},
+		},
+		"password and port": {
+			Endpoint{Name: "zos1", Host: "::1", Port: 2022, HostKeys: []string{key}, Password: []byte("pw")},
+			map[string]string{
+				"zos1_vars.yaml":   `{"ansible_host":"::1","ansible_port":2022}`,
+				"zos1_known_hosts": "[::1]:2022 ssh-ed25519 AAAAC3Nz\n",
+				"zos1_password":    "pw",
+			},
+		},
+		"variables win": {
+			Endpoint{Name: "zos1", Host: "h", User: "A", Variables: map[string]any{
+				"ansible_user": "B", "python": "{{ pyz }}/bin/python3", "env": map[string]any{"no": "yes", "at": "12:30"},
+			}},
+			map[string]string{
+				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22,"ansible_user":"B","env":{"at":"12:30","no":"yes"},"python":"{{ pyz }}/bin/python3"}`,
+			},
+		},
+		"local": {
+			Endpoint{Name: "pod", Local: true, Host: "ignored", User: "ignored", Password: []byte("ignored")},
+			map[string]string{"pod_vars.yaml": `{"ansible_connection":"local"}`},
+		},
+		"refused": {
+			Endpoint{Name: "zos1", Host: "h", User: "A", PrivateKey: []byte("key"), Refusal: "CredentialMissing: none"},
+			map[string]string{
+				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22}`, "zos1_refusal": "CredentialMissing: none",
+			},
+		},
+		"user is a template": {
+			Endpoint{Name: "zos1", Host: "h", User: "{{ lookup('pipe', 'id') }}", PrivateKey: []byte("key")},
+			map[string]string{
+				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22}`,
+				"zos1_refusal":   "CredentialInvalid: the credential's username has characters that are not allowed",
+			},
+		},
+		"host key with a second line": {
+			Endpoint{Name: "zos1", Host: "h", HostKeys: []string{"ssh-rsa AAAA\n* ssh-rsa EVIL"}, PrivateKey: []byte("key")},
+			map[string]string{
+				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22}`,
+				"zos1_refusal":   `InvalidHostKeys: host key 0 of endpoint zos1 is not of the form "<type> <base64>"`,
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, secretData(t, tt.endpoint)); diff != "" {
+				t.Errorf("data (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEndpointsSecretWithoutEndpoints(t *testing.T) {
+	if data := secretData(t); len(data) != 0 {
+		t.Errorf("data %v", data)
+	}
+}
+
+func TestEndpointsSecretRefuses(t *testing.T) {
+	tests := map[string]struct {
+		endpoints []Endpoint
+		want      string
+	}{
+		"two of one name":     {[]Endpoint{{Name: "a"}, {Name: "b"}, {Name: "a"}}, "endpoint a is listed twice"},
+		"a name of Ansible":   {[]Endpoint{{Name: "all"}}, "endpoint all"},
+		"a path":              {[]Endpoint{{Name: "../a"}}, `endpoint "../a"`},
+		"a separator":         {[]Endpoint{{Name: "a_key"}}, `endpoint "a_key"`},
+		"a name too long":     {[]Endpoint{{Name: strings.Repeat("a", 250)}}, "longer than 241"},
+		"a value not of JSON": {[]Endpoint{{Name: "a", Variables: map[string]any{"f": func() {}}}}, "endpoint a: variables"},
+		"too much": {
+			[]Endpoint{{Name: "a", PrivateKey: make([]byte, 600<<10)}, {Name: "b", PrivateKey: make([]byte, 600<<10)}},
+			"map fewer endpoints",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", tt.endpoints)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/golden")
+
+const testDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func loadCollection(t *testing.T, name string) *collection.Collection {
+	t.Helper()
+	c, err := collection.Load(os.DirFS(filepath.Join("testdata", "collections", name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func testOptions(group string) InstallationOptions {
+	return InstallationOptions{
+		Namespace:     "zos",
+		Group:         group,
+		Digest:        testDigest,
+		ArtifactURL:   "http://artifacts.example.svc:8080/" + testDigest,
+		Runtime:       v2beta2.RuntimeSpec{Image: "registry.example/runtime:1"},
+		Architectures: []string{"s390x", "amd64"},
+	}
+}
+
+// TestGolden compares every object that is rendered for the collections under testdata with the files under
+// testdata/golden, and finds files that nothing renders any more.
+func TestGolden(t *testing.T) {
+	folders, err := os.ReadDir(filepath.Join("testdata", "collections"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		t.Run(folder.Name(), func(t *testing.T) {
+			c := loadCollection(t, folder.Name())
+			got := renderAll(t, c, c.Group(folder.Name() == "everything"))
+			if again := renderAll(t, c, c.Group(folder.Name() == "everything")); !maps.Equal(got, again) {
+				t.Errorf("rendered twice, with a difference:\n%s", cmp.Diff(got, again))
+			}
+			golden := filepath.Join("testdata", "golden", folder.Name())
+			if *update {
+				writeGolden(t, golden, got)
+			}
+			if diff := cmp.Diff(readGolden(t, golden), got); diff != "" {
+				t.Errorf("rendered objects differ from %s (-want +got); -update rewrites it:\n%s", golden, diff)
+			}
+		})
+	}
+	var orphans []string
+	golden, _ := os.ReadDir(filepath.Join("testdata", "golden"))
+	for _, folder := range golden {
+		if !slices.ContainsFunc(folders, func(e os.DirEntry) bool { return e.Name() == folder.Name() }) {
+			orphans = append(orphans, folder.Name())
+		}
+	}
+	if len(orphans) > 0 {
+		t.Errorf("testdata/golden has folders without a collection: %v", orphans)
+	}
+}
+
+// renderAll returns everything that is rendered for c as YAML, by file name. The names keep the order of application.
+func renderAll(t *testing.T, c *collection.Collection, group string) map[string]string {
+	t.Helper()
+	crds, err := CRDs(c, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []Object
+	for _, crd := range crds {
+		validateCRD(t, crd)
+		objects = append(objects, crd)
+	}
+	installation, err := Installation(c, testOptions(group))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := EndpointsSecret(c, "zos", []Endpoint{
+		{Name: "zos1", Host: "zos1.example.com", User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, PrivateKey: []byte("key")},
+		{Name: "pod", Local: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for i, object := range append(append(objects, installation...), secret) {
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		if kind == "" || object.GetName() == "" {
+			t.Errorf("object %d has no kind or name: %v", i, object)
+		}
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.ReplaceAll(object.GetName(), ":", "_")
+		files[fmt.Sprintf("%02d-%s-%s.yaml", i, strings.ToLower(kind), name)] = string(text)
+	}
+	return files
+}
+
+func writeGolden(t *testing.T, folder string, files map[string]string) {
+	t.Helper()
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readGolden(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(text)
+	}
+	return files
+}
+
+// validateCRD asks what the API server asks of a new CRD, and that it would give back just what it got: otherwise
+// every comparison of a rendered CRD with a live one would find a difference.
+func validateCRD(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	internal := &apiextensions.CustomResourceDefinition{}
+	defaulted := crd.DeepCopy()
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(defaulted)
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(defaulted, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range validation.ValidateCustomResourceDefinition(context.Background(), internal) {
+		t.Errorf("%s: %v", crd.Name, problem)
+	}
+	stored := &apiextensionsv1.CustomResourceDefinition{TypeMeta: crdTypeMeta}
+	if err := apiextensionsv1.Convert_apiextensions_CustomResourceDefinition_To_v1_CustomResourceDefinition(internal, stored, nil); err != nil {
+		t.Fatal(err)
+	}
+	wire, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := &apiextensionsv1.CustomResourceDefinition{}
+	if err := json.Unmarshal(wire, read); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(crd.Spec, read.Spec); diff != "" {
+		t.Errorf("%s: the API server changes it (-sent +stored):\n%s", crd.Name, diff)
+	}
+}
+
+func find[T Object](t *testing.T, objects []Object) T {
+	t.Helper()
+	for _, object := range objects {
+		if found, ok := object.(T); ok {
+			return found
+		}
+	}
+	var none T
+	t.Fatalf("no %T among the objects", none)
+	return none
+}

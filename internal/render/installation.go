@@ -1,0 +1,76 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// InstallationOptions are what an installation depends on besides the collection.
+type InstallationOptions struct {
+	// Namespace is where the operator runs and whose custom resources it manages.
+	Namespace string
+	// Group is the API group of the collection's kinds.
+	Group string
+	// Digest identifies the collection's archive, "sha256:<hex>". The pod runs nothing else.
+	Digest string
+	// ArtifactURL is where the pod downloads the archive.
+	ArtifactURL string
+	// Runtime shapes the Deployment. Image must be set.
+	Runtime v2beta2.RuntimeSpec
+	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.
+	Architectures []string
+}
+
+// Installation renders the operator of a collection for one namespace, in the order in which the objects are to be
+// applied. The Secret with the endpoints is not among them, see EndpointsSecret, and the pod does not start without it.
+// The error names what cannot be rendered.
+func Installation(c *collection.Collection, o InstallationOptions) ([]Object, error) {
+	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
+	config, err := configMap(c, o)
+	if err != nil {
+		return nil, err
+	}
+	operator, err := deployment(c, o, config)
+	if err != nil {
+		return nil, err
+	}
+	objects := []Object{
+		serviceAccount(c, o),
+		role(c, o),
+		roleBinding(c, o),
+	}
+	if len(c.ClusterRoles) > 0 {
+		objects = append(objects, clusterRole(c, o), clusterRoleBinding(c, o))
+	}
+	return append(objects, config, operator), nil
+}
+
+// ConfigMapName is the name of the ConfigMap that says what the operator runs.
+func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + "-runtime" }
+
+// EndpointsSecretName is the name of the Secret that EndpointsSecret renders.
+func EndpointsSecretName(c *collection.Collection) string { return c.OperatorName() + "-endpoints" }
+
+// ClusterRoleName is the name of the ClusterRole and ClusterRoleBinding of the installation in a namespace. No other
+// installation has it, as neither namespaces nor operator names contain a colon.
+func ClusterRoleName(c *collection.Collection, namespace string) string {
+	return "zoscb:" + namespace + ":" + c.OperatorName()
+}
+
+func objectMeta(c *collection.Collection, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: Labels(c)}
+}
+
+func sortedPlurals(c *collection.Collection, suffix string) []string {
+	plurals := make([]string, 0, len(c.Resources))
+	for _, r := range c.Resources {
+		plurals = append(plurals, r.Plural()+suffix)
+	}
+	slices.SortFunc(plurals, cmp.Compare)
+	return plurals
+}

@@ -1,0 +1,272 @@
+package render
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// Contribution is what one version of a collection says about one of its kinds.
+type Contribution struct {
+	// Version is the collection's version.
+	Version *semver.Version
+	// CRD has that version alone, as CRDs renders it. It is not changed.
+	CRD *apiextensionsv1.CustomResourceDefinition
+}
+
+// SchemaConflictError says that two versions of a kind disagree in a way that one object cannot satisfy. As objects
+// are stored once and served in every version, such versions cannot live side by side.
+type SchemaConflictError struct {
+	// CRD is the name of the CustomResourceDefinition.
+	CRD string
+	// Field is the path of the field, such as "spec.options[].size", or "kind".
+	Field string
+	// Versions are the two versions that disagree, and Types what each of them has.
+	Versions, Types [2]string
+}
+
+func (e *SchemaConflictError) Error() string {
+	return fmt.Sprintf("%s: %s is %s in version %s and %s in version %s: give the field another name, or keep its type",
+		e.CRD, e.Field, e.Types[0], e.Versions[0], e.Types[1], e.Versions[1])
+}
+
+// VersionConflictError says that two different contributions claim one version name of a kind.
+type VersionConflictError struct {
+	// CRD is the name of the CustomResourceDefinition, Version the name of its version.
+	CRD, Version string
+}
+
+func (e *VersionConflictError) Error() string {
+	return fmt.Sprintf("%s: two different collections claim version %s: publish one of them under another version",
+		e.CRD, e.Version)
+}
+
+// MergeCRD joins the versions of a live CRD, which may be nil, with those that are contributed.
+//
+// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered anew; a version without a contribution keeps its
+// schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
+// because a write through a version removes the fields that it lacks; there such a field is optional and has neither
+// default nor enum. Labels and annotations of live that are not ours survive, as does the rest of its metadata, so that
+// the result can be written with live's resourceVersion. Merging a result again changes nothing.
+//
+// The error is a *SchemaConflictError or a *VersionConflictError when the versions do not go together.
+func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
+	if live == nil && len(contributions) == 0 {
+		return nil, errors.New("merge of CRDs: neither a live one nor a contribution")
+	}
+	versions, err := collectVersions(live, contributions)
+	if err != nil {
+		return nil, err
+	}
+	merged := mergeBase(live, versions)
+	if merged.Spec.Versions, err = unionVersions(merged.Name, versions); err != nil {
+		return nil, err
+	}
+	return merged, nil
+}
+
+// crdVersion is one version on its way through a merge.
+type crdVersion struct {
+	apiextensionsv1.CustomResourceDefinitionVersion
+	// order is nil for a version whose name is not one of ours.
+	order *semver.Version
+	// source is the contributed CRD, nil for a version that only live has.
+	source *apiextensionsv1.CustomResourceDefinition
+}
+
+// collectVersions returns all versions, newest first.
+func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) ([]crdVersion, error) {
+	byName := map[string]crdVersion{}
+	base := live
+	for _, c := range contributions {
+		if len(c.CRD.Spec.Versions) != 1 {
+			return nil, fmt.Errorf("%s: a contribution has %d versions instead of one", c.CRD.Name, len(c.CRD.Spec.Versions))
+		}
+		if base == nil {
+			base = c.CRD
+		}
+		version := c.CRD.Spec.Versions[0]
+		if err := sameKind(base, c.CRD); err != nil {
+			return nil, err
+		}
+		if other, ok := byName[version.Name]; ok && !reflect.DeepEqual(other.CustomResourceDefinitionVersion, version) {
+			return nil, &VersionConflictError{CRD: c.CRD.Name, Version: version.Name}
+		}
+		byName[version.Name] = crdVersion{CustomResourceDefinitionVersion: version, order: c.Version, source: c.CRD}
+	}
+	if live != nil {
+		for _, version := range live.Spec.Versions {
+			if _, ok := byName[version.Name]; !ok {
+				byName[version.Name] = crdVersion{CustomResourceDefinitionVersion: version, order: parseVersionName(version.Name)}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(byName), newestFirst), nil
+}
+
+func sameKind(a, b *apiextensionsv1.CustomResourceDefinition) error {
+	if a.Name != b.Name {
+		return fmt.Errorf("merge of CRDs: %s and %s are different ones", a.Name, b.Name)
+	}
+	if a.Spec.Names.Kind != b.Spec.Names.Kind {
+		return &SchemaConflictError{
+			CRD: b.Name, Field: "kind",
+			Versions: [2]string{a.Spec.Versions[0].Name, b.Spec.Versions[0].Name},
+			Types:    [2]string{a.Spec.Names.Kind, b.Spec.Names.Kind},
+		}
+	}
+	return nil
+}
+
+func newestFirst(a, b crdVersion) int {
+	switch {
+	case a.order != nil && b.order != nil:
+		return cmp.Or(b.order.Compare(a.order), strings.Compare(b.Name, a.Name))
+	case a.order != nil:
+		return -1
+	case b.order != nil:
+		return 1
+	}
+	return strings.Compare(b.Name, a.Name)
+}
+
+var versionName = regexp.MustCompile(`^v(\d+)minor(\d+)patch(\d+)(?:-(.+))?$`)
+
+// parseVersionName turns a name made by Collection.APIVersion back into a version, or returns nil. Dots of the
+// pre-release became dashes in the name; reading all dashes as dots gives rc.2 < rc.10.
+func parseVersionName(name string) *semver.Version {
+	m := versionName.FindStringSubmatch(name)
+	if m == nil {
+		return nil
+	}
+	number := strings.Join(m[1:4], ".")
+	if m[4] == "" {
+		v, _ := semver.StrictNewVersion(number)
+		return v
+	}
+	if v, err := semver.StrictNewVersion(number + "-" + strings.ReplaceAll(m[4], "-", ".")); err == nil {
+		return v
+	}
+	v, _ := semver.StrictNewVersion(number + "-" + m[4])
+	return v
+}
+
+// mergeBase is the merged CRD without its versions: live with our labels and annotations, or the newest contribution.
+func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVersion) *apiextensionsv1.CustomResourceDefinition {
+	var newest *apiextensionsv1.CustomResourceDefinition
+	if i := slices.IndexFunc(versions, func(v crdVersion) bool { return v.source != nil }); i >= 0 {
+		newest = versions[i].source
+	}
+	if live == nil {
+		merged := newest.DeepCopy()
+		merged.TypeMeta = crdTypeMeta
+		return merged
+	}
+	merged := live.DeepCopy()
+	merged.TypeMeta = crdTypeMeta
+	if newest != nil {
+		merged.Labels = overlay(merged.Labels, newest.Labels)
+		merged.Annotations = overlay(merged.Annotations, newest.Annotations)
+	}
+	return merged
+}
+
+func overlay(base, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return base
+	}
+	merged := maps.Clone(base)
+	if merged == nil {
+		merged = make(map[string]string, len(over))
+	}
+	maps.Copy(merged, over)
+	return merged
+}
+
+// unionVersions gives every version the spec fields of all others. The newest version that has a field describes it.
+func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.CustomResourceDefinitionVersion, error) {
+	union := make([]apiextensionsv1.CustomResourceDefinitionVersion, 0, len(versions))
+	for i, own := range versions {
+		version := *own.DeepCopy()
+		version.Storage = i == 0
+		for _, other := range versions {
+			if other.Name == own.Name || specOf(&version) == nil || specOf(&other.CustomResourceDefinitionVersion) == nil {
+				continue
+			}
+			conflict := addForeign(specOf(&version), specOf(&other.CustomResourceDefinitionVersion), "spec")
+			if conflict != nil {
+				conflict.CRD, conflict.Versions = crdName, [2]string{own.Name, other.Name}
+				return nil, conflict
+			}
+		}
+		union = append(union, version)
+	}
+	return union, nil
+}
+
+// specOf returns a handle on the schema of spec, nil if the version has none. Changes through it reach the version,
+// as the maps of a schema are shared by its copies.
+func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	spec, ok := v.Schema.OpenAPIV3Schema.Properties["spec"]
+	if !ok || spec.Properties == nil {
+		return nil
+	}
+	return &spec
+}
+
+// addForeign adds to schema the fields that only other has. It returns a conflict, with Field and Types set, when a
+// field of both has different types.
+func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) *SchemaConflictError {
+	if schema.Type != other.Type {
+		return &SchemaConflictError{Field: path, Types: [2]string{schema.Type, other.Type}}
+	}
+	if hasItems(schema) && hasItems(other) {
+		return addForeign(schema.Items.Schema, other.Items.Schema, path+"[]")
+	}
+	for _, name := range slices.Sorted(maps.Keys(other.Properties)) {
+		foreign := other.Properties[name]
+		own, ok := schema.Properties[name]
+		if !ok {
+			if schema.Properties == nil {
+				schema.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
+			}
+			schema.Properties[name] = loosened(foreign)
+			continue
+		}
+		if conflict := addForeign(&own, &foreign, path+"."+name); conflict != nil {
+			return conflict
+		}
+		schema.Properties[name] = own
+	}
+	return nil
+}
+
+func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
+	return schema.Items != nil && schema.Items.Schema != nil
+}
+
+// loosened is a copy of schema that accepts every value of its type and adds none.
+func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	loose := *schema.DeepCopy()
+	loose.Default, loose.Enum, loose.Required = nil, nil, nil
+	loose.Pattern, loose.MinLength, loose.MaxLength = "", nil, nil
+	if hasItems(&loose) {
+		items := loosened(*loose.Items.Schema)
+		loose.Items.Schema = &items
+	}
+	for name, field := range loose.Properties {
+		loose.Properties[name] = loosened(field)
+	}
+	return loose
+}

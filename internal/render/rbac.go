@@ -1,0 +1,90 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+func serviceAccount(c *collection.Collection, o InstallationOptions) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+	}
+}
+
+func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
+	return &rbacv1.Role{
+		TypeMeta:   rbacTypeMeta("Role"),
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+		Rules:      append(BaseRules(c, o.Group), copyRules(c.Roles)...),
+	}
+}
+
+// BaseRules are the permissions that the collection's operator has in its namespace even if the collection asks for
+// none: to manage its own kinds, to be the leader, to write events, and to read Secrets if its kinds name any.
+func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
+	groups := []string{group}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: groups, Resources: sortedPlurals(c, ""),
+			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+		{APIGroups: groups, Resources: sortedPlurals(c, "/status"), Verbs: []string{"get", "update", "patch"}},
+		{APIGroups: groups, Resources: sortedPlurals(c, "/finalizers"), Verbs: []string{"update", "patch"}},
+		// A rule for create cannot be limited to a name: the API server does not know it yet.
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			ResourceNames: []string{c.OperatorName()}, Verbs: []string{"get", "update", "patch"}},
+		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+	}
+	if c.UsesPasswords() {
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"},
+		})
+	}
+	return rules
+}
+
+func copyRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	copied := make([]rbacv1.PolicyRule, len(rules))
+	for i := range rules {
+		rules[i].DeepCopyInto(&copied[i])
+	}
+	return copied
+}
+
+func roleBinding(c *collection.Collection, o InstallationOptions) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta:   rbacTypeMeta("RoleBinding"),
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.OperatorName()},
+		Subjects:   subjects(c, o),
+	}
+}
+
+func clusterRole(c *collection.Collection, o InstallationOptions) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta:   rbacTypeMeta("ClusterRole"),
+		ObjectMeta: objectMeta(c, "", ClusterRoleName(c, o.Namespace)),
+		Rules:      copyRules(c.ClusterRoles),
+	}
+}
+
+func clusterRoleBinding(c *collection.Collection, o InstallationOptions) *rbacv1.ClusterRoleBinding {
+	name := ClusterRoleName(c, o.Namespace)
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   rbacTypeMeta("ClusterRoleBinding"),
+		ObjectMeta: objectMeta(c, "", name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   subjects(c, o),
+	}
+}
+
+func subjects(c *collection.Collection, o InstallationOptions) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: c.OperatorName()}}
+}
+
+func rbacTypeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}

@@ -1,0 +1,160 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing/fstest"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// domain of every collection of the stories.
+const domain = "example"
+
+// mirrorResource is a kind that shows what templates make of a resource's text, added to the sample collection.
+const mirrorResource = `
+  - kind: Mirror
+    playbook: mirror.yml
+    vars:
+      - {name: text, displayName: Text, type: string}
+      - name: nested
+        displayName: Nested
+        type: object
+        objectVariables:
+          - {name: inner, displayName: Inner, type: string}
+roles:
+`
+
+const mirrorPlaybook = `
+- name: Show what templates make of a resource
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Read the resource
+      kubernetes.core.k8s_info:
+        api_version: "{{ k8s_cr_version }}"
+        kind: Mirror
+        name: "{{ ansible_operator_meta.name }}"
+        namespace: "{{ ansible_operator_meta.namespace }}"
+      delegate_to: localhost
+      register: this
+
+    - name: Write what it says
+      ansible.builtin.command:
+        cmd: tee {{ zos_files_base }}/{{ ansible_operator_meta.name }}.mirror
+        stdin: |
+          text={{ text }}
+          nested={{ nested.inner }}
+          annotation={{ this.resources[0].metadata.annotations.note }}
+          spec={{ _suboperator_zoscb_ibm_com_mirror_spec.text }}
+          whole={{ _suboperator_zoscb_ibm_com_mirror }}
+`
+
+// minimalConfig is the operator-config of the smallest collection there can be.
+const minimalConfig = `
+domain: example
+name: NAME
+version: 1.0.0
+displayName: NAME
+resources:
+  - kind: KIND
+    playbook: play.yml
+`
+
+// buildArchives makes all archives of the stories.
+func buildArchives() {
+	GinkgoHelper()
+	sample := fstest.MapFS{}
+	root := os.DirFS(filepath.Join(projectDir, "test", "collections", "files"))
+	Expect(fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(root, name)
+		sample[name] = &fstest.MapFile{Data: content, Mode: 0o644}
+		return err
+	})).To(Succeed())
+	config := string(sample["operator-config.yml"].Data)
+	Expect(config).To(ContainSubstring("\nroles:\n"))
+	sample["operator-config.yml"].Data = []byte(strings.Replace(config, "\nroles:\n", mirrorResource, 1))
+	sample["mirror.yml"] = &fstest.MapFile{Data: []byte(mirrorPlaybook), Mode: 0o644}
+
+	archives["files.tar.gz"] = build(sample)
+	archives["second.tar.gz"] = build(minimal("second", "SecondThing", nil))
+	buildBadArchives()
+}
+
+func buildBadArchives() {
+	GinkgoHelper()
+	good := build(minimal("bad", "BadThing", nil))
+	archives["good.tar.gz"] = good
+	archives["text.tar.gz"] = []byte("this is not an archive")
+	archives["truncated.tar.gz"] = good[:len(good)/2]
+	archives["escape.tar.gz"] = tarball("../../outside.txt", "MANIFEST.json")
+	archives["no-config.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": ""}))
+	archives["two-configs.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yaml": "domain: example"}))
+	archives["no-playbook.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"play.yml": ""}))
+	archives["bad-yaml.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": "domain: [example"}))
+	archives["bad-kind.tar.gz"] = build(minimal("bad", "badThing", nil))
+}
+
+// minimal is the folder of a small collection; changes replace files, or remove them if they are empty.
+func minimal(name, kind string, changes map[string]string) fstest.MapFS {
+	files := map[string]string{
+		"galaxy.yml":          "{namespace: example, name: " + name + ", version: 1.0.0, readme: README.md, authors: [e2e]}",
+		"README.md":           "# " + name + "\n",
+		"operator-config.yml": strings.NewReplacer("NAME", name, "KIND", kind).Replace(minimalConfig),
+		"play.yml":            "- {name: Nothing, hosts: all, gather_facts: false, tasks: [ansible.builtin.raw: 'true']}\n",
+	}
+	for file, content := range changes {
+		files[file] = content
+	}
+	folder := fstest.MapFS{}
+	for file, content := range files {
+		if content != "" {
+			folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
+		}
+	}
+	return folder
+}
+
+func build(folder fs.FS) []byte {
+	GinkgoHelper()
+	var archive bytes.Buffer
+	Expect(collection.Build(folder, &archive)).To(Succeed())
+	return archive.Bytes()
+}
+
+// tarball is a tar.gz of empty files.
+func tarball(names ...string) []byte {
+	GinkgoHelper()
+	var archive bytes.Buffer
+	zipped := gzip.NewWriter(&archive)
+	writer := tar.NewWriter(zipped)
+	for _, name := range names {
+		Expect(writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644})).To(Succeed())
+	}
+	Expect(writer.Close()).To(Succeed())
+	Expect(zipped.Close()).To(Succeed())
+	return archive.Bytes()
+}
+
+func archiveURL(name string) string {
+	return "http://archives." + namespace + ".svc.cluster.local/" + name
+}
+
+func digestOf(name string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(archives[name]))
+}

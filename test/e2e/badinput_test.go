@@ -1,0 +1,90 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+func operatorCollection(name string, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
+	return &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: spec}
+}
+
+// pinned is the spec of an OperatorCollection whose digest is right.
+func pinned(archive string) v2beta2.OperatorCollectionSpec {
+	return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL(archive), Digest: digestOf(archive)}
+}
+
+func badInputStories() {
+	DescribeTable("refuses it with a reason of its own, and installs nothing",
+		func(ctx context.Context, name, reason, message string, spec func() v2beta2.OperatorCollectionSpec) {
+			oc := operatorCollection(name, spec())
+			create(ctx, oc)
+			DeferCleanup(func(ctx context.Context) {
+				remove(ctx, oc)
+				Eventually(gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+			}, NodeTimeout(time.Minute))
+
+			Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+				Should(And(beFalse(), because(reason), saying(message)))
+			Eventually(func(g Gomega) {
+				g.Expect(field(ctx, oc, "status", "phase")(g)).To(Equal(string(v2beta2.PhaseFailed)))
+				reconciling := condition(ctx, oc, v2beta2.ConditionReconciling)(g)
+				stalled := condition(ctx, oc, v2beta2.ConditionStalled)(g)
+				g.Expect(reconciling.Status == metav1.ConditionTrue).NotTo(Equal(stalled.Status == metav1.ConditionTrue),
+					"either it is tried again or only its author can help")
+			}).WithContext(ctx).Should(Succeed())
+
+			var crds apiextensionsv1.CustomResourceDefinitionList
+			Expect(k8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
+			Expect(crds.Items).To(BeEmpty())
+			var socs v2beta2.SubOperatorConfigList
+			Expect(k8s.List(ctx, &socs, client.InNamespace(namespace))).To(Succeed())
+			Expect(socs.Items).To(BeEmpty())
+		},
+		Entry("a server that is not there", NodeTimeout(3*time.Minute), "bad-server", v2beta2.ReasonSourceUnreachable, "nobody.e2e", func() v2beta2.OperatorCollectionSpec {
+			return v2beta2.OperatorCollectionSpec{CollectionURL: "http://nobody.e2e.svc.cluster.local/x.tar.gz", SkipSignatureVerification: true}
+		}),
+		Entry("an archive that is not there", NodeTimeout(3*time.Minute), "bad-path", v2beta2.ReasonArchiveNotFound, "404", func() v2beta2.OperatorCollectionSpec {
+			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("absent.tar.gz"), SkipSignatureVerification: true}
+		}),
+		Entry("an archive that nothing vouches for", NodeTimeout(3*time.Minute), "bad-unverified", v2beta2.ReasonNotVerified, "digest", func() v2beta2.OperatorCollectionSpec {
+			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("good.tar.gz")}
+		}),
+		Entry("another archive than the one pinned", NodeTimeout(3*time.Minute), "bad-digest", v2beta2.ReasonDigestMismatch, "sha256:", func() v2beta2.OperatorCollectionSpec {
+			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("good.tar.gz"), Digest: "sha256:" + strings.Repeat("0", 64)}
+		}),
+		Entry("a file that is no archive", NodeTimeout(3*time.Minute), "bad-gzip", v2beta2.ReasonArchiveNotGzip, "gzip", func() v2beta2.OperatorCollectionSpec { return pinned("text.tar.gz") }),
+		Entry("half an archive", NodeTimeout(3*time.Minute), "bad-half", v2beta2.ReasonArchiveTruncated, "", func() v2beta2.OperatorCollectionSpec { return pinned("truncated.tar.gz") }),
+		Entry("an archive that leaves its folder", NodeTimeout(3*time.Minute), "bad-escape", v2beta2.ReasonArchiveUnsafe, "outside.txt", func() v2beta2.OperatorCollectionSpec { return pinned("escape.tar.gz") }),
+		Entry("no operator-config", NodeTimeout(3*time.Minute), "bad-no-config", v2beta2.ReasonOperatorConfigMissing, "operator-config", func() v2beta2.OperatorCollectionSpec { return pinned("no-config.tar.gz") }),
+		Entry("two operator-configs", NodeTimeout(3*time.Minute), "bad-two-configs", v2beta2.ReasonOperatorConfigAmbiguous, "operator-config.yaml", func() v2beta2.OperatorCollectionSpec { return pinned("two-configs.tar.gz") }),
+		Entry("an operator-config that is no YAML", NodeTimeout(3*time.Minute), "bad-yaml", v2beta2.ReasonInvalidYAML, "operator-config.yml:1", func() v2beta2.OperatorCollectionSpec { return pinned("bad-yaml.tar.gz") }),
+		Entry("a kind that is no kind", NodeTimeout(3*time.Minute), "bad-kind", v2beta2.ReasonInvalidCollection, "resources[0].kind", func() v2beta2.OperatorCollectionSpec { return pinned("bad-kind.tar.gz") }),
+		Entry("a playbook that is not there", NodeTimeout(3*time.Minute), "bad-no-playbook", v2beta2.ReasonPlaybookMissing, "play.yml", func() v2beta2.OperatorCollectionSpec { return pinned("no-playbook.tar.gz") }),
+	)
+
+	It("says what is wrong with an endpoint, and kubectl wait sees it", func(ctx context.Context) {
+		endpoint := &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Name: "bad-variables", Namespace: namespace},
+			Spec:       v2beta2.ZosEndpointSpec{Host: lpar1.host(), Variables: variables(`17`)},
+		}
+		create(ctx, endpoint)
+		DeferCleanup(remove, endpoint)
+		Eventually(condition(ctx, endpoint, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonInvalidVariables)))
+		printed, err := kubectlWait(ctx, "zosendpoint/bad-variables", "3s")
+		Expect(err).To(HaveOccurred())
+		Expect(printed).To(ContainSubstring("timed out"))
+	}, NodeTimeout(time.Minute))
+}

@@ -1,0 +1,154 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// inOperator runs a script in the operator's pod.
+func inOperator(ctx context.Context, script string) string {
+	GinkgoHelper()
+	return kubectl(ctx, "exec", "-n", namespace, "deployment/"+operator.Name, "--", "/bin/sh", "-euc", script)
+}
+
+func customResourceStories() {
+	hello := dataFile("hello", map[string]any{
+		"zosendpoint": lpar1.name,
+		"filename":    "hello.txt",
+		"lines":       []any{"first line", "second line"},
+		"owner_info":  map[string]any{"name": "Jane Doe", "notify": true},
+	})
+
+	It("creates what a custom resource asks for, defaults included", func(ctx context.Context) {
+		create(ctx, hello.DeepCopy())
+		expectSuccess(ctx, hello)
+		content := lpar1.content(ctx, "hello.txt")
+		Expect(content).To(Equal(`# Managed by example.zos_files
+# written on lpar1 by ibmuser
+# file hello.txt, keep 1.5 years
+# owner Jane Doe, Systems, extension 4711, notify
+first line
+second line
+`))
+		Expect(lpar1.shell(ctx, "stat -c '%a %U' "+lpar1.base()+"/hello.txt")).To(Equal("640 ibmuser\n"))
+		Expect(field(ctx, hello, "status", "path")(Default)).To(Equal(lpar1.base() + "/hello.txt"))
+		Expect(field(ctx, hello, "status", "sha256")(Default)).To(Equal(fmt.Sprintf("%x", sha256.Sum256([]byte(content)))))
+		Expect(read(ctx, Default, hello).GetFinalizers()).To(ContainElement(instanceFinalizer))
+	}, NodeTimeout(3*time.Minute))
+
+	It("updates it, with every type of variable, through the collection's own plugins", func(ctx context.Context) {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace},
+			StringData: map[string]string{"content": "a well kept secret"},
+		}
+		create(ctx, secret)
+		DeferCleanup(remove, secret)
+		patch(ctx, hello.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{
+			"format": "records", "record_length": 12, "lines": []any{"short", "much longer than twelve"},
+			"retention_years": 2.25, "uppercase": true, "contentSecret": "hello-content", "DFS_Mode": "0600",
+			"owner_info": map[string]any{"department": "Storage", "extension": 1, "notify": false},
+		}}))
+		Eventually(func(g Gomega) {
+			g.Expect(lpar1.content(ctx, "hello.txt")).To(HaveSuffix("\nSHORT.......\nMUCH LONGER \n"))
+		}).WithContext(ctx).Should(Succeed())
+		expectSuccess(ctx, hello)
+		content := lpar1.content(ctx, "hello.txt")
+		Expect(content).To(ContainSubstring("keep 2.25 years\n# owner Jane Doe, Storage, extension 1\n"))
+		Expect(content).To(ContainSubstring(fmt.Sprintf("# secret %x\n", sha256.Sum256([]byte("a well kept secret")))))
+		Expect(lpar1.shell(ctx, "stat -c %a "+lpar1.base()+"/hello.txt")).To(Equal("600\n"))
+		for _, log := range []string{kubectl(ctx, "logs", "-n", namespace, "deployment/"+operator.Name), runLog(ctx, "DataFile", "hello")} {
+			Expect(log).NotTo(ContainSubstring("well kept"))
+			Expect(log).NotTo(ContainSubstring("PRIVATE KEY"))
+		}
+	}, NodeTimeout(3*time.Minute))
+
+	It("keeps the run's log where clients look for it", func(ctx context.Context) {
+		Expect(runLog(ctx, "DataFile", "hello")).To(ContainSubstring("PLAY RECAP"))
+	}, NodeTimeout(time.Minute))
+
+	It("refuses values that the collection does not allow", func(ctx context.Context) {
+		for _, spec := range []map[string]any{
+			{"filename": "x"},
+			{"zosendpoint": lpar1.name},
+			{"zosendpoint": "not a name", "filename": "x"},
+			{"zosendpoint": lpar1.name, "filename": "x", "format": "ebcdic"},
+			{"zosendpoint": lpar1.name, "filename": "x", "lines": "one"},
+			{"zosendpoint": lpar1.name, "filename": "x", "record_length": "eighty"},
+			{"zosendpoint": lpar1.name, "filename": "x", "owner_info": map[string]any{"department": "nameless"}},
+		} {
+			err := k8s.Create(ctx, dataFile("refused", spec))
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v: %v", spec, err)
+		}
+	}, NodeTimeout(time.Minute))
+
+	It("runs on the endpoint that the resource names, and on no other", func(ctx context.Context) {
+		second := dataFile("second", map[string]any{"zosendpoint": lpar2.name, "filename": "second.csv", "format": "csv", "lines": []any{"a", "b"}})
+		create(ctx, second.DeepCopy())
+		expectSuccess(ctx, second)
+		Expect(lpar2.content(ctx, "second.csv")).To(ContainSubstring("# written on lpar2 by opsuser\n"))
+		Expect(lpar2.content(ctx, "second.csv")).To(HaveSuffix("\n1;a\n2;b\n"))
+		Expect(lpar1.files(ctx)).NotTo(ContainElement("second.csv"))
+		Expect(lpar2.files(ctx)).NotTo(ContainElement("hello.txt"))
+	}, NodeTimeout(3*time.Minute))
+
+	It("fails a resource whose endpoint is not mapped", func(ctx context.Context) {
+		stray := &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Name: "lpar3", Namespace: namespace},
+			Spec:       v2beta2.ZosEndpointSpec{Host: lpar1.host(), CredentialName: lpar2.name + "-credential"},
+		}
+		create(ctx, stray)
+		DeferCleanup(remove, stray)
+		unmapped := dataFile("unmapped", map[string]any{"zosendpoint": "lpar3", "filename": "unmapped.txt"})
+		create(ctx, unmapped.DeepCopy())
+		Eventually(condition(ctx, unmapped, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("EndpointNotFound")))
+		patch(ctx, unmapped.DeepCopy(), `{"spec":{"zosendpoint":"lpar1"}}`)
+		expectSuccess(ctx, unmapped)
+		remove(ctx, unmapped.DeepCopy())
+		Eventually(gone(ctx, unmapped)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+
+	It("acts on another resource by kindReference", func(ctx context.Context) {
+		fileCopy := instance("FileCopy", "hello-copy", map[string]any{"zosendpoint": lpar1.name, "source": "hello", "copy_name": "copied.txt"})
+		create(ctx, fileCopy.DeepCopy())
+		expectSuccess(ctx, fileCopy)
+		Expect(lpar1.shell(ctx, "cat "+lpar1.base()+"/copies/copied.txt")).To(Equal(lpar1.content(ctx, "hello.txt")))
+
+		remove(ctx, fileCopy.DeepCopy())
+		Eventually(gone(ctx, fileCopy)).WithContext(ctx).Should(BeTrue())
+		Expect(lpar1.shell(ctx, "ls "+lpar1.base()+"/copies")).To(BeEmpty())
+		Expect(lpar1.files(ctx)).To(ContainElement("hello.txt"))
+	}, NodeTimeout(4*time.Minute))
+
+	It("deletes through the finalizer playbook", func(ctx context.Context) {
+		remove(ctx, hello.DeepCopy())
+		Eventually(gone(ctx, hello)).WithContext(ctx).Should(BeTrue())
+		Expect(lpar1.files(ctx)).NotTo(ContainElement("hello.txt"))
+	}, NodeTimeout(3*time.Minute))
+
+	It("never sends a module by SFTP", func(ctx context.Context) {
+		for _, t := range []*target{lpar1, lpar2} {
+			log := t.log(ctx)
+			Expect(log).To(ContainSubstring("Accepted publickey for " + t.user))
+			Expect(strings.ToLower(log)).NotTo(ContainSubstring("sftp"), t.name)
+		}
+	}, NodeTimeout(time.Minute))
+}
+
+// runLog is what ansible printed in the last run for an instance.
+func runLog(ctx context.Context, kind, name string) string {
+	GinkgoHelper()
+	return inOperator(ctx, "cat /tmp/ansible-operator/runner/"+instanceAPI+"/"+kind+"/"+namespace+"/"+name+"/artifacts/latest/stdout")
+}

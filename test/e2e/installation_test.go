@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// The installation that all later stories share.
+var (
+	files    = &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "zos-files.example.1.0.0", Namespace: namespace}}
+	filesSOC = &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Name: files.Name + "-soc", Namespace: namespace}}
+	operator = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "example-zos-files-operator", Namespace: namespace}}
+
+	// objectsBefore lists all objects of the cluster before the collection was imported.
+	objectsBefore []string
+)
+
+// variables are the items of an endpoint's spec.variables, each a JSON document.
+func variables(items ...string) []apiextensionsv1.JSON {
+	var out []apiextensionsv1.JSON
+	for _, item := range items {
+		out = append(out, apiextensionsv1.JSON{Raw: json.RawMessage(item)})
+	}
+	return out
+}
+
+func installationStories() {
+	It("accepts endpoints whose variables are nested and templates", func(ctx context.Context) {
+		endpoint1 := &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Name: lpar1.name, Namespace: namespace},
+			Spec: v2beta2.ZosEndpointSpec{Host: lpar1.host(), Port: 22, Variables: variables(
+				`{"name": "site", "value": {"home": "/home/ibmuser", "folders": {"files": "files"}}}`,
+				`"base_root: '{{ site.home }}'"`,
+				`{"name": "zos_files_base", "value": "{{ base_root }}/{{ site.folders.files }}"}`,
+				`"PYZ=/usr"`,
+				`{"name": "ansible_python_interpreter", "value": "{{ PYZ }}/bin/python3"}`,
+				`{"name": "zos_environment", "value": {"LPAR": "{{ inventory_hostname }}"}}`,
+			)},
+		}
+		endpoint2 := &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace},
+			Spec: v2beta2.ZosEndpointSpec{Host: lpar2.host(), CredentialName: lpar2.name + "-credential", Variables: variables(
+				`"zos_files_base=`+lpar2.base()+`"`, `"ansible_python_interpreter: /usr/bin/python3"`,
+			)},
+		}
+		create(ctx, endpoint1, endpoint2)
+		for _, name := range []string{lpar1.name, lpar2.name} {
+			_, err := kubectlWait(ctx, "zosendpoint/"+name, "60s")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Eventually(condition(ctx, endpoint1, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Eventually(condition(ctx, endpoint2, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		create(ctx, lpar2.credential)
+		// From here on nothing but the collection's own objects may come and go.
+		objectsBefore = listObjects(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	It("waits for a credential, and says so", func(ctx context.Context) {
+		files.Spec = pinned("files.tar.gz")
+		filesSOC.Spec = v2beta2.SubOperatorConfigSpec{
+			OperatorCollection: files.Name,
+			CredentialType:     v2beta2.CredentialShared,
+			Mapping: []v2beta2.NamespaceMapping{{Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{
+				{Name: lpar1.name, CredentialName: lpar1.name + "-credential"}, {Name: lpar2.name},
+			}}},
+		}
+		create(ctx, filesSOC)
+		Eventually(condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonCollectionNotFound), saying(files.Name)))
+		create(ctx, files)
+		Eventually(condition(ctx, files, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonCredentialInvalid), saying(lpar1.name+"-credential")))
+		Expect(condition(ctx, filesSOC, v2beta2.ConditionReconciling)(Default)).To(beTrue())
+		for _, resource := range []string{"operatorcollection/" + files.Name, "suboperatorconfig/" + filesSOC.Name} {
+			_, err := kubectlWait(ctx, resource, "2s")
+			Expect(err).To(HaveOccurred(), "%s is not Ready", resource)
+		}
+	}, NodeTimeout(3*time.Minute))
+
+	It("is Ready when, and only when, custom resources are served and the operator runs", func(ctx context.Context) {
+		create(ctx, lpar1.credential)
+		printed, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "3m")
+		Expect(err).NotTo(HaveOccurred(), printed)
+
+		// No Eventually from here: Ready must mean it.
+		live := &appsv1.Deployment{}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
+		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
+		Expect(live.Status.UpdatedReplicas).To(BeEquivalentTo(1))
+		for _, plural := range []string{"datafiles", "filecopys", "filediscoverys", "mirrors"} {
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + "suboperator.zoscb.ibm.com"}}
+			Expect(condition(ctx, crd, string(apiextensionsv1.Established))(Default)).To(beTrue(), plural)
+		}
+		_, err = kubectlWait(ctx, "suboperatorconfig/"+filesSOC.Name, "5s")
+		Expect(err).NotTo(HaveOccurred())
+		for object, phase := range map[client.Object]v2beta2.Phase{files: v2beta2.PhaseSuccessful, filesSOC: v2beta2.PhaseSuccessful} {
+			Expect(field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
+		}
+	}, NodeTimeout(4*time.Minute))
+
+	It("runs the operator without privileges", func(ctx context.Context) {
+		var pods corev1.PodList
+		Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"operator-domain": domain, "operator-name": "zos-files"})).To(Succeed())
+		Expect(pods.Items).To(HaveLen(1))
+		spec := pods.Items[0].Spec
+		Expect(spec.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
+		Expect(spec.SecurityContext.RunAsUser).To(BeNil())
+		Expect(spec.SecurityContext.FSGroup).To(BeNil())
+		for _, container := range append(spec.InitContainers, spec.Containers...) {
+			Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()), container.Name)
+			Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()), container.Name)
+		}
+	}, NodeTimeout(time.Minute))
+
+	It("keeps an earlier good version when a later one is bad", func(ctx context.Context) {
+		patch(ctx, files.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"digest": digestOf("good.tar.gz")}}))
+		Eventually(condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonDigestMismatch)))
+		_, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "2s")
+		Expect(err).To(HaveOccurred())
+		live := &appsv1.Deployment{}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
+		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
+
+		patch(ctx, files.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"digest": digestOf("files.tar.gz")}}))
+		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "60s")
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(2*time.Minute))
+}

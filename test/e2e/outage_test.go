@@ -1,0 +1,69 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func outageStories() {
+	late := dataFile("late", map[string]any{"zosendpoint": lpar2.name, "filename": "late.txt"})
+
+	It("fails while the endpoint is down, and recovers by itself", func(ctx context.Context) {
+		lpar2.down(ctx)
+		create(ctx, late.DeepCopy())
+		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar2.name)))
+		Expect(condition(ctx, late, "Successful")(Default)).NotTo(beTrue())
+		Expect(read(ctx, Default, late).GetFinalizers()).To(ContainElement(instanceFinalizer))
+
+		lpar2.up(ctx)
+		expectSuccess(ctx, late)
+		Expect(lpar2.files(ctx)).To(ContainElement("late.txt"))
+	}, NodeTimeout(4*time.Minute))
+
+	It("keeps a deleted resource until its finalizer playbook could run", func(ctx context.Context) {
+		lpar2.down(ctx)
+		remove(ctx, late.DeepCopy())
+		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar2.name)))
+		Consistently(func(g Gomega) {
+			g.Expect(read(ctx, g, late).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		}).WithContext(ctx).Should(Succeed())
+
+		lpar2.up(ctx)
+		Eventually(gone(ctx, late)).WithContext(ctx).Should(BeTrue())
+		Expect(lpar2.files(ctx)).NotTo(ContainElement("late.txt"))
+	}, NodeTimeout(4*time.Minute))
+
+	It("fails a run that loses its endpoint in the middle, and recovers by itself", func(ctx context.Context) {
+		slow := dataFile("slow", map[string]any{"zosendpoint": lpar1.name, "filename": "slow.txt", "wait_for_file": "go"})
+		create(ctx, slow.DeepCopy())
+		Eventually(func(g Gomega) {
+			g.Expect(lpar1.shell(ctx, "ps -u "+lpar1.user+" -o args=")).To(ContainSubstring("python3"))
+		}).WithContext(ctx).Should(Succeed(), "the playbook waits on the host")
+
+		lpar1.down(ctx)
+		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar1.name)))
+		Expect(read(ctx, Default, slow).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
+
+		lpar1.shell(ctx, "touch "+lpar1.base()+"/go")
+		lpar1.up(ctx)
+		expectSuccess(ctx, slow)
+		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
+	}, NodeTimeout(5*time.Minute))
+
+	It("keeps the finalizer when the endpoint goes away during the finalizer playbook", func(ctx context.Context) {
+		slow := dataFile("slow", nil)
+		lpar1.down(ctx)
+		remove(ctx, slow.DeepCopy())
+		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(beTrue())
+		lpar1.up(ctx)
+		Eventually(gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
+		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
+		lpar1.shell(ctx, "rm "+lpar1.base()+"/go")
+	}, NodeTimeout(4*time.Minute))
+}
