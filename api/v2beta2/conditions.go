@@ -97,6 +97,8 @@ const (
 	ReasonKindClash = "KindClash"
 	// ReasonSchemaConflict says that a field changed its type against another version of the same kind.
 	ReasonSchemaConflict = "SchemaConflict"
+	// ReasonVersionConflict says that different archives claim one version of the collection.
+	ReasonVersionConflict = "VersionConflict"
 )
 
 // Reasons that keep an OperatorCollection from being deleted.
@@ -157,7 +159,7 @@ var Reasons = []string{
 	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureUnsupported, ReasonArtifactChanged,
 	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
 	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
-	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonInstancesExist, ReasonFinalizingInstances,
+	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonInstancesExist, ReasonFinalizingInstances,
 	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
 	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
 	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonWorkloadUnavailable,

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,7 +92,7 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []p
 		switch {
 		case planned.live == nil:
 			err = r.Client.Create(ctx, planned.crd, client.FieldOwner(fieldOwner))
-		case !equality.Semantic.DeepEqual(planned.live, planned.crd):
+		case planned.differs():
 			err = r.Client.Update(ctx, planned.crd, client.FieldOwner(fieldOwner))
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,13 @@ type contribution struct {
 // plannedCRD is a CRD as it is and as it should be. live is nil for one that does not exist.
 type plannedCRD struct {
 	live, crd *apiextensionsv1.CustomResourceDefinition
+}
+
+// differs compares what is planned with what exists, as far as a plan has an opinion.
+func (p plannedCRD) differs() bool {
+	return !equality.Semantic.DeepEqual(p.live.Spec, p.crd.Spec) ||
+		!equality.Semantic.DeepEqual(p.live.Labels, p.crd.Labels) ||
+		!equality.Semantic.DeepEqual(p.live.Annotations, p.crd.Annotations)
 }
 
 // crdPlanner works out what a collection's CRDs should look like. It writes nothing.
@@ -81,9 +89,13 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 		return plannedCRD{}, waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
 	}
 	merged, err := render.MergeCRD(live, wanted)
-	var conflict *render.SchemaConflictError
-	if errors.As(err, &conflict) {
+	var schemaConflict *render.SchemaConflictError
+	var versionConflict *render.VersionConflictError
+	switch {
+	case errors.As(err, &schemaConflict):
 		return plannedCRD{}, waiting(v2beta2.ReasonSchemaConflict, missingInterval, "%w", err)
+	case errors.As(err, &versionConflict):
+		return plannedCRD{}, waiting(v2beta2.ReasonVersionConflict, missingInterval, "%w", err)
 	}
 	if err != nil {
 		return plannedCRD{}, stalled(v2beta2.ReasonInvalidCollection, err)

@@ -38,6 +38,9 @@ const pollInterval = 5 * time.Second
 // missingInterval is how soon they look again for something a user has to bring.
 const missingInterval = time.Minute
 
+// changedInterval is how soon an archive whose content changed is downloaded again, to see whether it changed back.
+const changedInterval = 10 * time.Minute
+
 // collectionKey identifies a collection. It is always the pair: "a-b" and "c" joined read like "a" and "b-c".
 type collectionKey struct {
 	Domain, Name string

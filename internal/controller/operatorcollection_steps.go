@@ -70,9 +70,8 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	defer file.Remove()
 
 	if known && file.Digest != current.Digest {
-		return retry(v2beta2.ReasonArtifactChanged, fmt.Errorf(
-			"the archive's content changed from %s to %s though the spec did not: change spec.digest to accept it",
-			current.Digest, file.Digest))
+		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,
+			"the archive's content changed from %s to %s though the spec did not: change spec.digest to accept it", current.Digest, file.Digest)
 	}
 	result, err := verify.Verify(verify.Policy{
 		Digest:                    oc.Spec.Digest,

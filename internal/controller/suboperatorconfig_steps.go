@@ -236,6 +236,7 @@ func (r *SubOperatorConfigReconciler) prune(ctx context.Context, soc *v2beta2.Su
 // checkWorkloads waits until every Deployment runs its present pod template.
 func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, _ *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	var problems []string
+	reason := v2beta2.ReasonProgressing
 	for i := range facts.installations {
 		installation := &facts.installations[i]
 		key := types.NamespacedName{Namespace: installation.Namespace, Name: facts.collection.OperatorName()}
@@ -246,11 +247,15 @@ func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, _ *v2b
 		if installation.Ready = available(deployment); installation.Ready {
 			continue
 		}
-		installation.Message = r.describePods(ctx, deployment)
+		message, failing := r.describePods(ctx, deployment)
+		if failing {
+			reason = v2beta2.ReasonWorkloadUnavailable
+		}
+		installation.Message = message
 		problems = append(problems, fmt.Sprintf("Deployment %q is not available: %s", key, installation.Message))
 	}
 	if len(problems) > 0 {
-		return waiting(v2beta2.ReasonWorkloadUnavailable, pollInterval, "%s", strings.Join(problems, "; "))
+		return waiting(reason, pollInterval, "%s", strings.Join(problems, "; "))
 	}
 	return nil
 }
@@ -263,12 +268,12 @@ func available(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// describePods says what the pods of a Deployment wait for.
-func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployment *appsv1.Deployment) string {
+// describePods says what the pods of a Deployment wait for, and whether something is wrong with them.
+func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployment *appsv1.Deployment) (message string, failing bool) {
 	pods := &corev1.PodList{}
 	err := r.Reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
 	if err != nil || len(pods.Items) == 0 {
-		return "waiting for its pod to be created"
+		return "waiting for its pod to be created", false
 	}
 	var waits []string
 	for _, pod := range pods.Items {
@@ -282,10 +287,10 @@ func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployme
 		}
 	}
 	if len(waits) == 0 {
-		return "waiting for its pod to become ready"
+		return "waiting for its pod to become ready", false
 	}
 	slices.Sort(waits)
-	return strings.Join(slices.Compact(waits), "; ")
+	return strings.Join(slices.Compact(waits), "; "), true
 }
 
 // describeContainer leaves out the messages of container states: they hold names and delays that change every time.

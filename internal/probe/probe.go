@@ -23,7 +23,9 @@ type UnreachableError struct {
 	Cause   string
 }
 
-func (e *UnreachableError) Error() string { return fmt.Sprintf("no SSH server answers at %s: %s", e.Address, e.Cause) }
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no SSH server answers at %s: %s", e.Address, e.Cause)
+}
 
 // HostKeyMismatchError says that the server's host key is not one of those known.
 type HostKeyMismatchError struct {
