@@ -28,7 +28,7 @@ elapsed() { printf '%02d:%02d' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 step() { printf '\n[%s] %s\n' "$(elapsed)" "$*"; }
 
-say() { sed "s/^/        /"; }
+say() { stdbuf -oL uniq | sed -u 's/^/        /'; }
 
 fail() {
 	printf '\n[%s] FAILED: %s\n' "$(elapsed)" "$*" >&2
@@ -38,20 +38,21 @@ fail() {
 # conditions RESOURCE NAME: one line for each condition.
 conditions() {
 	kubectl get -n "$namespace" "$1" "$2" --ignore-not-found -o \
-		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | cut -c 1-140 | sort
+		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | sed -E 's/^(.{120}).{4,}/\1.../' | sort
 }
 
 # wait_for RESOURCE NAME CONDITION: show how the conditions change until the given one is true.
 wait_for() {
-	local seen='' now deadline=$((SECONDS + 300))
+	local seen='' now ready='' deadline=$((SECONDS + 300))
 	while ((SECONDS < deadline)); do
-		now=$(conditions "$1" "$2")
-		if [[ $now != "$seen" ]]; then
-			comm -13 <(echo "$seen") <(echo "$now") | sed "s/^/        $(elapsed)  /"
-			seen=$now
-		fi
 		# Only kubectl itself knows whether a condition speaks of the object as it is now.
 		if kubectl wait -n "$namespace" "$1/$2" --for="condition=$3" --timeout=1s >/dev/null 2>&1; then
+			ready=yes
+		fi
+		now=$(conditions "$1" "$2")
+		comm -13 <(echo "$seen") <(echo "$now") | sed "s/^/        $(elapsed)  /"
+		seen=$now
+		if [[ $ready ]]; then
 			return
 		fi
 	done
@@ -68,46 +69,16 @@ build_id() {
 }
 
 install_manager() {
-	local overlay=$state/manager build
+	local build
+	KUBECTL=$KUBECTL hack/deploy.sh "$images/manager:dev" "$images/runtime:dev" "$(go env GOARCH)"
 	build=$(build_id)
-	mkdir -p "$overlay"
-	cat >"$overlay/kustomization.yaml" <<-EOF
-		apiVersion: kustomize.config.k8s.io/v1beta1
-		kind: Kustomization
-		resources:
-		  - ../../../config/default
-		images:
-		  - name: controller
-		    newName: $images/manager
-		    newTag: dev
-		patches:
-		  - patch: |
-		      apiVersion: v1
-		      kind: ConfigMap
-		      metadata:
-		        name: collection-operator-settings
-		        namespace: $manager_namespace
-		      data:
-		        runtimeImage: $images/runtime:dev
-		        runtimeArchitectures: $(go env GOARCH)
-		  - patch: |
-		      apiVersion: apps/v1
-		      kind: Deployment
-		      metadata:
-		        name: $manager
-		        namespace: $manager_namespace
-		      spec:
-		        template:
-		          metadata:
-		            annotations:
-		              build: "$build"
-	EOF
-	kubectl apply --server-side --field-manager=collection-operator-deploy -k "$overlay"
-	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
+	mkdir -p "$state"
 	if [[ $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
+		kubectl rollout restart -n "$manager_namespace" "deployment/$manager"
 		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false
 		echo "$build" >"$state/build"
 	fi
+	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
 }
 
 # The key pair of the demo's user and the host key of the SSH target; made once, so that a second run fits the first.

@@ -259,7 +259,7 @@ func TestEncryptedKey(t *testing.T) {
 	}
 
 	r.secret("sys1_passphrase", "wrong")
-	r.run("sys1").expectFailure(t, "AuthenticationFailed: endpoint sys1", "incorrect passphrase", "Permission denied")
+	r.run("sys1").expectFailure(t, "AuthenticationFailed: endpoint sys1", "Permission denied")
 }
 
 func TestNoHostRan(t *testing.T) {

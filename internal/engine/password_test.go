@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"strings"
@@ -79,13 +80,19 @@ func serve(conn net.Conn, config *ssh.ServerConfig) {
 func execute(channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer func() { _ = channel.Close() }()
 	for request := range requests {
-		_ = request.Reply(request.Type == "exec", nil)
+		_ = request.Reply(request.Type == "exec" || request.Type == "pty-req", nil)
 		if request.Type != "exec" {
 			continue
 		}
 		cmd := exec.Command("/bin/sh", "-c", string(request.Payload[4:]))
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
+		cmd.Stdout, cmd.Stderr = channel, channel.Stderr()
 		status := uint32(0)
+		if stdin, err := cmd.StdinPipe(); err == nil { // not cmd.Stdin: the session's input may stay open
+			go func() {
+				_, _ = io.Copy(stdin, channel)
+				_ = stdin.Close()
+			}()
+		}
 		if cmd.Run() != nil {
 			status = 1
 		}

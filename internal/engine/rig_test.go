@@ -42,7 +42,13 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	t.Cleanup(func() {
+		masters, _ := filepath.Glob(root + "/opt/ansible/home/cp/*")
+		for _, socket := range masters {
+			_ = exec.Command("ssh", "-O", "exit", "-o", "ControlPath="+socket, "any").Run()
+		}
+		_ = os.RemoveAll(root)
+	})
 	r := &rig{t: t, root: root, endpoints: filepath.Join(root, "e"), content: filepath.Join(root, "opt/ansible/content")}
 	command(t, "./install.sh", root, "--with-operator-sdk-util")
 	r.write("bin/ansible-operator", "#!/bin/sh\nexec ansible-runner \"$@\"\n")

@@ -107,7 +107,7 @@ func operatorContainer(c *collection.Collection, o InstallationOptions) corev1.C
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/opt/ansible/engine/entrypoint"},
 		Args:            operatorArgs(c, o),
-		Env:             mergeEnv(runtime.Env, operatorEnv(c, o)),
+		Env:             mergeEnv(runtime.Env, operatorEnv(o)),
 		Ports:           []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}},
 		Resources:       resources("100m", "256Mi", "2", "2Gi"),
 		SecurityContext: restricted(),
@@ -136,6 +136,8 @@ func operatorArgs(c *collection.Collection, o InstallationOptions) []string {
 		// Deleting a resource must not delete what its playbook created, or discovered.
 		"--inject-owner-ref=false",
 		fmt.Sprintf("--max-concurrent-reconciles=%d", concurrent),
+		// Anything more prints the arguments of tasks.
+		"--ansible-verbosity=0",
 		// A period of 0s in watches.yaml means this one.
 		"--reconcile-period=0s",
 		"--leader-elect",
@@ -146,10 +148,9 @@ func operatorArgs(c *collection.Collection, o InstallationOptions) []string {
 	}
 }
 
-func operatorEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
+func operatorEnv(o InstallationOptions) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "WATCH_NAMESPACE", Value: o.Namespace},
-		{Name: "OPERATOR_NAME", Value: c.OperatorName()},
 		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
 		}},
@@ -199,7 +200,7 @@ func volumes(c *collection.Collection) []corev1.Volume {
 		// An archive unpacks to 1Gi at most; playbooks may write beside it.
 		emptyDir("content", "2Gi"),
 		emptyDir("collections", "16Mi"),
-		emptyDir("home", "256Mi"),
+		privateDir("home", "64Mi"),
 		emptyDir("tmp", "4Gi"),
 	}
 }
@@ -208,6 +209,13 @@ func emptyDir(name, size string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse(size))},
 	}}
+}
+
+// privateDir never reaches a disk: SSH keys are copied there, since ssh refuses files that a group may read.
+func privateDir(name, size string) corev1.Volume {
+	volume := emptyDir(name, size)
+	volume.EmptyDir.Medium = corev1.StorageMediumMemory
+	return volume
 }
 
 // affinity adds to the user's affinity that the node's architecture is one of the image's, and prefers z/OS's own

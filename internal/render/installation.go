@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +70,6 @@ func sortedPlurals(c *collection.Collection, suffix string) []string {
 	for _, r := range c.Resources {
 		plurals = append(plurals, r.Plural()+suffix)
 	}
-	slices.SortFunc(plurals, cmp.Compare)
+	slices.Sort(plurals)
 	return plurals
 }

@@ -54,8 +54,8 @@ func (e *VersionConflictError) Error() string {
 // No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered anew; a version without a contribution keeps its
 // schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
-// default nor enum. Labels and annotations of live that are not ours survive, as does the rest of its metadata, so that
-// the result can be written with live's resourceVersion. Merging a result again changes nothing.
+// default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so
+// that the result can be written with live's resourceVersion. Merging a result again changes nothing.
 //
 // The error is a *SchemaConflictError or a *VersionConflictError when the versions do not go together.
 func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
@@ -174,19 +174,17 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 	merged.TypeMeta = crdTypeMeta
 	if newest != nil {
 		merged.Labels = overlay(merged.Labels, newest.Labels)
-		merged.Annotations = overlay(merged.Annotations, newest.Annotations)
+		// An administrator may have changed an annotation of ours, so the live one stands.
+		merged.Annotations = overlay(newest.Annotations, merged.Annotations)
 	}
 	return merged
 }
 
 func overlay(base, over map[string]string) map[string]string {
-	if len(over) == 0 {
-		return base
+	if base == nil {
+		return maps.Clone(over)
 	}
 	merged := maps.Clone(base)
-	if merged == nil {
-		merged = make(map[string]string, len(over))
-	}
 	maps.Copy(merged, over)
 	return merged
 }

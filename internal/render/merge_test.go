@@ -151,12 +151,17 @@ func TestMergeCRDKeepsWhatIsLive(t *testing.T) {
 	live.Labels[LabelManagedBy] = "tampered"
 	live.Annotations = map[string]string{"zoscb.ibm.com/owner-namespace": "zos"}
 
-	merged := merge(t, live, contribution(t, "1.1.0", collection.Var{Name: "new", Type: collection.String}))
+	added := contribution(t, "1.1.0", collection.Var{Name: "new", Type: collection.String})
+	added.CRD.Annotations = map[string]string{"zoscb.ibm.com/owner-namespace": "other", "added": "yes"}
+	merged := merge(t, live, added)
 	if diff := cmp.Diff([]string{"v1minor1patch0", "v1minor0patch0"}, versionNames(merged)); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 	if merged.ResourceVersion != "42" || merged.UID != "uid" || merged.Annotations["zoscb.ibm.com/owner-namespace"] != "zos" {
 		t.Errorf("metadata lost: %+v", merged.ObjectMeta)
+	}
+	if merged.Annotations["added"] != "yes" {
+		t.Errorf("annotations: %v", merged.Annotations)
 	}
 	if merged.Labels["team"] != "zos" || merged.Labels[LabelManagedBy] != ManagedBy {
 		t.Errorf("labels: %v", merged.Labels)

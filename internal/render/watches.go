@@ -61,11 +61,11 @@ func watchesYAML(c *collection.Collection, o InstallationOptions) (string, error
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", KeyWatches, err)
 	}
-	// ansible-operator replaces $NAME anywhere in the file by environment variables, and "$" alone by "${}".
-	if i := strings.IndexByte(string(out), '$'); i >= 0 {
-		line := string(out)[strings.LastIndexByte(string(out[:i]), '\n')+1:]
-		line, _, _ = strings.Cut(line, "\n")
-		return "", fmt.Errorf("%s: %q: names of playbooks and groups must not contain a dollar sign", KeyWatches, strings.TrimSpace(line))
+	// ansible-operator puts environment variables in the place of $NAME anywhere in the file.
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "$") {
+			return "", fmt.Errorf("%s: %q: a playbook or group must not have a dollar sign in its name", KeyWatches, strings.TrimSpace(line))
+		}
 	}
 	return string(out), nil
 }

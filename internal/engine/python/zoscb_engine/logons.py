@@ -19,7 +19,8 @@ import time
 
 from .files import remove, state_dir, write
 
-# A turn ends with its run; if it does not, something killed the run.
+# A turn ends when its run knows the outcome, or with the run. Nothing waits
+# longer, in case something killed that run.
 _TURN_SECONDS = 120
 _POLL_SECONDS = 0.2
 
@@ -29,9 +30,9 @@ def refusal(endpoint, run, local):
     A local endpoint (one that is not connected to) needs no credential."""
     if run.reserved_variables:
         return "ReservedVariable: a resource must not set " + ", ".join(run.reserved_variables)
-    told = endpoint.read("refusal")
-    if told is not None:
-        return told.decode(errors="replace").strip()
+    told = (endpoint.read("refusal") or b"").decode(errors="replace").strip()
+    if told:
+        return told
     if local:
         return None
     if endpoint.read("key") is None and endpoint.read("password") is None:
@@ -84,6 +85,8 @@ def _is_accepted(endpoint):
 
 
 def _take_turn(endpoint, run):
+    """Whether it is now, or was already, this run's turn: Ansible asks in more
+    than one process."""
     path = _path("trying", endpoint)
     try:
         if time.time() - os.stat(path).st_mtime > _TURN_SECONDS:
@@ -93,7 +96,7 @@ def _take_turn(endpoint, run):
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
-        return False
+        return _content(path) == run.ident.encode()
     with os.fdopen(handle, "wb") as file:
         file.write(run.ident.encode())
     return True
