@@ -30,8 +30,6 @@ const (
 	ReasonSucceeded = "Succeeded"
 	// ReasonProgressing says that work is under way and needs no help.
 	ReasonProgressing = "Progressing"
-	// ReasonSuspended says that spec.suspend stops all work on the object.
-	ReasonSuspended = "Suspended"
 	// ReasonTerminating says that the object is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonNotInstalled says that no SubOperatorConfig maps the collection to a namespace.
@@ -133,6 +131,10 @@ const (
 	ReasonObjectRefused = "ObjectRefused"
 	// ReasonApplyFailed says that an object could not be written, and that it will be tried again.
 	ReasonApplyFailed = "ApplyFailed"
+	// ReasonDependencyMissing says that an Ansible collection or Python package that the collection needs could not be
+	// installed, that two of them exclude each other, or that the runtime image has another ansible-core than the
+	// collection requires. The message names it; it is tried again.
+	ReasonDependencyMissing = "DependencyMissing"
 	// ReasonWorkloadUnavailable says that the operator's Deployment is not Available.
 	ReasonWorkloadUnavailable = "WorkloadUnavailable"
 )
@@ -147,13 +149,11 @@ const (
 	ReasonHostUnreachable = "HostUnreachable"
 	// ReasonHostKeyMismatch says that the server showed a host key that is not the known one.
 	ReasonHostKeyMismatch = "HostKeyMismatch"
-	// ReasonLocalEndpoint says that a local endpoint has no host to reach.
-	ReasonLocalEndpoint = "LocalEndpoint"
 )
 
 // Reasons lists every reason of this API.
 var Reasons = []string{
-	ReasonSucceeded, ReasonProgressing, ReasonSuspended, ReasonTerminating, ReasonNotInstalled,
+	ReasonSucceeded, ReasonProgressing, ReasonTerminating, ReasonNotInstalled,
 	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
 	ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed, ReasonCredentialsInvalid,
 	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureUnsupported, ReasonArtifactChanged,
@@ -162,6 +162,6 @@ var Reasons = []string{
 	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonInstancesExist, ReasonFinalizingInstances,
 	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
 	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
-	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonWorkloadUnavailable,
-	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostKeyMismatch, ReasonLocalEndpoint,
+	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonDependencyMissing, ReasonWorkloadUnavailable,
+	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostKeyMismatch,
 }

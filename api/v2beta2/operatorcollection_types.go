@@ -86,6 +86,30 @@ type RuntimeSpec struct {
 	MaxConcurrentReconciles *int32 `json:"maxConcurrentReconciles,omitempty"`
 }
 
+// DependenciesSpec says where the dependencies of a collection come from, as far as its author does not say it.
+type DependenciesSpec struct {
+	// galaxyURL is the address of the Galaxy server for Ansible collections. Default: the manager's setting, else what
+	// the runtime image is configured for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://[^@]+$')",message="must start with https:// or http:// and hold no credentials"
+	GalaxyURL string `json:"galaxyURL,omitempty"`
+
+	// pipIndexURL is the address of the index of Python packages. Default: the manager's setting, else what the runtime
+	// image is configured for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://[^@]+$')",message="must start with https:// or http:// and hold no credentials"
+	PipIndexURL string `json:"pipIndexURL,omitempty"`
+
+	// credentialsSecret names a Secret in this namespace with any of the keys galaxyToken (and galaxyAuthURL, where the
+	// server wants the token exchanged), galaxyUsername and galaxyPassword, pipUsername and pipPassword, and ca.crt:
+	// certificates that are trusted beside those of the runtime image. The runtime pods get these keys.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+}
+
 // OperatorCollectionSpec says which archive to import, how to verify it, and what deleting it means.
 type OperatorCollectionSpec struct {
 	// collectionURL is the http or https address of the collection archive (.tar.gz). Without it the archive must
@@ -138,6 +162,10 @@ type OperatorCollectionSpec struct {
 	// +optional
 	// +kubebuilder:default=Block
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// dependencies says where the Ansible collections and Python packages come from that the collection needs.
+	// +optional
+	Dependencies *DependenciesSpec `json:"dependencies,omitempty"`
 
 	// runtime shapes the Deployments that run the collection's playbooks.
 	// +optional

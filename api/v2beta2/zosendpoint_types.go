@@ -20,7 +20,7 @@ const (
 const DefaultSSHPort int32 = 22
 
 // ZosEndpointSpec describes one z/OS system.
-// +kubebuilder:validation:XValidation:rule="self.endpointType == 'local' || (has(self.host) && self.host != ”)",message="a remote endpoint needs a host"
+// +kubebuilder:validation:XValidation:rule="self.endpointType == 'local' || (has(self.host) && size(self.host) > 0)",message="a remote endpoint needs a host"
 type ZosEndpointSpec struct {
 	// endpointType says where playbooks run: remote, on host over SSH, or local, in the operator's own pod.
 	// +optional

@@ -27,6 +27,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // settings are the manager's flags.
@@ -36,6 +37,7 @@ type settings struct {
 	storageDir      string
 	artifactAddress string
 	artifactURL     string
+	dependencies    render.DependencySettings
 	probeAddress    string
 	metricsAddress  string
 	leaderElect     bool
@@ -51,6 +53,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
 	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
+	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", "", "Galaxy server for the dependencies of collections; empty means what the runtime image is configured for")
+	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", "", "index of Python packages for the dependencies of collections; empty means what the runtime image is configured for")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 serves none")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "make sure that only one manager works at a time")
@@ -69,6 +73,13 @@ func (s *settings) validate() error {
 	}
 	if s.artifactURL == "" {
 		errs = append(errs, errors.New("--artifact-url is not set"))
+	}
+	for _, flag := range []struct{ name, url string }{
+		{"--galaxy-url", s.dependencies.GalaxyURL}, {"--pip-index-url", s.dependencies.PipIndexURL},
+	} {
+		if flag.url != "" && !strings.HasPrefix(flag.url, "https://") && !strings.HasPrefix(flag.url, "http://") {
+			errs = append(errs, fmt.Errorf("%s must be an http or https address", flag.name))
+		}
 	}
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
@@ -148,6 +159,7 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
 			RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","), ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"),
+			Dependencies: s.dependencies,
 		},
 		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, ProbeInterval: s.probeInterval},
 	} {

@@ -20,7 +20,7 @@ import (
 // ansible-operator needs, an SSH client, and for the stand-in host an SSH server.
 var basePackages = []string{
 	"ansible", "ansible-core", "ca-certificates", "libnss-wrapper", "openssh-client", "openssh-server", "openssh-sftp-server", "procps",
-	"python3", "python3-ansible-runner", "python3-jsonpatch", "python3-kubernetes", "sshpass", "tar", "tini",
+	"python3", "python3-ansible-runner", "python3-jsonpatch", "python3-kubernetes", "python3-pip", "sshpass", "tar", "tini",
 }
 
 // baseOptions shape the root file system. Of the hundred collections in Debian's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,7 +23,8 @@ func waitFor(ctx context.Context, what string, limit time.Duration, check func(c
 		if err == nil {
 			return nil
 		}
-		if permanent, ok := err.(permanentError); ok {
+		var permanent permanentError
+		if errors.As(err, &permanent) {
 			return fmt.Errorf("waiting for %s: %w", what, permanent.error)
 		}
 		select {

@@ -208,7 +208,7 @@ type fileContent struct {
 
 func (c *fileContent) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = readFailure(c.name, err)
 	}
 	return n, err

@@ -277,6 +277,14 @@ func (v value) mapping() (m mapping, ok bool) {
 	return m, true
 }
 
+// keyed is mapping for a value that may be something else, which is not reported.
+func (v value) keyed() (mapping, bool) {
+	if v.node == nil || v.node.Kind != yaml.MappingNode {
+		return mapping{}, false
+	}
+	return v.mapping()
+}
+
 func (m *mapping) add(name string, field value) {
 	m.keys = append(m.keys, name)
 	m.fields[name] = field

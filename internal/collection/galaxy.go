@@ -53,7 +53,7 @@ func (l *loader) readRuntime(c *Collection) error {
 		return nil
 	}
 	if root, ok := doc.mapping(); ok {
-		c.Galaxy.RequiresAnsible = root.get("requires_ansible").text()
+		c.Galaxy.RequiresAnsible = checkRequiresAnsible(root.get("requires_ansible"))
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
 )
 
 // The files that make a collection. An archive holds a MANIFEST.json, an author's folder a galaxy.yml.
@@ -57,7 +59,9 @@ type loader struct {
 
 func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
-	steps := []func(*Collection) error{l.readConfig, l.readGalaxy, l.readRuntime, l.checkPlaybooks}
+	steps := []func(*Collection) error{
+		l.readConfig, l.readGalaxy, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
+	}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return nil, err
@@ -103,6 +107,10 @@ func (l *loader) readConfig(c *Collection) error {
 // read returns the content of a file; nil if it is too large or not a file, which is reported.
 func (l *loader) read(name string) ([]byte, error) {
 	f, err := l.fsys.Open(name)
+	if errors.Is(err, archive.ErrNotKept) {
+		l.fileErrorf(name, "file", "is a link to a file of another name; replace it by the file")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,8 @@ type Collection struct {
 	InventoryName string
 	// Galaxy is the collection as Ansible knows it.
 	Galaxy Galaxy
+	// Dependencies are what must be installed beside the collection.
+	Dependencies Dependencies
 	// Warnings are the problems that did not stop the collection from loading, sorted by place.
 	Warnings Problems
 }
@@ -57,7 +59,7 @@ type Galaxy struct {
 
 	// Dependencies maps the collections this one needs ("namespace.name") to version ranges.
 	Dependencies map[string]string
-	// RequiresAnsible is the ansible-core version range of meta/runtime.yml, or "".
+	// RequiresAnsible is the ansible-core version range of meta/runtime.yml (PEP 440), or "".
 	RequiresAnsible string
 }
 

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -257,7 +258,8 @@ func FuzzLoad(f *testing.F) {
 		fsys["MANIFEST.json"].Data = manifest
 		c, err := Load(fsys)
 		if err != nil {
-			if problems, ok := err.(Problems); !ok || len(problems.withSeverity(SeverityError)) == 0 {
+			var problems Problems
+			if !errors.As(err, &problems) || len(problems.withSeverity(SeverityError)) == 0 {
 				t.Fatalf("unexpected error: %v", err)
 			}
 			return

@@ -10,8 +10,11 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// maxMessageBytes bounds the message of a condition; the API allows 32768.
-const maxMessageBytes = 4096
+// Bounds of messages: the API allows 32768 bytes in a condition and refuses an event of more than 1024.
+const (
+	maxMessageBytes = 4096
+	maxEventBytes   = 1024
+)
 
 // setCondition sets one condition. A nil error makes it true.
 func setCondition(conditions *[]metav1.Condition, conditionType string, generation int64, err error, message string) {
@@ -20,7 +23,7 @@ func setCondition(conditions *[]metav1.Condition, conditionType string, generati
 		Message: message, ObservedGeneration: generation,
 	}
 	if f := asFailure(err); f != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.reason, truncate(f.Error())
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.reason, truncate(f.Error(), maxMessageBytes)
 	}
 	meta.SetStatusCondition(conditions, condition)
 }
@@ -28,9 +31,13 @@ func setCondition(conditions *[]metav1.Condition, conditionType string, generati
 // setReady sets Ready, and Reconciling or Stalled beside it, as kstatus reads them.
 func setReady(conditions *[]metav1.Condition, generation int64, err error, message string) {
 	setCondition(conditions, v2beta2.ConditionReady, generation, err, message)
-	meta.RemoveStatusCondition(conditions, v2beta2.ConditionReconciling)
-	meta.RemoveStatusCondition(conditions, v2beta2.ConditionStalled)
 	f := asFailure(err)
+	if f == nil || f.stalled {
+		meta.RemoveStatusCondition(conditions, v2beta2.ConditionReconciling)
+	}
+	if f == nil || !f.stalled {
+		meta.RemoveStatusCondition(conditions, v2beta2.ConditionStalled)
+	}
 	if f == nil {
 		return
 	}
@@ -40,7 +47,7 @@ func setReady(conditions *[]metav1.Condition, generation int64, err error, messa
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionTrue, Reason: f.reason,
-		Message: truncate(f.Error()), ObservedGeneration: generation,
+		Message: truncate(f.Error(), maxMessageBytes), ObservedGeneration: generation,
 	})
 }
 
@@ -61,7 +68,7 @@ func phaseOf(conditions []metav1.Condition, conditionType string) v2beta2.Phase 
 // isProgress says whether a reason speaks of work that needs no help.
 func isProgress(reason string) bool {
 	switch reason {
-	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonSuspended,
+	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating,
 		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded:
 		return true
 	}
@@ -75,11 +82,11 @@ func readyMessage(conditions []metav1.Condition) string {
 	return ""
 }
 
-func truncate(message string) string {
-	if len(message) <= maxMessageBytes {
+func truncate(message string, limit int) string {
+	if len(message) <= limit {
 		return message
 	}
-	cut := maxMessageBytes - len(" ...")
+	cut := limit - len(" ...")
 	for !utf8.RuneStart(message[cut]) {
 		cut--
 	}

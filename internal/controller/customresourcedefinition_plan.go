@@ -68,8 +68,10 @@ func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([
 		planned = append(planned, one)
 	}
 	if len(errs) > 0 {
-		// The first error's reason stands for all; the message holds every one.
-		return nil, &failure{reason: asFailure(errs[0]).reason, retryAfter: asFailure(errs[0]).retryAfter, err: errors.Join(errs...)}
+		// The first error stands for all; the message holds every one.
+		first := *asFailure(errs[0])
+		first.err = errors.Join(errs...)
+		return nil, &first
 	}
 	return planned, nil
 }

@@ -62,6 +62,8 @@ func loadFailure(err error) error {
 	var unreadable *archive.Error
 	var problems collection.Problems
 	switch {
+	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
+		return retry(v2beta2.ReasonStorageFailed, err)
 	case errors.As(err, &unreadable):
 		return stalled(archiveReason(unreadable.Reason), err)
 	case errors.As(err, &problems):

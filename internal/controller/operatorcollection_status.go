@@ -58,7 +58,7 @@ func writeStatus(ctx context.Context, c client.Client, object, before client.Obj
 		if ready.Status == metav1.ConditionFalse && !isProgress(ready.Reason) {
 			eventType = corev1.EventTypeWarning
 		}
-		event(eventType, ready.Reason, ready.Message)
+		event(eventType, ready.Reason, truncate(ready.Message, maxEventBytes))
 	}
 	return outcome(err)
 }

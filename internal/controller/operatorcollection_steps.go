@@ -67,7 +67,7 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	if err != nil {
 		return err
 	}
-	defer file.Remove()
+	defer func() { _ = file.Remove() }() // In the store it has another name.
 
 	if known && file.Digest != current.Digest {
 		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // SubOperatorConfigReconciler installs the operator of a collection in each namespace that a SubOperatorConfig maps.
@@ -37,6 +38,8 @@ type SubOperatorConfigReconciler struct {
 	Architectures []string
 	// ArtifactURL is where the runtime pods reach the artifact server, without a trailing slash.
 	ArtifactURL string
+	// Dependencies say where collections get their dependencies unless their OperatorCollection says otherwise.
+	Dependencies render.DependencySettings
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -67,6 +70,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.loadCollection,
 		r.checkMapping,
 		r.composeEndpoints,
+		r.composeDependencies,
 		r.render,
 		r.recordInventory,
 		r.apply,
@@ -135,7 +139,8 @@ func allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
 	})
 }
 
-// ofSecret leads from a credential to those whose endpoints use it, and from an endpoints Secret to its maker.
+// ofSecret leads from a credential to those whose endpoints or dependencies use it, and from a Secret of an installation
+// to its maker.
 func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	if requests := ownerOfObject(ctx, object); requests != nil {
 		return requests
@@ -147,8 +152,9 @@ func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object clien
 	used := slices.ContainsFunc(endpoints.Items, func(e v2beta2.ZosEndpoint) bool {
 		return e.Spec.CredentialName == object.GetName()
 	})
+	collections := r.usersOfSecret(ctx, object)
 	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
-		return used || slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool {
+		return used || collections[soc.Spec.OperatorCollection] || slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool {
 			return m.ZosEndpoints != nil && slices.ContainsFunc(*m.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
 				return e.CredentialName == object.GetName()
 			})

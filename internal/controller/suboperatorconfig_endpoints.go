@@ -19,6 +19,10 @@ import (
 // labelCredential marks a Secret of any type as a credential that may be sent to endpoints.
 const labelCredential = "zoscb.ibm.com/credential"
 
+// annotationRetry on a ZosEndpoint asks for another try with a credential that the system refused, whenever its text
+// changes.
+const annotationRetry = "zoscb.ibm.com/retry"
+
 // Keys of a credential Secret beside those of its type kubernetes.io/ssh-auth.
 const (
 	keyUsername   = "username"
@@ -90,6 +94,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *
 	composed := render.Endpoint{
 		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
 		Host: endpoint.Spec.Host, Port: endpoint.Spec.EffectivePort(), HostKeys: knownHostKeys(endpoint),
+		Retry: endpoint.Annotations[annotationRetry],
 	}
 	variables, err := render.Variables(endpoint.Spec.Variables)
 	if err != nil {

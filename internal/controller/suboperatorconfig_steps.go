@@ -33,6 +33,8 @@ type installationFacts struct {
 	collection *collection.Collection
 	// endpoints by mapped namespace, as the runtime gets them.
 	endpoints map[string][]render.Endpoint
+	// dependencies say where those of the collection come from.
+	dependencies render.DependencySettings
 	// objects of all installations, in the order in which they are applied.
 	objects []client.Object
 	// applied says that all objects are on the API server as they should be.
@@ -141,7 +143,7 @@ func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.Sub
 		rendered, err := render.Installation(c, render.InstallationOptions{
 			Namespace: mapping.Namespace, Group: groupOf(facts.oc, c), Digest: digest,
 			ArtifactURL: r.ArtifactURL + artifact.URLPath(digest),
-			Runtime:     settings, Architectures: architectures,
+			Runtime:     settings, Architectures: architectures, Dependencies: facts.dependencies,
 		})
 		if err != nil {
 			return stalled(v2beta2.ReasonObjectRefused, err)
@@ -247,9 +249,9 @@ func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, _ *v2b
 		if installation.Ready = available(deployment); installation.Ready {
 			continue
 		}
-		message, failing := r.describePods(ctx, deployment)
-		if failing {
-			reason = v2beta2.ReasonWorkloadUnavailable
+		why, message := r.describePods(ctx, deployment)
+		if why == v2beta2.ReasonDependencyMissing || reason == v2beta2.ReasonProgressing {
+			reason = why
 		}
 		installation.Message = message
 		problems = append(problems, fmt.Sprintf("Deployment %q is not available: %s", key, installation.Message))
@@ -268,12 +270,15 @@ func available(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// describePods says what the pods of a Deployment wait for, and whether something is wrong with them.
-func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployment *appsv1.Deployment) (message string, failing bool) {
+// describePods says what the pods of a Deployment wait for, with the reason that fits.
+func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
 	pods := &corev1.PodList{}
 	err := r.Reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
 	if err != nil || len(pods.Items) == 0 {
-		return "waiting for its pod to be created", false
+		return v2beta2.ReasonProgressing, "waiting for its pod to be created"
+	}
+	if missing := missingDependencies(deployment, pods.Items); missing != "" {
+		return v2beta2.ReasonDependencyMissing, missing
 	}
 	var waits []string
 	for _, pod := range pods.Items {
@@ -287,10 +292,10 @@ func (r *SubOperatorConfigReconciler) describePods(ctx context.Context, deployme
 		}
 	}
 	if len(waits) == 0 {
-		return "waiting for its pod to become ready", false
+		return v2beta2.ReasonProgressing, "waiting for its pod to become ready"
 	}
 	slices.Sort(waits)
-	return strings.Join(slices.Compact(waits), "; "), true
+	return v2beta2.ReasonWorkloadUnavailable, strings.Join(slices.Compact(waits), "; ")
 }
 
 // describeContainer leaves out the messages of container states: they hold names and delays that change every time.

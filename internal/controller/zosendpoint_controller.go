@@ -188,7 +188,8 @@ const unreachableInterval = 30 * time.Second
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(options(8)).

@@ -29,7 +29,7 @@ bin: "{{ tools }}/bin"
 nested: {home: "{{ tools }}/lpp", count: 3}
 `)
 	r.playbook(`
-- hosts: zos_host
+- hosts: some-host
   gather_facts: false
   vars_files: [vars.yml]
   roles: [greeter]
@@ -54,7 +54,7 @@ class FilterModule:
 	got := r.reconcile(resource{
 		name: "one",
 		spec: map[string]any{"zosendpoint": "sys1.example.com"},
-		vars: map[string]any{"zoscb_inventory_name": "zos_host"},
+		vars: map[string]any{"zoscb_inventory_name": "some-host"},
 	})
 	got.expectSuccess(t)
 	got.expectMessage(t, "GOOD MORNING sys1.example.com /usr/lpp 4 sys1.example.com over ssh")

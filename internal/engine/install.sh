@@ -18,12 +18,12 @@ copy_tree() {
 }
 
 # Mount points of writable volumes.
-for folder in content collections home; do
+for folder in content collections dependencies home; do
 	install -d -m 0775 "$destdir/opt/ansible/$folder"
 done
 install -d -m 0755 "$engine"
 install -m 0644 "$source/entry.yml" "$source/env" "$source/inventory" "$engine"
-install -m 0755 "$source/entrypoint" "$source/ssh" "$source/askpass" "$engine"
+install -m 0755 "$source/entrypoint" "$source/ssh" "$source/askpass" "$source/dependencies" "$engine"
 rm -rf "$engine/vars_plugins" "$engine/python"
 copy_tree vars_plugins "$engine/vars_plugins"
 copy_tree python "$engine/python"

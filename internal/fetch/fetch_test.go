@@ -195,7 +195,7 @@ func TestFetchFailures(t *testing.T) {
 
 func TestFetchTimesOut(t *testing.T) {
 	release := make(chan struct{})
-	hang := func(w http.ResponseWriter, r *http.Request) {
+	hang := func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-release:
 		case <-r.Context().Done():

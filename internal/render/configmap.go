@@ -27,16 +27,22 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	if err != nil {
 		return nil, err
 	}
+	data := map[string]string{
+		KeyDigest:          o.Digest,
+		KeyArtifactURL:     o.ArtifactURL,
+		KeyGalaxyNamespace: c.Galaxy.Namespace,
+		KeyGalaxyName:      c.Galaxy.Name,
+		KeyWatches:         watches,
+	}
+	if needsDependencies(c) {
+		if data[KeyDependencies], err = dependenciesJSON(c, o.Dependencies); err != nil {
+			return nil, err
+		}
+	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: objectMeta(c, o.Namespace, ConfigMapName(c)),
-		Data: map[string]string{
-			KeyDigest:          o.Digest,
-			KeyArtifactURL:     o.ArtifactURL,
-			KeyGalaxyNamespace: c.Galaxy.Namespace,
-			KeyGalaxyName:      c.Galaxy.Name,
-			KeyWatches:         watches,
-		},
+		Data:       data,
 	}, nil
 }
 

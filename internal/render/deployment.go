@@ -69,13 +69,21 @@ func podSpec(c *collection.Collection, o InstallationOptions) corev1.PodSpec {
 			RunAsNonRoot:   ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-		InitContainers: []corev1.Container{unpackContainer(o)},
+		InitContainers: initContainers(c, o),
 		Containers:     []corev1.Container{operatorContainer(c, o)},
-		Volumes:        volumes(c),
+		Volumes:        append(volumes(c), dependencyVolumes(c, o)...),
 		NodeSelector:   runtime.NodeSelector,
 		Tolerations:    runtime.Tolerations,
 		Affinity:       affinity(runtime.Affinity, o.Architectures),
 	}
+}
+
+func initContainers(c *collection.Collection, o InstallationOptions) []corev1.Container {
+	containers := []corev1.Container{unpackContainer(o)}
+	if needsDependencies(c) {
+		containers = append(containers, dependenciesContainer(c, o))
+	}
+	return containers
 }
 
 func unpackContainer(o InstallationOptions) corev1.Container {
@@ -113,14 +121,14 @@ func operatorContainer(c *collection.Collection, o InstallationOptions) corev1.C
 		SecurityContext: restricted(),
 		LivenessProbe:   probe("/healthz", 15, 20),
 		ReadinessProbe:  probe("/readyz", 5, 10),
-		VolumeMounts: []corev1.VolumeMount{
+		VolumeMounts: append([]corev1.VolumeMount{
 			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
 			{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true},
 			{Name: "content", MountPath: contentDir},
 			{Name: "collections", MountPath: "/opt/ansible/collections"},
 			{Name: "home", MountPath: "/opt/ansible/home"},
 			{Name: "tmp", MountPath: "/tmp"},
-		},
+		}, dependencyMounts(c, o)...),
 	}
 	if runtime.Resources != nil {
 		container.Resources = *runtime.Resources
@@ -199,7 +207,8 @@ func volumes(c *collection.Collection) []corev1.Volume {
 		}}},
 		// An archive unpacks to 1Gi at most; playbooks may write beside it.
 		emptyDir("content", "2Gi"),
-		emptyDir("collections", "16Mi"),
+		// The link to the content, and the collections that it depends on.
+		emptyDir("collections", "1Gi"),
 		privateDir("home", "64Mi"),
 		emptyDir("tmp", "4Gi"),
 	}

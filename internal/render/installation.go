@@ -21,6 +21,8 @@ type InstallationOptions struct {
 	ArtifactURL string
 	// Runtime shapes the Deployment. Image must be set.
 	Runtime v2beta2.RuntimeSpec
+	// Dependencies say where the collection's dependencies come from.
+	Dependencies DependencySettings
 	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.
 	Architectures []string
 }
@@ -45,6 +47,9 @@ func Installation(c *collection.Collection, o InstallationOptions) ([]Object, er
 	}
 	if len(c.ClusterRoles) > 0 {
 		objects = append(objects, clusterRole(c, o), clusterRoleBinding(c, o))
+	}
+	if usesDependencySecret(c, o) {
+		objects = append(objects, dependenciesSecret(c, o))
 	}
 	return append(objects, config, operator), nil
 }

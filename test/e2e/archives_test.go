@@ -62,6 +62,16 @@ const mirrorPlaybook = `
           whole={{ _suboperator_zoscb_ibm_com_mirror }}
 `
 
+// waitBeforeRemoval makes the removal of a data file that waited for another file wait as well.
+const waitBeforeRemoval = `
+- name: Wait before the removal
+  ansible.builtin.wait_for:
+    path: "{{ zos_files_base }}/remove-{{ wait_for_file }}"
+    timeout: 300
+  when: wait_for_file | length > 0
+
+`
+
 // minimalConfig is the operator-config of the smallest collection there can be.
 const minimalConfig = `
 domain: example
@@ -91,7 +101,11 @@ func buildArchives() {
 	sample["operator-config.yml"].Data = []byte(strings.Replace(config, "\nroles:\n", mirrorResource, 1))
 	sample["mirror.yml"] = &fstest.MapFile{Data: []byte(mirrorPlaybook), Mode: 0o644}
 
+	removal := sample["roles/datafile/tasks/remove.yml"]
+	removal.Data = append([]byte(waitBeforeRemoval), removal.Data...)
+
 	archives["files.tar.gz"] = build(sample)
+	archives["uploaded.tar.gz"] = build(minimal("uploaded", "UploadedThing", nil))
 	archives["second.tar.gz"] = build(minimal("second", "SecondThing", nil))
 	buildBadArchives()
 }

@@ -74,6 +74,26 @@ func badInputStories() {
 		Entry("a playbook that is not there", NodeTimeout(3*time.Minute), "bad-no-playbook", v2beta2.ReasonPlaybookMissing, "play.yml", func() v2beta2.OperatorCollectionSpec { return pinned("no-playbook.tar.gz") }),
 	)
 
+	DescribeTable("says why it does not reach an endpoint, which it accepts all the same",
+		func(ctx context.Context, name, reason string, spec func() v2beta2.ZosEndpointSpec) {
+			endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: spec()}
+			create(ctx, endpoint)
+			DeferCleanup(remove, endpoint)
+			Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(beFalse(), because(reason)))
+			Expect(condition(ctx, endpoint, v2beta2.ConditionReady)(Default)).To(beTrue())
+		},
+		Entry("no such host", NodeTimeout(time.Minute), "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+			return v2beta2.ZosEndpointSpec{Host: "nobody.e2e.svc.cluster.local"}
+		}),
+		Entry("a server that does not speak SSH", NodeTimeout(time.Minute), "bad-protocol", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+			return v2beta2.ZosEndpointSpec{Host: "archives.e2e.svc.cluster.local", Port: 80}
+		}),
+		Entry("another host key than the one expected", NodeTimeout(time.Minute), "bad-key", v2beta2.ReasonHostKeyMismatch, func() v2beta2.ZosEndpointSpec {
+			_, other := newKey("")
+			return v2beta2.ZosEndpointSpec{Host: lpar1.host(), HostKeys: []string{strings.TrimSpace(other)}}
+		}),
+	)
+
 	It("says what is wrong with an endpoint, and kubectl wait sees it", func(ctx context.Context) {
 		endpoint := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: "bad-variables", Namespace: namespace},

@@ -30,12 +30,15 @@ const (
 	instanceFinalizer = "suboperator.zoscb.ibm.com/finalizer"
 )
 
-// run runs a command, fails the spec if the command fails, and returns what it printed.
+// run runs a command, fails the spec if the command fails, and returns what it printed to its standard output.
 func run(ctx context.Context, name string, args ...string) string {
 	GinkgoHelper()
-	output, err := output(ctx, name, args...)
-	Expect(err).NotTo(HaveOccurred(), "%s %s:\n%s", name, strings.Join(args, " "), output)
-	return output
+	var stdout, stderr bytes.Buffer
+	command := exec.CommandContext(ctx, name, args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	Expect(err).NotTo(HaveOccurred(), "%s %s:\n%s%s", name, strings.Join(args, " "), &stdout, &stderr)
+	return stdout.String()
 }
 
 // output runs a command and returns what it printed to both of its outputs.

@@ -104,6 +104,16 @@ second line
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("hello.txt"))
 	}, NodeTimeout(3*time.Minute))
 
+	It("runs in the operator's own pod for a local endpoint", func(ctx context.Context) {
+		local := dataFile("local", map[string]any{"zosendpoint": "here", "filename": "local.txt", "lines": []any{"in the pod"}})
+		create(ctx, local.DeepCopy())
+		expectSuccess(ctx, local)
+		Expect(inOperator(ctx, "cat /tmp/files/local.txt")).To(HaveSuffix("\nin the pod\n"))
+		remove(ctx, local.DeepCopy())
+		Eventually(gone(ctx, local)).WithContext(ctx).Should(BeTrue())
+		Expect(inOperator(ctx, "ls /tmp/files")).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+
 	It("fails a resource whose endpoint is not mapped", func(ctx context.Context) {
 		stray := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: "lpar3", Namespace: namespace},

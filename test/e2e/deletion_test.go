@@ -87,6 +87,7 @@ func listObjects(ctx context.Context) []string {
 			}
 		}
 	}
+	Expect(objects).To(ContainElements("services "+namespace+"/archives", "customresourcedefinitions /zosendpoints.zoscb.ibm.com"))
 	slices.Sort(objects)
 	return objects
 }

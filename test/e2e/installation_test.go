@@ -56,8 +56,12 @@ func installationStories() {
 				`"zos_files_base=`+lpar2.base()+`"`, `"ansible_python_interpreter: /usr/bin/python3"`,
 			)},
 		}
-		create(ctx, endpoint1, endpoint2)
-		for _, name := range []string{lpar1.name, lpar2.name} {
+		local := &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Name: "here", Namespace: namespace},
+			Spec:       v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal, Variables: variables(`"zos_files_base: /tmp/files"`)},
+		}
+		create(ctx, endpoint1, endpoint2, local)
+		for _, name := range []string{lpar1.name, lpar2.name, local.Name} {
 			_, err := kubectlWait(ctx, "zosendpoint/"+name, "60s")
 			Expect(err).NotTo(HaveOccurred())
 		}
@@ -74,7 +78,7 @@ func installationStories() {
 			OperatorCollection: files.Name,
 			CredentialType:     v2beta2.CredentialShared,
 			Mapping: []v2beta2.NamespaceMapping{{Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{
-				{Name: lpar1.name, CredentialName: lpar1.name + "-credential"}, {Name: lpar2.name},
+				{Name: lpar1.name, CredentialName: lpar1.name + "-credential"}, {Name: lpar2.name}, {Name: "here"},
 			}}},
 		}
 		create(ctx, filesSOC)

@@ -41,9 +41,7 @@ func outageStories() {
 	It("fails a run that loses its endpoint in the middle, and recovers by itself", func(ctx context.Context) {
 		slow := dataFile("slow", map[string]any{"zosendpoint": lpar1.name, "filename": "slow.txt", "wait_for_file": "go"})
 		create(ctx, slow.DeepCopy())
-		Eventually(func(g Gomega) {
-			g.Expect(lpar1.shell(ctx, "ps -u "+lpar1.user+" -o args=")).To(ContainSubstring("python3"))
-		}).WithContext(ctx).Should(Succeed(), "the playbook waits on the host")
+		expectModuleOn(ctx, lpar1)
 
 		lpar1.down(ctx)
 		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar1.name)))
@@ -56,14 +54,28 @@ func outageStories() {
 		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
 	}, NodeTimeout(5*time.Minute))
 
-	It("keeps the finalizer when the endpoint goes away during the finalizer playbook", func(ctx context.Context) {
+	It("keeps the finalizer when the endpoint goes away in the middle of the finalizer playbook", func(ctx context.Context) {
 		slow := dataFile("slow", nil)
-		lpar1.down(ctx)
 		remove(ctx, slow.DeepCopy())
-		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(beTrue())
+		expectModuleOn(ctx, lpar1)
+
+		lpar1.down(ctx)
+		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar1.name)))
+		Expect(read(ctx, Default, slow).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
+
+		lpar1.shell(ctx, "touch "+lpar1.base()+"/remove-go")
 		lpar1.up(ctx)
 		Eventually(gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
-		lpar1.shell(ctx, "rm "+lpar1.base()+"/go")
-	}, NodeTimeout(4*time.Minute))
+		lpar1.shell(ctx, "rm "+lpar1.base()+"/go "+lpar1.base()+"/remove-go")
+	}, NodeTimeout(5*time.Minute))
+}
+
+// expectModuleOn waits until a playbook is in the middle of a task on the host.
+func expectModuleOn(ctx context.Context, t *target) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(t.shell(ctx, "ps -u "+t.user+" -o args= || true")).To(ContainSubstring("python3"))
+	}).WithContext(ctx).Should(Succeed())
 }

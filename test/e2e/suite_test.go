@@ -64,6 +64,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	Expect(err).NotTo(HaveOccurred())
 	restConfig.QPS, restConfig.Burst = 50, 100
+	restConfig.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
@@ -91,8 +92,10 @@ var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
 	Context("given custom resources", customResourceStories)
 	Context("given hostile text", injectionStories)
 	Context("given an endpoint that goes away", outageStories)
+	Context("given personal credentials", personalStories)
 	Context("given files it does not know", discoveryStories)
 	Context("given nothing to do", idleStories)
+	Context("given an archive that was uploaded", uploadStories)
 	Context("given a crash", crashStories)
 	Context("given a deletion", deletionStories)
 })

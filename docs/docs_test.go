@@ -1,0 +1,121 @@
+// Package docs_test keeps the user guide true to the code.
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestReadmeShowsTheSample(t *testing.T) {
+	if sample := read(t, "../config/samples/all-in-one.yaml"); !strings.Contains(read(t, "../README.md"), "```yaml\n"+sample+"```\n") {
+		t.Error("README.md does not show config/samples/all-in-one.yaml as it is")
+	}
+}
+
+func TestEveryReasonIsExplained(t *testing.T) {
+	pages, err := filepath.Glob("spec/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, page := range pages {
+		all.WriteString(read(t, page))
+	}
+	for _, word := range append(v2beta2.Reasons, v2beta2.ConditionTypes...) {
+		if !strings.Contains(all.String(), "`"+word+"`") {
+			t.Errorf("no page in docs/spec explains %s", word)
+		}
+	}
+}
+
+func TestEveryFieldHasAHeading(t *testing.T) {
+	for page, object := range map[string]any{
+		"spec/operatorcollection.md": v2beta2.OperatorCollection{},
+		"spec/suboperatorconfig.md":  v2beta2.SubOperatorConfig{},
+		"spec/zosendpoint.md":        v2beta2.ZosEndpoint{},
+	} {
+		text := read(t, page)
+		for _, part := range []string{"Spec", "Status"} {
+			field, ok := reflect.TypeOf(object).FieldByName(part)
+			if !ok {
+				t.Fatalf("%T has no %s", object, part)
+			}
+			for i := range field.Type.NumField() {
+				name, _, _ := strings.Cut(field.Type.Field(i).Tag.Get("json"), ",")
+				if !strings.Contains(text, "\n### `"+name+"`\n") {
+					t.Errorf("docs/%s has no heading for %s.%s", page, strings.ToLower(part), name)
+				}
+			}
+		}
+	}
+}
+
+func TestRuntimeFieldsHaveHeadings(t *testing.T) {
+	text := read(t, "spec/operatorcollection.md")
+	runtime := reflect.TypeFor[v2beta2.RuntimeSpec]()
+	for i := range runtime.NumField() {
+		name, _, _ := strings.Cut(runtime.Field(i).Tag.Get("json"), ",")
+		if !strings.Contains(text, "\n### `runtime."+name+"`\n") {
+			t.Errorf("docs/spec/operatorcollection.md has no heading for runtime.%s", name)
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	notSlug = regexp.MustCompile(`[^a-z0-9 _-]`)
+)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../*.md", "*.md", "*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, page := range pages {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := filepath.Join(filepath.Dir(page), target)
+			if target == "" {
+				path = page
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: link to %s leads nowhere", page, m[1])
+			} else if anchor != "" && !hasAnchor(read(t, path), anchor) {
+				t.Errorf("%s: %s has no heading #%s", page, path, anchor)
+			}
+		}
+	}
+}
+
+func hasAnchor(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		slug := notSlug.ReplaceAllString(strings.ToLower(m[1]), "")
+		if strings.ReplaceAll(slug, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs every linter over both modules and the shell scripts. The Go linters are listed in .golangci.yml.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+install_shellcheck() {
+	command -v shellcheck >/dev/null && return
+	if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+		echo "lint.sh: shellcheck is missing: install it with your package manager" >&2
+		exit 1
+	fi
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends shellcheck >/dev/null
+}
+
+shell_scripts() {
+	git ls-files --cached --others --exclude-standard | while read -r file; do
+		[[ -f $file ]] && head -c 64 "$file" | head -n 1 | grep -Eqa '^#!.*\b(ba)?sh\b' && echo "$file"
+	done
+	return 0
+}
+
+golangci_lint=$PWD/bin/golangci-lint
+if [[ ! -x $golangci_lint || hack/tools/golangci-lint/go.sum -nt $golangci_lint ]]; then
+	echo "building golangci-lint, which takes a few minutes the first time"
+	go build -C hack/tools/golangci-lint -o "$golangci_lint" github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+fi
+
+install_shellcheck
+mapfile -t scripts < <(shell_scripts)
+
+failed=0
+run() {
+	echo "$1"
+	shift
+	"$@" || failed=1
+}
+
+run "golangci-lint" "$golangci_lint" run ./...
+cd hack/devcluster
+run "golangci-lint in hack/devcluster" "$golangci_lint" run --config ../../.golangci.yml ./...
+cd ../..
+# SC2100 takes names with hyphens for subtractions.
+run "shellcheck" shellcheck --exclude=SC2100 "${scripts[@]}"
+exit "$failed"

@@ -1,0 +1,184 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/verify"
+)
+
+// constantsOfType returns the values of all constants of a string type of another package.
+func constantsOfType(t *testing.T, folder, typeName string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no sources found", err)
+	}
+	var values []string
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			ident, named := spec.Type.(*ast.Ident)
+			literal, isLiteral := spec.Values[0].(*ast.BasicLit)
+			if named && isLiteral && ident.Name == typeName {
+				value, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values = append(values, value)
+			}
+			return true
+		})
+	}
+	if len(values) == 0 {
+		t.Fatalf("no constants of type %s found in %s", typeName, folder)
+	}
+	return values
+}
+
+// Every reason of the packages below has one of the API, and a new one cannot be forgotten unseen.
+func TestFetchFailure(t *testing.T) {
+	wanted := map[fetch.Reason]string{
+		fetch.InvalidURL: v2beta2.ReasonInvalidURL, fetch.NotFound: v2beta2.ReasonArchiveNotFound,
+		fetch.Unauthorized: v2beta2.ReasonUnauthorized, fetch.Rejected: v2beta2.ReasonFetchFailed,
+		fetch.ServerError: v2beta2.ReasonSourceUnreachable, fetch.Unreachable: v2beta2.ReasonSourceUnreachable,
+		fetch.UntrustedServer: v2beta2.ReasonSourceUnreachable, fetch.RedirectRefused: v2beta2.ReasonFetchFailed,
+		fetch.TooLarge: v2beta2.ReasonArchiveTooLarge, fetch.Truncated: v2beta2.ReasonArchiveTruncated,
+		fetch.Timeout: v2beta2.ReasonFetchTimeout, fetch.Canceled: v2beta2.ReasonFetchFailed,
+		fetch.StorageFailed: v2beta2.ReasonStorageFailed,
+	}
+	for _, reason := range constantsOfType(t, "../fetch", "Reason") {
+		want, known := wanted[fetch.Reason(reason)]
+		if !known {
+			t.Errorf("what becomes of the fetch reason %s is not decided", reason)
+			continue
+		}
+		for _, retryable := range []bool{true, false} {
+			f := asFailure(fetchFailure(&fetch.Error{Reason: fetch.Reason(reason), Retryable: retryable}))
+			if f.reason != want || f.stalled == retryable {
+				t.Errorf("%s, retryable %v: got %s, stalled %v", reason, retryable, f.reason, f.stalled)
+			}
+		}
+	}
+	if f := asFailure(fetchFailure(errors.New("other"))); f.reason != v2beta2.ReasonFetchFailed || f.stalled {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestArchiveReason(t *testing.T) {
+	wanted := map[archive.Reason]string{
+		archive.NotGzip: v2beta2.ReasonArchiveNotGzip, archive.NotTar: v2beta2.ReasonArchiveNotGzip,
+		archive.Empty: v2beta2.ReasonArchiveCorrupt, archive.Truncated: v2beta2.ReasonArchiveTruncated,
+		archive.Corrupt: v2beta2.ReasonArchiveCorrupt, archive.TrailingData: v2beta2.ReasonArchiveCorrupt,
+		archive.PathEscapes: v2beta2.ReasonArchiveUnsafe, archive.InvalidName: v2beta2.ReasonArchiveUnsafe,
+		archive.UnsafeLink: v2beta2.ReasonArchiveUnsafe, archive.UnsupportedEntry: v2beta2.ReasonArchiveUnsafe,
+		archive.DuplicateEntry: v2beta2.ReasonArchiveUnsafe, archive.TooLarge: v2beta2.ReasonArchiveTooLarge,
+		archive.TooManyEntries: v2beta2.ReasonArchiveTooLarge, archive.TooDeep: v2beta2.ReasonArchiveTooLarge,
+		archive.NameTooLong: v2beta2.ReasonArchiveTooLarge,
+	}
+	for _, reason := range constantsOfType(t, "../archive", "Reason") {
+		f := asFailure(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
+		if archive.Reason(reason) == archive.Unreadable {
+			if f.reason != v2beta2.ReasonStorageFailed || f.stalled {
+				t.Errorf("a file that cannot be read may be fine: got %+v", f)
+			}
+			continue
+		}
+		if want, known := wanted[archive.Reason(reason)]; !known || f.reason != want || !f.stalled {
+			t.Errorf("%s: got %s, stalled %v, want %q", reason, f.reason, f.stalled, want)
+		}
+	}
+}
+
+func TestVerifyReason(t *testing.T) {
+	for err, want := range map[error]string{
+		verify.ErrDigestMismatch:       v2beta2.ReasonDigestMismatch,
+		verify.ErrInvalidDigest:        v2beta2.ReasonDigestMismatch,
+		verify.ErrUnsupportedSignature: v2beta2.ReasonSignatureUnsupported,
+		errors.New("anything else"):    v2beta2.ReasonNotVerified,
+	} {
+		if got := verifyReason(fmt.Errorf("wrapped: %w", err)); got != want {
+			t.Errorf("%v: got %s, want %s", err, got, want)
+		}
+	}
+}
+
+func TestProblemReason(t *testing.T) {
+	problem := func(rule string) collection.Problem {
+		return collection.Problem{File: "operator-config.yml", Path: "resources[0]", Rule: rule, Message: rule, Severity: collection.SeverityError}
+	}
+	warning := problem("unknown-key")
+	warning.Severity = collection.SeverityWarning
+	for name, test := range map[string]struct {
+		problems collection.Problems
+		want     string
+	}{
+		"one with a reason":            {collection.Problems{problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"two that share it":            {collection.Problems{problem("missing-playbook"), problem("missing-finalizer")}, v2beta2.ReasonPlaybookMissing},
+		"two that do not":              {collection.Problems{problem("missing-playbook"), problem("yaml")}, v2beta2.ReasonInvalidCollection},
+		"one without":                  {collection.Problems{problem("kind-name")}, v2beta2.ReasonInvalidCollection},
+		"a warning has no say, before": {collection.Problems{warning, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"a warning has no say, after":  {collection.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := asFailure(loadFailure(fmt.Errorf("loading: %w", test.problems)))
+			if f.reason != test.want || !f.stalled {
+				t.Errorf("got %s, stalled %v", f.reason, f.stalled)
+			}
+			if !strings.Contains(f.Error(), "operator-config.yml: resources[0]: ") {
+				t.Errorf("the message names no file and field: %s", f.Error())
+			}
+		})
+	}
+}
+
+// A rule that was renamed over there would silently lose its reason here.
+func TestProblemReasonsName(t *testing.T) {
+	files, err := filepath.Glob("../collection/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no sources found", err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(content)
+	}
+	for rule, reason := range problemReasons {
+		if !strings.Contains(source.String(), strconv.Quote(rule)) {
+			t.Errorf("package collection has no rule %q", rule)
+		}
+		if !slices.Contains(v2beta2.Reasons, reason) {
+			t.Errorf("%s is no reason of the API", reason)
+		}
+	}
+}

@@ -1,0 +1,1 @@
+"""Installs Ansible collections and Python packages into the pod's volumes."""

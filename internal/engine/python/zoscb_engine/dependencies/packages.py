@@ -1,0 +1,166 @@
+"""Python packages: pip installs what the image has not into the pod's volume.
+
+pip works as with --user, and PYTHONUSERBASE is the volume: so it sees what the
+image has, leaves alone what fits, and puts other versions before them.
+"""
+
+import os
+import re
+import sys
+from importlib import metadata
+from urllib.parse import urlsplit
+
+# The engine's own: a package that needs another version cannot be had.
+_PROTECTED = ("ansible-core", "ansible-runner", "ansible-runner-http")
+
+
+class Packages:
+    def __init__(self, settings, runner):
+        self.settings, self.runner, self.plan = settings, runner, settings.plan
+        self.base = os.path.join(settings.home, "python")
+        self.problems = []
+
+    def install(self):
+        """Installs what is missing and returns the problems."""
+        files = self.plan.get("python", [])
+        if not files:
+            return []
+        code, _ = self.runner.run([sys.executable, "-m", "pip", "--version"], {})
+        if code != 0:
+            return [f"the runtime image has no pip, which {', '.join(f['file'] for f in files)} needs"]
+        os.makedirs(self.base, exist_ok=True)
+        self.origins = self._constraints(files)
+        self.constraints = self.runner.write("constraints.txt", "".join(line + "\n" for line in sorted(self.origins)))
+        for file in files:
+            self._install_file(file)
+        self._link()
+        return self.problems
+
+    def _install_file(self, file):
+        path = os.path.join(self.settings.content, file["file"])
+        # Without an index first: then nobody is asked for what the image or a folder with wheels has.
+        for options in (["--no-index"], []):
+            code, output = self._install(file, [*options, "-r", path])
+            if code == 0:
+                return
+        if not self._name_culprits(file):
+            why = self._conflict(file, output) or gist(output)
+            self.problems.append(f"Python packages of {file['file']} could not be installed from {self._index(file)}: {why}")
+
+    def _name_culprits(self, file):
+        """Looks for the file's requirements one by one to name those that cannot be had at all; whether there are any."""
+        before = len(self.problems)
+        options = file.get("options") or []
+        for line in file["requirements"]:
+            path = self.runner.write("one.txt", line + "\n")
+            if line.startswith("-") or self._install(file, [*options, "--no-index", "--no-deps", "-r", path])[0] == 0:
+                continue
+            code, output = self._pip(file, "download", [*options, "--no-deps", "-d", self.runner.folder("download"), "-r", path])
+            if code != 0:
+                shown = self.settings.redact(line.split(" --")[0])
+                self.problems.append(
+                    f"Python package {shown} (from {file['file']}) could not be installed from {self._index(file)}: {gist(output)}"
+                )
+        return len(self.problems) > before
+
+    def _conflict(self, file, output):
+        """Who asks for the versions that exclude each other, "" if that is not what pip said."""
+        found = re.search(r"The conflict is caused by:\n(.*?)\n\s*\n", output, re.S)
+        if not found:
+            return ""
+        told = []
+        for line in (line.strip() for line in found.group(1).splitlines()):
+            line = line.replace("The user requested ", "")
+            constraint = line.startswith("(constraint) ")
+            need = line.replace("(constraint) ", "")
+            origins = {file["file"]} if not constraint else self.origins.get(need, set()) - {file["file"]}
+            if " depends on " in line or not constraint or origins:
+                told.append(line if " depends on " in line else f"{need} (from {', '.join(sorted(origins))})")
+        return "these exclude each other: " + ", ".join(dict.fromkeys(told))
+
+    def _install(self, file, arguments):
+        return self._pip(file, "install", ["--user", "--no-warn-script-location", "-c", self.constraints, *arguments])
+
+    def _pip(self, file, action, arguments):
+        command = [
+            sys.executable, "-m", "pip", action, "--no-input", "--disable-pip-version-check", "--no-cache-dir",
+            "--progress-bar", "off", "--retries", "1", "--timeout", "20",
+        ]
+        cwd = os.path.dirname(os.path.join(self.settings.content, file["file"]))
+        return self.runner.run(command + arguments, self._environment(), cwd)
+
+    def _environment(self):
+        env = {"PYTHONUSERBASE": self.base, "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_NO_COLOR": "1"}
+        url, credentials = self.plan.get("pipIndexURL", ""), self.settings.credentials()
+        if url:
+            env["PIP_INDEX_URL"] = url
+        if url.startswith("http://"):
+            # Whoever configures such an address wants it to be used.
+            env["PIP_TRUSTED_HOST"] = urlsplit(url).netloc
+        if url and credentials.get("pipUsername"):
+            words = (urlsplit(url).hostname, credentials["pipUsername"], credentials["pipPassword"])
+            host, user, password = (_quoted(word) for word in words)
+            env["NETRC"] = self.runner.write("netrc", f"machine {host} login {user} password {password}\n")
+        return env
+
+    def _constraints(self, files):
+        """What all files ask for holds for each of them, and the engine's packages stay as they are: lines of a pip
+        constraints file, each with who asks for it."""
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        origins = {}
+        for name in _PROTECTED:
+            try:
+                origins[f"{name}=={metadata.version(name)}"] = {"the runtime image"}
+            except metadata.PackageNotFoundError:
+                pass
+        for file, line in ((file["file"], line) for file in files for line in file["requirements"]):
+            try:
+                need = Requirement(line.split(" --")[0])
+            except InvalidRequirement:
+                continue
+            if not need.url and need.specifier:
+                text = f"{need.name}{need.specifier}" + (f" ; {need.marker}" if need.marker else "")
+                origins.setdefault(text, set()).add(file)
+        return origins
+
+    def _index(self, file):
+        """What pip was told to look at."""
+        options = file.get("options") or []
+        given = {option: [v for o, v in zip(options, options[1:]) if o in names] for option, names in (
+            ("links", ("-f", "--find-links")), ("index", ("-i", "--index-url")), ("extra", ("--extra-index-url",)),
+        )}
+        index = given["index"][:1] or [self.plan.get("pipIndexURL") or os.environ.get("PIP_INDEX_URL") or self._configured_index()]
+        places = given["links"] + ([] if "--no-index" in options else index + given["extra"])
+        return self.settings.redact(", ".join(places) or "nowhere (--no-index)")
+
+    def _configured_index(self):
+        code, output = self.runner.run([sys.executable, "-m", "pip", "config", "get", "global.index-url"], {})
+        return output.strip() if code == 0 else "https://pypi.org/simple"
+
+    def _link(self):
+        """Makes the packages' folder, whose name has Python's version, visible at the place that is in PYTHONPATH."""
+        code = "import site; print(site.getusersitepackages())"
+        _, output = self.runner.run([sys.executable, "-c", code], {"PYTHONUSERBASE": self.base})
+        link = os.path.join(self.settings.home, "site-packages")
+        if os.path.islink(link):
+            os.remove(link)
+        os.symlink(os.path.relpath(output.strip(), self.settings.home), link)
+
+
+_BROKEN = re.compile(r"connection broken by '.*?((?:\[Errno -?\d+\] )?[^:'\[]+)'\)*'?:")
+_REFUSED = re.compile(r"(40[13]) (?:Client )?Error[^\n]*")
+
+
+def gist(output):
+    """What pip says is wrong, on one line."""
+    errors = [line[len("ERROR: ") :].strip() for line in output.splitlines() if line.startswith("ERROR: ")]
+    errors = [line for line in errors if not line.startswith(("No matching distribution", "ResolutionImpossible"))]
+    errors += sorted({"the server answered " + match.group(0).strip() for match in _REFUSED.finditer(output)})
+    errors += sorted({"the server was not reached: " + match.group(1).strip() for match in _BROKEN.finditer(output)})
+    lines = list(dict.fromkeys(errors)) or [line.strip() for line in output.splitlines() if line.strip()][-3:]
+    return "; ".join(lines)[:600] or "it printed nothing"
+
+
+def _quoted(word):
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

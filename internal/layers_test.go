@@ -1,0 +1,106 @@
+package internal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/collection-operator/collection-operator/"
+
+// layers says which of our own packages each package may import. Data flows from fetch to apply, once; only controller
+// knows them all.
+var layers = map[string][]string{
+	"api/v2beta2":         {},
+	"internal/fetch":      {},
+	"internal/verify":     {},
+	"internal/archive":    {},
+	"internal/collection": {"internal/archive"},
+	"internal/render":     {"api/v2beta2", "internal/collection"},
+	"internal/apply":      {"api/v2beta2"},
+	"internal/artifact":   {"internal/archive", "internal/fetch"},
+	"internal/probe":      {},
+	"internal/engine":     {},
+	"internal/controller": {
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/collection", "internal/fetch",
+		"internal/probe", "internal/render", "internal/verify",
+	},
+	"cmd/manager": {
+		"api/v2beta2", "internal/artifact", "internal/controller", "internal/fetch", "internal/render",
+	},
+}
+
+// pure packages turn bytes and values into values.
+var pure = []string{"internal/archive", "internal/verify", "internal/collection", "internal/render"}
+
+// impure are packages, and all below them, that a pure package must not import itself.
+var impure = []string{
+	"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "net", "os/exec", "os/signal", "math/rand", "log",
+}
+
+type listedPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestPackagesImportOnlyTheLayersBelowThem(t *testing.T) {
+	for name, imports := range listPackages(t) {
+		allowed, known := layers[name]
+		if !known {
+			t.Errorf("package %s is new: say in layers what it may import", name)
+			continue
+		}
+		for _, path := range imports {
+			own, isOurs := strings.CutPrefix(path, module)
+			if isOurs && !slices.Contains(allowed, own) {
+				t.Errorf("package %s must not import %s", name, own)
+			}
+		}
+	}
+}
+
+func TestPurePackagesKnowNoClientAndNoNetwork(t *testing.T) {
+	packages := listPackages(t)
+	for _, name := range pure {
+		imports, exists := packages[name]
+		if !exists {
+			t.Errorf("package %s does not exist", name)
+		}
+		for _, path := range imports {
+			if slices.ContainsFunc(impure, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }) {
+				t.Errorf("package %s is pure and must not import %s", name, path)
+			}
+		}
+	}
+}
+
+// listPackages returns the imports, tests excluded, of each package that is part of the product.
+func listPackages(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"api/...", module+"cmd/...", module+"internal/...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v: %s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string][]string{}
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p listedPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if name := strings.TrimPrefix(p.ImportPath, module); name != "internal" {
+			packages[name] = p.Imports
+		}
+	}
+	return packages
+}

@@ -1,0 +1,161 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const (
+	regionsVersion = "v1minor2patch0"
+	queuesVersion  = "v0minor3patch0-beta-1"
+	regionsPod     = "habits-lab-zos-regions-operator"
+	queuesPod      = "habits-lab-zos-queues-operator"
+)
+
+// Each way in which public collections are written, in collections of our own.
+var _ = Describe("A collection in the habits of its author", Ordered, ContinueOnFailure, func() {
+	l := &lab{namespace: "e2e-habits", domain: "habits-lab"}
+	var zos *system
+
+	BeforeAll(func(ctx context.Context) {
+		folder := func(name string) fs.FS {
+			return os.DirFS(filepath.Join(projectDir, "test", "collections", "habits", name))
+		}
+		archives := archivesOf(map[string]fs.FS{"regions.tar.gz": folder("regions"), "queues.tar.gz": folder("queues")})
+		l.start(ctx, archives)
+		zos = l.system(ctx, "zos1", "ibmuser", "")
+		private, public := newKey("")
+		zos.authorize(ctx, "ibmuser", public)
+		l.credential(ctx, "zos1", map[string]string{"username": "ibmuser", "ssh-privatekey": private})
+		l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "zos1", Variables: variables(
+			`{"name": "site", "value": {"name": "the lab of {{ inventory_hostname }}", "home": "/home/{{ ansible_user }}",
+				"departments": {"regions": "Transactions", "queues": "Messaging"}}}`,
+			`"PYZ=/usr"`,
+			`"ansible_python_interpreter: '{{ PYZ }}/bin/python3'"`,
+			`{"name": "zos_environment", "value": {"REGION_HOME": "{{ site.home }}", "_BPXK_AUTOCVT": "ON"}}`,
+		)})
+		l.install(ctx, "zos-regions.habits-lab.1.2.0", "regions.tar.gz", archives["regions.tar.gz"])
+		l.install(ctx, "zos-queues.habits-lab.0.3.0-beta.1", "queues.tar.gz", archives["queues.tar.gz"])
+	}, NodeTimeout(10*time.Minute))
+	AfterEach(l.explain, NodeTimeout(time.Minute))
+	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+
+	Context("with everything at the root and plugins inside a role", func() { regionStories(l, &zos) })
+	Context("with everything below playbooks/ and plugins called by their full names", func() { queueStories(l, &zos) })
+
+	It("sends templates by SFTP, as Ansible does, but no module", func(ctx context.Context) {
+		sent := zos.transferred(ctx)
+		Expect(sent).To(MatchRegexp(`open ".*\.ansible.*" flags WRITE`))
+		Expect(sent).NotTo(ContainSubstring("AnsiballZ"))
+		Expect(sent).NotTo(MatchRegexp(`open ".*\.py" flags WRITE`))
+	}, NodeTimeout(time.Minute))
+})
+
+func regionStories(l *lab, zos **system) {
+	region := l.instance(regionsVersion, "Region", "cicsa", map[string]any{
+		"zosendpoint":       "zos1",
+		"DFH_REGION_APPLID": "CICSA001",
+		"adminSecret":       "administrator",
+		"sit_parameters":    []any{map[string]any{"name": "GRPLIST", "value": "LAB"}},
+	})
+	passwordHash := fmt.Sprintf("%x", sha256.Sum256([]byte("correct horse")))
+
+	It("creates", func(ctx context.Context) {
+		create(ctx, &corev1.Secret{ObjectMeta: l.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}})
+		create(ctx, region.DeepCopy())
+		expectSuccess(ctx, region)
+		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(Equal(
+			"* Region of habits_lab.zos_regions, Transactions at the lab of zos1\n//CICSA001 JOB CLASS=A,USER=ibmuser\n"))
+		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")).To(Equal(
+			"* written by the action plugin for zos1\nGRPLIST=LAB\nMXT=50\nSTART=AUTO\nADMIN=master," + passwordHash + "\n"))
+		Expect(field(ctx, region, "status", "region", "dataset")(Default)).To(Equal("REGIONS.CICSA001.SYSIN"))
+		Expect(field(ctx, region, "status", "region", "environment")(Default)).To(Equal("/home/ibmuser"))
+		Expect(l.shell(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
+		Expect(kubectl(ctx, "logs", "-n", l.namespace, "deployment/"+regionsPod, "-c", "operator")).NotTo(ContainSubstring("correct horse"))
+	}, NodeTimeout(4*time.Minute))
+
+	It("updates", func(ctx context.Context) {
+		patch(ctx, region.DeepCopy(), `{"spec": {"DFS_JobClass": "B", "max_tasks": 70, "sit_parameters": null, "adminSecret": null}}`)
+		Eventually(func() string {
+			return (*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")
+		}).WithContext(ctx).Should(Equal("* written by the action plugin for zos1\nMXT=70\nSTART=AUTO\n"))
+		expectSuccess(ctx, region)
+		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(ContainSubstring("CLASS=B"))
+	}, NodeTimeout(3*time.Minute))
+
+	It("says what the collection's own test plugin finds wrong", func(ctx context.Context) {
+		wrong := l.instance(regionsVersion, "Region", "wrong", map[string]any{"zosendpoint": "zos1", "DFH_REGION_APPLID": "9TOOLONGNAME"})
+		create(ctx, wrong.DeepCopy())
+		Eventually(condition(ctx, wrong, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("9TOOLONGNAME is not an APPLID")))
+		patch(ctx, wrong.DeepCopy(), `{"spec": {"DFH_REGION_APPLID": "CICSB001"}}`)
+		expectSuccess(ctx, wrong)
+		remove(ctx, wrong.DeepCopy())
+		Eventually(gone(ctx, wrong)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+
+	It("deletes with the playbook that created", func(ctx context.Context) {
+		remove(ctx, region.DeepCopy())
+		Eventually(gone(ctx, region)).WithContext(ctx).Should(BeTrue())
+		Expect((*zos).shell(ctx, "ls /home/ibmuser/regions")).To(Equal("journal\n"))
+		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/journal")).To(ContainSubstring("removed cicsa001\n"))
+		Expect(l.shell(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+}
+
+func queueStories(l *lab, zos **system) {
+	manager := l.instance(queuesVersion, "QueueManager", "orders", map[string]any{
+		"zosendpoint": "zos1", "ssid": "QM01", "queue_names": []any{"ORDERS.IN", "ORDERS.OUT"},
+	})
+	queue := func(name string) func() string {
+		return func() string {
+			return (*zos).shell(context.Background(), "cat /home/ibmuser/queues/QM01/"+name+" 2>&1 || true")
+		}
+	}
+	in := l.instance(queuesVersion, "Queue", "orders-orders-in", nil)
+	out := l.instance(queuesVersion, "Queue", "orders-orders-out", nil)
+
+	It("creates, resources of another kind included", func(ctx context.Context) {
+		create(ctx, manager.DeepCopy())
+		expectSuccess(ctx, manager)
+		definition := "DEFINE QMGR(QM01) CCSID(1047) CUSTOM('zos1') DESCR('defined by habits_lab.zos_queues for Messaging')"
+		Expect(queue("QMGR.QM01")()).To(Equal(definition + "\n"))
+		Expect(field(ctx, manager, "status", "definition")(Default)).To(Equal(definition))
+		Expect(field(ctx, manager, "status", "system")(Default)).To(Equal("Linux"))
+		for _, q := range []client.Object{in, out} {
+			expectSuccess(ctx, q)
+			Expect(read(ctx, Default, q).GetOwnerReferences()).To(BeEmpty())
+		}
+		Expect(queue("QLOCAL.ORDERS.IN")()).To(Equal(
+			"DEFINE QLOCAL(ORDERS.IN) CUSTOM('zos1') DESCR('defined by habits_lab.zos_queues for Messaging') MAXDEPTH(5000)\n"))
+	}, NodeTimeout(4*time.Minute))
+
+	It("updates both kinds", func(ctx context.Context) {
+		patch(ctx, in.DeepCopy(), `{"spec": {"max_depth": 10}}`)
+		Eventually(queue("QLOCAL.ORDERS.IN")).WithContext(ctx).Should(ContainSubstring("MAXDEPTH(10)"))
+		patch(ctx, manager.DeepCopy(), `{"spec": {"queue_names": ["ORDERS.IN"]}}`)
+		Eventually(gone(ctx, out)).WithContext(ctx).Should(BeTrue())
+		Expect(queue("QLOCAL.ORDERS.OUT")()).To(ContainSubstring("No such file"))
+		expectSuccess(ctx, manager)
+	}, NodeTimeout(4*time.Minute))
+
+	It("deletes with a playbook of its own, which deletes resources of the other kind", func(ctx context.Context) {
+		remove(ctx, manager.DeepCopy())
+		Eventually(gone(ctx, manager)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
+		Expect(gone(ctx, in)(Default)).To(BeTrue())
+		Expect((*zos).shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
+	}, NodeTimeout(4*time.Minute))
+}

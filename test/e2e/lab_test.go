@@ -1,0 +1,260 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// lab is a namespace with systems and collections of its own, all of one domain.
+type lab struct {
+	namespace, domain string
+}
+
+// start creates the namespace, and a web server that serves the archives.
+func (l *lab) start(ctx context.Context, archives map[string][]byte) {
+	GinkgoHelper()
+	l.remove(ctx)
+	create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}},
+		&corev1.ConfigMap{ObjectMeta: l.meta("archives"), BinaryData: archives},
+	)
+	applyManifest(ctx, "archives.yaml", "NAMESPACE", l.namespace, "CONFIGMAP", "archives")
+	kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/archives", "--timeout=3m")
+}
+
+func (l *lab) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: l.namespace}
+}
+
+// install imports an archive and waits until its operator runs. The manager makes the default SubOperatorConfig.
+func (l *lab) install(ctx context.Context, name, file string, archive []byte) {
+	GinkgoHelper()
+	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: v2beta2.OperatorCollectionSpec{
+		CollectionURL:  "http://archives." + l.namespace + ".svc.cluster.local/" + file,
+		Digest:         fmt.Sprintf("sha256:%x", sha256.Sum256(archive)),
+		DeletionPolicy: v2beta2.DeletionFinalize,
+	}}
+	create(ctx, oc)
+	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(beTrue())
+}
+
+// endpoint registers a system under a name and waits until the manager knows its host key.
+func (l *lab) endpoint(ctx context.Context, name string, spec v2beta2.ZosEndpointSpec) *v2beta2.ZosEndpoint {
+	GinkgoHelper()
+	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: l.meta(name), Spec: spec}
+	create(ctx, endpoint)
+	Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+	return endpoint
+}
+
+// credential creates a Secret to log on with.
+func (l *lab) credential(ctx context.Context, name string, data map[string]string) *corev1.Secret {
+	GinkgoHelper()
+	secret := &corev1.Secret{ObjectMeta: l.meta(name), StringData: data}
+	secret.Labels = map[string]string{"zoscb.ibm.com/credential": "true"}
+	create(ctx, secret)
+	return secret
+}
+
+func (l *lab) instance(version, kind, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "suboperator.zoscb.ibm.com/" + version,
+		"kind":       kind,
+		"metadata":   map[string]any{"name": name, "namespace": l.namespace},
+		"spec":       spec,
+	}}
+}
+
+// shell runs a script in a pod of the Deployment.
+func (l *lab) shell(ctx context.Context, deployment, script string) string {
+	GinkgoHelper()
+	return kubectl(ctx, "exec", "-n", l.namespace, "deployment/"+deployment, "-c", containerOf[strings.HasSuffix(deployment, "-operator")], "--", "/bin/sh", "-euc", script)
+}
+
+// containerOf is the container to look into, by whether it is an operator's.
+var containerOf = map[bool]string{true: "operator", false: "sshd"}
+
+// operatorPod is the one pod of an operator.
+func (l *lab) operatorPod(ctx context.Context, name string) types.UID {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Expect(k8s.List(ctx, &pods, client.InNamespace(l.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
+	Expect(pods.Items).To(HaveLen(1))
+	return pods.Items[0].UID
+}
+
+// remove removes what a run left, also a run that was killed: the SSH servers may be gone already.
+func (l *lab) remove(ctx context.Context) {
+	GinkgoHelper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
+	if k8s.Get(ctx, client.ObjectKeyFromObject(space), space) != nil {
+		return
+	}
+	Expect(k8s.DeleteAllOf(ctx, &v2beta2.OperatorCollection{}, client.InNamespace(l.namespace))).To(Succeed())
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	Expect(k8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": l.domain})).To(Succeed())
+	var collections v2beta2.OperatorCollectionList
+	Eventually(func(g Gomega) {
+		for i := range crds.Items {
+			l.dropFinalizers(ctx, &crds.Items[i])
+		}
+		g.Expect(k8s.List(ctx, &collections, client.InNamespace(l.namespace))).To(Succeed())
+		g.Expect(collections.Items).To(BeEmpty())
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+	for i := range crds.Items {
+		remove(ctx, &crds.Items[i])
+	}
+	remove(ctx, space)
+	Eventually(gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+}
+
+// dropFinalizers lets the lab's instances of a kind go without their finalizer playbooks.
+func (l *lab) dropFinalizers(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(crd.Spec.Group + "/" + crd.Spec.Versions[0].Name)
+	list.SetKind(crd.Spec.Names.ListKind)
+	if err := k8s.List(ctx, list, client.InNamespace(l.namespace)); err != nil {
+		return
+	}
+	for i := range list.Items {
+		if list.Items[i].GetDeletionTimestamp() != nil {
+			_ = k8s.Patch(ctx, &list.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		}
+	}
+}
+
+// explain prints what one needs to understand a spec that failed.
+func (l *lab) explain(ctx context.Context) {
+	if !CurrentSpecReport().Failed() {
+		return
+	}
+	for _, args := range [][]string{
+		{"get", "pods,deployments,zoscb", "-n", l.namespace, "-o", "wide"},
+		{"logs", "-n", managerNamespace, "deployment/" + managerName, "--tail=30"},
+		{"logs", "-n", l.namespace, "-l", "operator-name", "-c", "operator", "--tail=120"},
+		{"logs", "-n", l.namespace, "-l", "system", "--tail=60"},
+	} {
+		printed, _ := output(ctx, kubectlPath(), args...)
+		GinkgoWriter.Printf("\n$ kubectl %s\n%s\n", strings.Join(args, " "), printed)
+	}
+}
+
+// cleanUp removes the lab at the end of its stories, unless it is to be kept.
+func (l *lab) cleanUp(ctx context.Context) {
+	if os.Getenv("E2E_KEEP") == "" {
+		l.remove(ctx)
+	}
+}
+
+// archivesOf builds one archive of each folder.
+func archivesOf(folders map[string]fs.FS) map[string][]byte {
+	GinkgoHelper()
+	built := map[string][]byte{}
+	for file, folder := range folders {
+		built[file] = build(folder)
+	}
+	return built
+}
+
+// system is an SSH server whose keys and files the stories change while it runs.
+type system struct {
+	lab            *lab
+	name, user     string
+	authorizedKeys map[string]string
+}
+
+// systemScript makes the SFTP server tell which files it is asked for, before the image's own script starts sshd.
+const systemScript = `
+server=/usr/lib/openssh/sftp-server
+[ -e $server.real ] || mv $server $server.real
+printf '#!/bin/sh\nexec %s.real -e -l INFO 2>>/tmp/sftp.log\n' $server >$server
+chmod 755 $server
+touch /tmp/sftp.log
+chmod 666 /tmp/sftp.log
+exec /usr/local/bin/ssh-target
+`
+
+// system starts an SSH server with one user, who may log on with the password if there is one.
+func (l *lab) system(ctx context.Context, name, user, password string) *system {
+	GinkgoHelper()
+	labels := map[string]string{"system": name}
+	container := corev1.Container{
+		Name: "sshd", Image: "localhost/collection-operator/ssh-target:dev", ImagePullPolicy: corev1.PullIfNotPresent,
+		Command: []string{"/bin/sh", "-euc", systemScript},
+		Env: []corev1.EnvVar{
+			{Name: "SSH_USER", Value: user}, {Name: "SSH_PASSWORD", Value: password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
+		},
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+			Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", "grep -qx sshd /proc/[0-9]*/comm"}},
+		}},
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: l.meta(name), Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: new(int64)},
+		},
+	}}
+	service := &corev1.Service{ObjectMeta: l.meta(name), Spec: corev1.ServiceSpec{
+		Selector: labels, Ports: []corev1.ServicePort{{Name: "ssh", Port: 22, TargetPort: intstr.FromInt32(22)}},
+	}}
+	create(ctx, deployment, service)
+	kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/"+name, "--timeout=3m")
+	return &system{lab: l, name: name, user: user, authorizedKeys: map[string]string{}}
+}
+
+func (s *system) host() string { return s.name + "." + s.lab.namespace + ".svc.cluster.local" }
+
+// authorize lets the owner's public key in, instead of the one that the owner had before; "" lets it out.
+func (s *system) authorize(ctx context.Context, owner, public string) {
+	GinkgoHelper()
+	s.authorizedKeys[owner] = public
+	var all strings.Builder
+	for _, key := range s.authorizedKeys {
+		all.WriteString(key)
+	}
+	s.shell(ctx, "cat >/run/ssh-target/authorized_keys <<'END'\n"+all.String()+"END\n")
+}
+
+func (s *system) shell(ctx context.Context, script string) string {
+	GinkgoHelper()
+	return s.lab.shell(ctx, s.name, script)
+}
+
+// log is what the SSH server wrote.
+func (s *system) log(ctx context.Context) string {
+	GinkgoHelper()
+	return kubectl(ctx, "logs", "-n", s.lab.namespace, "deployment/"+s.name)
+}
+
+// refusals is how often somebody gave up before a logon succeeded.
+func (s *system) refusals(ctx context.Context) int {
+	GinkgoHelper()
+	return strings.Count(s.log(ctx), "authenticating user "+s.user)
+}
+
+// transferred is what the SFTP server wrote.
+func (s *system) transferred(ctx context.Context) string {
+	GinkgoHelper()
+	return s.shell(ctx, "cat /tmp/sftp.log")
+}

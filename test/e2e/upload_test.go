@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+func uploadStories() {
+	It("imports it the way authors' tools do", func(ctx context.Context) {
+		var managers corev1.PodList
+		Expect(k8s.List(ctx, &managers, client.InNamespace(managerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
+		Expect(managers.Items).To(HaveLen(1))
+		pod, folder := managers.Items[0].Name, "/opt/collections/suboperator/uploaded/1.0.0"
+		local := filepath.Join(GinkgoT().TempDir(), "example-uploaded-1.0.0.tar.gz")
+		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())
+		kubectl(ctx, "exec", "-n", managerNamespace, pod, "--", "mkdir", "-p", folder)
+		DeferCleanup(func(ctx context.Context) {
+			kubectl(ctx, "exec", "-n", managerNamespace, pod, "--", "rm", "-r", folder)
+		}, NodeTimeout(time.Minute))
+		kubectl(ctx, "cp", "-n", managerNamespace, local, pod+":"+folder+"/example-uploaded-1.0.0.tar.gz")
+
+		uploaded := operatorCollection("uploaded.example.1.0.0", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
+		uploaded.Labels = map[string]string{
+			"operator-domain": domain, "operator-name": "uploaded", "operator-version": "1.0.0", "managed-by": "ibm-zos-cloud-broker",
+		}
+		create(ctx, uploaded)
+		Eventually(field(ctx, uploaded, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
+		Expect(field(ctx, uploaded, "status", "config", "collectionPath")(Default)).To(HavePrefix(folder + "/"))
+		printed, err := kubectlWait(ctx, "operatorcollection/"+uploaded.Name, "2m")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		thing := instance("UploadedThing", "thing", map[string]any{"zosendpoint": lpar2.name})
+		create(ctx, thing.DeepCopy())
+		expectSuccess(ctx, thing)
+
+		remove(ctx, thing.DeepCopy())
+		Eventually(gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
+		remove(ctx, uploaded)
+		Eventually(gone(ctx, uploaded)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(6*time.Minute))
+}

@@ -1,0 +1,284 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// badInput is one way to get an OperatorCollection wrong.
+type badInput struct {
+	reason, message string
+	// stalled says that only the author can help.
+	stalled bool
+	// spec makes the OperatorCollection's spec, and whatever it needs in the namespace.
+	spec func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec
+}
+
+// unverified is the spec of an OperatorCollection that asks for no proof.
+func unverified(url string) v2beta2.OperatorCollectionSpec {
+	return v2beta2.OperatorCollectionSpec{CollectionURL: url, SkipSignatureVerification: true}
+}
+
+// fromURL, fromBytes and fromSample make the spec of a badInput that needs nothing else.
+func fromURL(url func() string) func(context.Context, string) v2beta2.OperatorCollectionSpec {
+	return func(context.Context, string) v2beta2.OperatorCollectionSpec { return unverified(url()) }
+}
+
+func answering(handler http.HandlerFunc) func(context.Context, string) v2beta2.OperatorCollectionSpec {
+	return fromURL(func() string { return web.handle(handler) })
+}
+
+func fromBytes(content func() []byte) func(context.Context, string) v2beta2.OperatorCollectionSpec {
+	return fromURL(func() string { return web.serve(content()) })
+}
+
+func fromSample(change func(*sample)) func(context.Context, string) v2beta2.OperatorCollectionSpec {
+	return fromBytes(func() []byte {
+		s := newSample()
+		change(s)
+		return s.archive()
+	})
+}
+
+var _ = Describe("Bad input", func() {
+	DescribeTable("is refused with a reason of its own, and installs nothing",
+		func(ctx context.Context, bad badInput) {
+			namespace := newNamespace(ctx)
+			oc := newCollection(namespace, "oc", bad.spec(ctx, namespace))
+			secrets := madeIn(ctx, namespace)
+			crds := listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{})
+			create(ctx, oc)
+
+			expectFailure(ctx, oc, bad.reason, bad.message, bad.stalled)
+			Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(beFalse(), because(bad.reason)))
+			get(ctx, NewWithT(GinkgoT()), oc)
+			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
+			Expect(oc.Status.Artifact).To(BeNil())
+			Expect(oc.Status.Message).To(ContainSubstring(bad.message))
+			Eventually(func() []string { return eventReasons(ctx, oc) }).WithContext(ctx).Should(ContainElement(bad.reason))
+
+			Expect(madeIn(ctx, namespace)).To(Equal(secrets))
+			Expect(listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{})).To(HaveLen(len(crds)))
+		},
+		Entry("a server that is not there", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://" + freeAddress() + "/x.tar.gz" }),
+		}),
+		Entry("an archive that is not there", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.server.URL + "/absent.tar.gz" }),
+		}),
+		Entry("a server that asks for credentials", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonUnauthorized, message: "401", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusUnauthorized)
+			}),
+		}),
+		Entry("a server that never ends", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: answering(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusOK)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}),
+		}),
+		Entry("an archive that is cut off", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonArchiveTruncated, message: "http://", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "5000")
+				_, _ = w.Write(tarball("MANIFEST.json"))
+			}),
+		}),
+		Entry("an archive that is too large, and says so", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonArchiveTooLarge, message: "1048576", stalled: true,
+			spec: fromBytes(func() []byte { return make([]byte, fetchMaxBytes+1) }),
+		}),
+		Entry("an archive that is not gzip", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonArchiveNotGzip, message: "gzip", stalled: true,
+			spec: fromBytes(func() []byte { return []byte("<html>please log in</html>") }),
+		}),
+		Entry("an archive that leads out of itself", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
+			spec: fromBytes(func() []byte { return tarball("MANIFEST.json", "../outside") }),
+		}),
+		Entry("no operator-config", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonOperatorConfigMissing, message: "operator-config.yml", stalled: true,
+			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yml": ""} }),
+		}),
+		Entry("two operator-configs", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonOperatorConfigAmbiguous, message: "operator-config.yaml", stalled: true,
+			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yaml": s.operatorConfig()} }),
+		}),
+		Entry("an operator-config that is no YAML", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonInvalidYAML, message: "tab character", stalled: true,
+			spec: fromSample(func(s *sample) {
+				s.files = map[string]string{"operator-config.yml": "domain: it\nname: thing\n\tversion: 1.0.0\n"}
+			}),
+		}),
+		Entry("fields that break the specification, all of them named", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind", stalled: true,
+			spec: fromSample(func(s *sample) { s.kind = "not_a_kind"; s.variables = "{name: size, type: hugeint}" }),
+		}),
+		Entry("a playbook that is not in the archive", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonPlaybookMissing, message: "resources[0].playbook", stalled: true,
+			spec: fromSample(func(s *sample) { s.files = map[string]string{"play.yml": ""} }),
+		}),
+		Entry("a wrong digest", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonDigestMismatch, message: digestOf(nil), stalled: true,
+			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
+				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive()), Digest: digestOf(nil)}
+			},
+		}),
+		Entry("an archive that nothing vouches for", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
+			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
+				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive())}
+			},
+		}),
+		Entry("a signature, which this version cannot check", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonSignatureUnsupported, message: "signatureSecret", stalled: true,
+			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
+				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive()), SignatureSecret: "signature"}
+			},
+		}),
+		Entry("no URL, and no labels of an upload", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonInvalidURL, message: "spec.collectionURL", stalled: true,
+			spec: fromURL(func() string { return "" }),
+		}),
+		Entry("a Secret for the download that is not there", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonCredentialsInvalid, message: `"absent"`,
+			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
+				spec := newSample().pinned()
+				spec.CredentialsSecret = "absent"
+				return spec
+			},
+		}),
+		Entry("a Secret for the download without usable keys", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonCredentialsInvalid, message: "token",
+			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
+				create(ctx, &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "useless"},
+					StringData: map[string]string{"Token": "x"},
+				})
+				spec := newSample().pinned()
+				spec.CredentialsSecret = "useless"
+				return spec
+			},
+		}),
+		Entry("a kind whose CRD belongs to somebody else", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonKindClash, message: "spec.apiGroup to PerCollection",
+			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
+				s := newSample()
+				foreign := foreignCRD(s)
+				create(ctx, foreign)
+				DeferCleanup(func(ctx context.Context) {
+					found := customResourceDefinition(foreign.Name)
+					get(ctx, NewWithT(GinkgoT()), found)
+					Expect(found.Spec.Versions).To(HaveLen(1))
+					Expect(found.Spec.Versions[0].Name).To(Equal("v1"), "it is not touched")
+					Expect(found.Labels).To(BeEmpty())
+					remove(ctx, foreign)
+				}, NodeTimeout(time.Minute))
+				return s.pinned()
+			},
+		}),
+		Entry("a collection that another OperatorCollection has", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonCollectionClaimed, message: "/oc",
+			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
+				s := newSample()
+				importSample(ctx, newNamespace(ctx), s)
+				s.version = "99.0.0"
+				return s.pinned()
+			},
+		}),
+	)
+
+	It("names every field that is wrong, at once", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		s.kind, s.variables = "not_a_kind", "{name: size, type: hugeint}"
+		oc := newCollection(namespace, "oc", s.pinned())
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].kind", true)
+		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("resources[0].vars[0].type"))
+	}, NodeTimeout(time.Minute))
+
+	It("is told in an event also when there is much to tell", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		for i := range 9 {
+			s.variables += fmt.Sprintf("\n      - {name: variable%d, displayName: %s, type: hugeint}", i, strings.Repeat("x", 200))
+		}
+		oc := newCollection(namespace, "oc", s.pinned())
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].vars[9].type", true)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(len(oc.Status.Message)).To(BeNumerically(">", 1024), "an event could not hold it")
+		Eventually(func() []string { return eventReasons(ctx, oc) }).WithContext(ctx).Should(ContainElement(v2beta2.ReasonInvalidCollection))
+	}, NodeTimeout(time.Minute))
+
+	It("is tried again when it may heal, and heals by itself", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		archive := s.archive()
+		url := web.handle(http.NotFound)
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive)})
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
+		web.replace(url, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Expect(conditionOf(ctx, oc, v2beta2.ConditionStalled)(NewWithT(GinkgoT()))).To(beAbsent())
+	}, NodeTimeout(2*time.Minute))
+
+	It("is not downloaded again and again when only its author can help", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		archive, requests := s.archive(), make(chan struct{}, 1000)
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{Digest: digestOf(nil), CollectionURL: web.handle(
+			func(w http.ResponseWriter, _ *http.Request) {
+				requests <- struct{}{}
+				_, _ = w.Write(archive)
+			})})
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, "", true)
+		downloads := len(requests)
+		Consistently(func() int { return len(requests) }).WithContext(ctx).WithTimeout(4 * time.Second).Should(Equal(downloads))
+	}, NodeTimeout(time.Minute))
+})
+
+// foreignCRD is a CRD with the name of the sample's that the manager did not make.
+func foreignCRD(s *sample) *apiextensionsv1.CustomResourceDefinition {
+	preserve := true
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: s.crdName()},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: sharedGroup, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: s.kind, ListKind: s.kind + "List", Plural: s.plural(), Singular: strings.ToLower(s.kind),
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &preserve,
+				}},
+			}},
+		},
+	}
+}
+
+// eventReasons are the reasons of all events about an object.
+func eventReasons(ctx context.Context, object client.Object) []string {
+	GinkgoHelper()
+	events := &corev1.EventList{}
+	Expect(k8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
+	var reasons []string
+	for _, event := range events.Items {
+		if event.InvolvedObject.Name == object.GetName() {
+			reasons = append(reasons, event.Reason)
+		}
+	}
+	return reasons
+}

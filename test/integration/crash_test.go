@@ -1,0 +1,202 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+var _ = Describe("The manager", func() {
+	It("knows what it made when it dies in the middle of an install, and finishes or removes it later", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		allow := refuseRealWrites(ctx, namespace, "deployments")
+		oc := importSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "Deployment", false)
+		theManager.kill()
+
+		By("having recorded everything before the first write")
+		get(ctx, NewWithT(GinkgoT()), soc)
+		made := madeIn(ctx, namespace)
+		var recorded []string
+		for _, ref := range soc.Status.Inventory {
+			recorded = append(recorded, ref.Kind+"/"+ref.Name)
+		}
+		Expect(made).To(ContainElement("ConfigMap/" + s.operator() + "-runtime"))
+		Expect(made).NotTo(ContainElement("Deployment/" + s.operator()))
+		Expect(append(recorded, "SubOperatorConfig/oc-soc")).To(ContainElements(made))
+		Expect(recorded).To(ContainElement("Deployment/" + s.operator()))
+
+		By("finishing after its restart")
+		allow(ctx)
+		theManager.start(ctx)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		expectInstallation(ctx, soc, s)
+	}, NodeTimeout(3*time.Minute))
+
+	It("writes nothing for real when the dry run of any object fails, and removes a half-made installation with its finalizer", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		refuseRealWrites(ctx, namespace, "deployments")
+		oc := importSample(ctx, namespace, s)
+		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "Deployment", false)
+		Expect(len(madeIn(ctx, namespace))).To(BeNumerically(">", 2))
+		removeCollections(ctx, namespace)
+		Expect(madeIn(ctx, namespace)).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("converges from wherever a kill leaves it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := newCollection(namespace, "oc", s.pinned())
+		create(ctx, oc)
+		for _, delay := range []time.Duration{20, 60, 120, 250} {
+			mark := time.Now().Add(delay * time.Millisecond)
+			Eventually(func() bool { return time.Now().After(mark) }).WithPolling(time.Millisecond).Should(BeTrue())
+			theManager.kill()
+			theManager.start(ctx)
+		}
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		Expect(listObjects(ctx, &v2beta2.SubOperatorConfigList{}, client.InNamespace(namespace))).To(HaveLen(1))
+		expectInstallation(ctx, defaultSOC(oc), s)
+
+		By("finishing a deletion that a kill interrupted")
+		create(ctx, s.instance(namespace, "one"))
+		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		remove(ctx, oc)
+		theManager.kill()
+		theManager.start(ctx)
+		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		expectNothingLeft(ctx, namespace, s)
+	}, NodeTimeout(3*time.Minute))
+
+	It("writes nothing when there is nothing to do, not even after a restart", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
+		s.variables = "{name: size, displayName: Size, type: object, objectVariables: [{name: inner, type: string, default: x}]}"
+		create(ctx, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
+		grantVersion(ctx)
+		oc := importSample(ctx, namespace, s)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		for _, name := range []string{"lpar1", "lpar2"} {
+			Eventually(conditionOf(ctx, newEndpoint(namespace, name, nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		}
+		Eventually(func(g Gomega) {
+			before := markAudit()
+			g.Consistently(before.writesSince).WithTimeout(3 * time.Second).Should(BeEmpty())
+		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "it comes to rest")
+
+		everything := func() map[string]string {
+			objects := installed(ctx, defaultSOC(oc))
+			for _, object := range []client.Object{
+				oc, defaultSOC(oc), customResourceDefinition(s.crdName()), newEndpoint(namespace, "lpar1", nil), newEndpoint(namespace, "lpar2", nil),
+			} {
+				objects = append(objects, live(ctx, NewWithT(GinkgoT()), object))
+			}
+			return versions(objects)
+		}
+		before, mark := everything(), markAudit()
+		Expect(len(before)).To(Equal(8 + 5))
+		Consistently(mark.writesSince).WithTimeout(2 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
+		theManager.stop()
+		theManager.start(ctx)
+		Consistently(mark.writesSince).WithTimeout(4 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
+		Expect(everything()).To(Equal(before))
+		AddReportEntry("writes of the idle manager, before and after a restart", fmt.Sprint(len(mark.writesSince())))
+	}, NodeTimeout(4*time.Minute))
+	It("writes nothing while something stays wrong in the same way", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		server.down()
+		create(ctx, newEndpoint(namespace, "lpar1", server))
+		oc := importSample(ctx, namespace, s) // Its Deployment never becomes available.
+		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonProgressing, "", false)
+		expectFailure(ctx, oc, v2beta2.ReasonProgressing, "", false)
+		lost := newCollection(namespace, "lost", unverified(web.server.URL+"/absent"))
+		create(ctx, lost)
+		expectFailure(ctx, lost, v2beta2.ReasonArchiveNotFound, "", false)
+		Eventually(conditionOf(ctx, newEndpoint(namespace, "lpar1", nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(beFalse())
+
+		var mark auditMark
+		Eventually(func(g Gomega) {
+			mark = markAudit()
+			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
+		}).WithContext(ctx).WithTimeout(20*time.Second).Should(Succeed(), "it comes to rest")
+		Consistently(mark.writesSince).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
+	}, NodeTimeout(2*time.Minute))
+})
+
+// refuseRealWrites makes the API server refuse to create objects of one resource in a namespace, though a dry run of it
+// succeeds. The function returned ends that.
+func refuseRealWrites(ctx context.Context, namespace, resource string) func(context.Context) {
+	GinkgoHelper()
+	name := namespace + "-" + resource
+	fail := admissionregistrationv1.Fail
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule: admissionregistrationv1.Rule{
+						APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource},
+					},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: "request.dryRun", Message: "only dry runs are allowed here"}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	create(ctx, policy, binding)
+	end := func(ctx context.Context) {
+		remove(ctx, binding)
+		remove(ctx, policy)
+		Eventually(func(g Gomega) { g.Expect(tryDeployment(ctx, namespace)).To(Succeed()) }).WithContext(ctx).Should(Succeed())
+	}
+	DeferCleanup(func(ctx context.Context) {
+		remove(ctx, binding)
+		remove(ctx, policy)
+	}, NodeTimeout(time.Minute))
+	Eventually(func() error { return tryDeployment(ctx, namespace) }).WithContext(ctx).Should(MatchError(ContainSubstring("only dry runs")))
+	return end
+}
+
+// tryDeployment creates a Deployment and removes it.
+func tryDeployment(ctx context.Context, namespace string) error {
+	labels := map[string]any{"app": "probe"}
+	probe := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": appsv1.SchemeGroupVersion.String(), "kind": "Deployment",
+		"metadata": map[string]any{"namespace": namespace, "generateName": "probe-"},
+		"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "x", "image": "x"}}},
+			},
+		},
+	}}
+	if err := k8s.Create(ctx, probe); err != nil {
+		return err
+	}
+	return k8s.Delete(ctx, probe)
+}

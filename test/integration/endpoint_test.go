@@ -1,0 +1,293 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+func newEndpoint(namespace, name string, server *sshServer) *v2beta2.ZosEndpoint {
+	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if server != nil {
+		endpoint.Spec.Host, endpoint.Spec.Port = server.host, server.port
+	}
+	return endpoint
+}
+
+func variables(items ...string) []apiextensionsv1.JSON {
+	var list []apiextensionsv1.JSON
+	for _, item := range items {
+		list = append(list, apiextensionsv1.JSON{Raw: []byte(item)})
+	}
+	return list
+}
+
+var _ = Describe("A ZosEndpoint", func() {
+	It("is probed without a logon, and its host key is pinned at first sight", func(ctx context.Context) {
+		server := startSSHServer()
+		first := server.hostKey()
+		endpoint := newEndpoint(newNamespace(ctx), "lpar1", server)
+		create(ctx, endpoint)
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(beTrue(), saying(ssh.FingerprintSHA256(server.signer.PublicKey()))))
+		expectReady(ctx, endpoint)
+		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
+		Expect(endpoint.Status.PinnedFor).To(Equal(server.address()))
+		Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
+
+		By("noticing another key, and keeping the pinned one")
+		server.replaceKey(newSigner())
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
+			beFalse(), because(v2beta2.ReasonHostKeyMismatch),
+			saying(ssh.FingerprintSHA256(server.signer.PublicKey())), saying("spec.hostKeys")))
+		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
+		expectReady(ctx, endpoint) // Reachable is separate: it says nothing about the endpoint being accepted.
+
+		By("accepting it when the spec names it")
+		second, err := json.Marshal(server.hostKey() + " a comment")
+		Expect(err).NotTo(HaveOccurred())
+		patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"hostKeys":[%s]}}`, second))
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Expect(endpoint.Status.HostKeys).To(BeEmpty(), "nothing is pinned when the user says which key it is")
+
+		By("being unreachable while it is down, and reachable again by itself")
+		server.down()
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonHostUnreachable), saying(server.address()), saying("refused")))
+		server.up()
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Expect(server.logons.Load()).To(BeZero(), "a probe never logs on")
+	}, NodeTimeout(2*time.Minute))
+
+	It("pins anew when it moves, and never carries a key over to another host", func(ctx context.Context) {
+		one, two := startSSHServer(), startSSHServer()
+		endpoint := newEndpoint(newNamespace(ctx), "lpar1", one)
+		create(ctx, endpoint)
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"port":%d}}`, two.port))
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(beTrue(), saying(two.address())))
+		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Expect(endpoint.Status.HostKeys).To(Equal([]string{two.hostKey()}))
+	}, NodeTimeout(time.Minute))
+
+	It("of type local needs no host", func(ctx context.Context) {
+		endpoint := newEndpoint(newNamespace(ctx), "pod", nil)
+		endpoint.Spec.EndpointType = v2beta2.EndpointLocal
+		create(ctx, endpoint)
+		expectReady(ctx, endpoint)
+		Expect(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(saying("own pod"))
+	}, NodeTimeout(time.Minute))
+
+	DescribeTable("is Stalled when only its author can help, and names the field",
+		func(ctx context.Context, change func(*v2beta2.ZosEndpointSpec), reason, message string) {
+			endpoint := newEndpoint(newNamespace(ctx), "lpar1", startSSHServer())
+			change(&endpoint.Spec)
+			create(ctx, endpoint)
+			expectFailure(ctx, endpoint, reason, message, true)
+			Expect(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(beAbsent())
+			get(ctx, NewWithT(GinkgoT()), endpoint)
+			Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseFailed))
+			patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null}}`)
+			expectReady(ctx, endpoint)
+		},
+		Entry("a variable that is a number", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = variables(`"a: b"`, `17`) },
+			v2beta2.ReasonInvalidVariables, "variables[1]"),
+		Entry("a variable without a value", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = variables(`"just text"`) },
+			v2beta2.ReasonInvalidVariables, "variables[0]"),
+		Entry("a host key that is none", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"ssh-rsa nonsense"} },
+			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
+		Entry("a host key with the host before it", NodeTimeout(time.Minute),
+			func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"lpar1.example " + publicKey(newSigner())} },
+			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
+	)
+})
+
+var _ = Describe("The Secret with an installation's endpoints", func() {
+	// secretOf reads the Secret that the operator's pod mounts.
+	secretOf := func(ctx context.Context, namespace string, s *sample) func(Gomega) map[string]string {
+		return func(g Gomega) map[string]string {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+			get(ctx, g, secret)
+			texts := map[string]string{}
+			for key, value := range secret.Data {
+				texts[key] = string(value)
+			}
+			return texts
+		}
+	}
+
+	It("holds what the runtime needs for each endpoint, follows changes, and rolls no pods", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		key, passphrase, password := secretValue("private key"), secretValue("passphrase"), secretValue("password")
+		create(ctx,
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}, Type: corev1.SecretTypeSSHAuth,
+				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key, "passphrase": passphrase},
+			},
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-password", Labels: map[string]string{"zoscb.ibm.com/credential": "true"}},
+				StringData: map[string]string{"username": "OPER", "password": password},
+			})
+		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2.example", server)
+		lpar1.Spec.CredentialName = "by-key"
+		lpar1.Spec.Variables = variables(`"pyz: /usr/lpp/IBM/cyp"`, `{"name":"ansible_python_interpreter","value":"{{ pyz }}/bin/python3"}`)
+		lpar2.Spec.CredentialName = "by-password"
+		create(ctx, lpar1, lpar2, &v2beta2.ZosEndpoint{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}, Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal},
+		})
+		oc := installSample(ctx, namespace, s)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_passphrase", passphrase),
+			HaveKeyWithValue("lpar2.example_password", password), Not(HaveKey("lpar2.example_key")),
+			HaveKeyWithValue("lpar1_known_hosts", fmt.Sprintf("[%s]:%d %s\n", server.host, server.port, server.hostKey())),
+			HaveKey("pod_vars.yaml"), Not(HaveKey("pod_known_hosts")),
+			Not(HaveKey("lpar1_refusal")), Not(HaveKey("lpar2.example_refusal")),
+		))
+		var vars map[string]any
+		Expect(json.Unmarshal([]byte(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))["lpar1_vars.yaml"]), &vars)).To(Succeed())
+		Expect(vars).To(Equal(map[string]any{
+			"ansible_host": server.host, "ansible_port": float64(server.port), "ansible_user": "IBMUSER",
+			"pyz": "/usr/lpp/IBM/cyp", "ansible_python_interpreter": "{{ pyz }}/bin/python3",
+		}))
+		operator := deployment(namespace, s.operator())
+		get(ctx, NewWithT(GinkgoT()), operator)
+
+		By("following a rotated key, a changed variable, a new and a removed endpoint")
+		rotated := secretValue("rotated private key")
+		patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
+			fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_key", rotated))
+		patch(ctx, lpar1, `{"spec":{"variables":["pyz=/new"]}}`)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"/new"`)))
+		create(ctx, newEndpoint(namespace, "lpar3", server))
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar3_refusal", HavePrefix("CredentialMissing: ")))
+		remove(ctx, lpar2)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(ContainElement(password))
+		generation := operator.Generation
+		get(ctx, NewWithT(GinkgoT()), operator)
+		Expect(operator.Generation).To(Equal(generation))
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), lpar1)
+		Expect(lpar1.Status.SubOperatorConfigs).To(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
+	}, NodeTimeout(2*time.Minute))
+
+	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		key := secretValue("private key of a mapping")
+		create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Type: corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "MINE", "ssh-privatekey": key},
+		}, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
+		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
+			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar1", CredentialName: "mine"}},
+		})
+		create(ctx, soc)
+		installSample(ctx, namespace, s)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)), Not(HaveKey("lpar2_vars.yaml"))))
+		patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(BeEmpty())
+		expectReady(ctx, soc)
+	}, NodeTimeout(2*time.Minute))
+
+	It("refuses runs with personal credentials, and never holds a shared one instead", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		key := secretValue("shared private key")
+		create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Type: corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "SHARED", "ssh-privatekey": key},
+		})
+		endpoint := newEndpoint(namespace, "lpar1", server)
+		endpoint.Spec.CredentialName = "shared"
+		soc := newSOC(namespace, "soc", "oc")
+		soc.Spec.CredentialType = v2beta2.CredentialPersonal
+		create(ctx, endpoint, soc)
+		installSample(ctx, namespace, s)
+		expectReady(ctx, soc)
+		Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(
+			HaveKeyWithValue("lpar1_refusal", HavePrefix("PersonalCredentialsUnsupported: ")),
+			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
+	}, NodeTimeout(2*time.Minute))
+
+	DescribeTable("refuses runs with a credential that cannot be used, and status says why",
+		func(ctx context.Context, secret *corev1.Secret, message string) {
+			namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+			endpoint := newEndpoint(namespace, "lpar1", server)
+			endpoint.Spec.CredentialName = "credential"
+			create(ctx, endpoint)
+			if secret != nil {
+				secret.Namespace, secret.Name = namespace, "credential"
+				create(ctx, secret)
+			}
+			oc := importSample(ctx, namespace, s)
+			Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
+				HaveKeyWithValue("lpar1_refusal", And(HavePrefix("CredentialInvalid: "), ContainSubstring(message))))
+			makeAvailable(ctx, namespace, s.operator())
+			expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
+			expectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
+			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
+
+			By("healing with a Secret that is right")
+			if secret != nil {
+				remove(ctx, secret)
+			}
+			create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
+				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("late private key")},
+			})
+			expectReady(ctx, oc)
+			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
+		},
+		Entry("that is missing", NodeTimeout(2*time.Minute), nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
+		Entry("that is not marked as one", NodeTimeout(2*time.Minute),
+			&corev1.Secret{StringData: map[string]string{"username": "u", "password": secretValue("password of another")}}, "is not a credential"),
+		Entry("that has no user name", NodeTimeout(2*time.Minute), &corev1.Secret{
+			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": secretValue("key without user")},
+		}, "has no key username"),
+		Entry("that has both key and password", NodeTimeout(2*time.Minute), &corev1.Secret{
+			Type:       corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "u", "ssh-privatekey": secretValue("one key"), "password": secretValue("one password")},
+		}, "keep one"),
+	)
+
+	It("says which endpoint of the mapping does not exist, and heals when it does", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
+			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar9"}},
+		})
+		create(ctx, soc)
+		oc := importSample(ctx, namespace, s)
+		makeAvailable(ctx, namespace, s.operator())
+		expectFailure(ctx, soc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
+		expectFailure(ctx, oc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
+		local := newEndpoint(namespace, "lpar9", nil)
+		local.Spec.EndpointType = v2beta2.EndpointLocal
+		create(ctx, local)
+		expectReady(ctx, oc)
+	}, NodeTimeout(2*time.Minute))
+
+	It("refuses runs against a host whose key is not known yet", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		server.down()
+		create(ctx, newEndpoint(namespace, "lpar1", server))
+		installSample(ctx, namespace, s)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_refusal", HavePrefix("HostKeyUnknown: ")))
+		server.up()
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_refusal", Not(HavePrefix("HostKeyUnknown: "))))
+		Expect(strings.HasPrefix(server.hostKey(), "ssh-ed25519 ")).To(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+})

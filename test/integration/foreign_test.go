@@ -1,0 +1,43 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+var _ = Describe("An object that somebody else made", func() {
+	It("is never taken over, nor deleted, and nothing is half-installed around it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		// It even carries the collection's labels: only the annotation that names its maker makes an object ours.
+		foreign := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: s.operator() + "-runtime",
+				Labels: map[string]string{"operator-domain": domain, "operator-name": s.name, "managed-by": "ibm-zos-cloud-broker"},
+			},
+			Data: map[string]string{"mine": "yes"},
+		}
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
+		create(ctx, foreign, account)
+		version := foreign.ResourceVersion
+		oc := importSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, `ConfigMap "`+namespace+"/"+foreign.Name+`"`, false)
+		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying(`ServiceAccount "`), "all of them are named")
+		expectFailure(ctx, oc, v2beta2.ReasonForeignObject, foreign.Name, false)
+		Expect(madeIn(ctx, namespace)).To(ConsistOf(
+			"SubOperatorConfig/oc-soc", "ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
+
+		By("staying when the collection is deleted")
+		removeCollections(ctx, namespace)
+		get(ctx, NewWithT(GinkgoT()), foreign)
+		Expect(foreign.ResourceVersion).To(Equal(version))
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
+	}, NodeTimeout(2*time.Minute))
+})

@@ -1,0 +1,257 @@
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	managerNamespace = "collection-operator-system"
+	managerAccount   = "collection-operator-controller-manager"
+	managerUser      = "system:serviceaccount:" + managerNamespace + ":" + managerAccount
+
+	// fetchMaxBytes is the largest archive that the manager under test downloads.
+	fetchMaxBytes = 1 << 20
+	// fetchTimeout is how long a download may take.
+	fetchTimeout = 3 * time.Second
+	// probeInterval is how often endpoints are probed.
+	probeInterval = 2 * time.Second
+)
+
+// applyManifests installs CRDs, namespace and permissions as `make deploy` does, but no workload.
+func applyManifests(ctx context.Context, config string) {
+	GinkgoHelper()
+	var files []string
+	for _, pattern := range []string{"manager/namespace.yaml", "crd/bases/*.yaml", "rbac/*.yaml"} {
+		matches, err := filepath.Glob(filepath.Join(config, pattern))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(matches).NotTo(BeEmpty(), pattern)
+		files = append(files, matches...)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		content, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		for _, document := range strings.Split(string(content), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed(), file)
+			Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
+		}
+	}
+	Eventually(func(g Gomega) {
+		crds := &apiextensionsv1.CustomResourceDefinitionList{}
+		g.Expect(k8s.List(ctx, crds)).To(Succeed())
+		g.Expect(crds.Items).NotTo(BeEmpty())
+		for _, crd := range crds.Items {
+			g.Expect(established(&crd)).To(BeTrue(), crd.Name)
+		}
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// managerProcess is the manager's binary, which can be killed and started again with the same storage.
+type managerProcess struct {
+	binary, storage, kubeconfig, logFile string
+	artifactAddress, healthAddress       string
+	command                              *exec.Cmd
+	exited                               chan struct{}
+}
+
+func buildManager(ctx context.Context, projectDir string) *managerProcess {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	m := &managerProcess{
+		binary:          filepath.Join(dir, "manager"),
+		storage:         filepath.Join(dir, "storage"),
+		kubeconfig:      filepath.Join(dir, "kubeconfig"),
+		logFile:         filepath.Join(dir, "log"),
+		artifactAddress: freeAddress(),
+		healthAddress:   freeAddress(),
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", m.binary, "./cmd/manager")
+	build.Dir = projectDir
+	output, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	Expect(os.Mkdir(m.storage, 0o755)).To(Succeed())
+	m.writeKubeconfig(ctx)
+	return m
+}
+
+// writeKubeconfig makes the manager log on with a token of its ServiceAccount, so that its permissions are tested too.
+func (m *managerProcess) writeKubeconfig(ctx context.Context) {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: managerAccount}}
+	expiry := int64((2 * time.Hour).Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expiry}}
+	Expect(k8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
+
+	config := clientcmdapi.NewConfig()
+	config.Clusters["cluster"] = &clientcmdapi.Cluster{
+		Server: restConfig.Host, CertificateAuthority: restConfig.CAFile, CertificateAuthorityData: restConfig.CAData,
+	}
+	config.AuthInfos["manager"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	config.Contexts["manager"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "manager"}
+	config.CurrentContext = "manager"
+	Expect(clientcmd.WriteToFile(*config, m.kubeconfig)).To(Succeed())
+}
+
+// start returns once the manager serves and its controllers have begun to work.
+func (m *managerProcess) start(ctx context.Context) {
+	GinkgoHelper()
+	log, err := os.OpenFile(m.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	Expect(err).NotTo(HaveOccurred())
+	defer log.Close()
+	m.command = exec.Command(m.binary,
+		"--runtime-image=registry.invalid/runtime:integration",
+		"--storage-dir="+m.storage,
+		"--artifact-bind-address="+m.artifactAddress,
+		"--artifact-url=http://"+m.artifactAddress,
+		"--health-probe-bind-address="+m.healthAddress,
+		"--leader-elect=false",
+		"--endpoint-probe-interval="+probeInterval.String(),
+		"--fetch-timeout="+fetchTimeout.String(),
+		fmt.Sprintf("--fetch-max-bytes=%d", fetchMaxBytes),
+		"--zap-log-level=debug", "--zap-time-encoding=rfc3339nano",
+	)
+	m.command.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfig)
+	m.command.Stdout, m.command.Stderr = log, log
+	Expect(m.command.Start()).To(Succeed())
+	m.exited = make(chan struct{})
+	go func(command *exec.Cmd, exited chan struct{}) {
+		_ = command.Wait()
+		close(exited)
+	}(m.command, m.exited)
+	Eventually(func(g Gomega) {
+		select {
+		case <-m.exited:
+			StopTrying("the manager ended:\n" + m.log()).Now()
+		default:
+		}
+		response, err := http.Get("http://" + m.healthAddress + "/readyz")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// kill ends the manager as a crash of its node would.
+func (m *managerProcess) kill() {
+	GinkgoHelper()
+	Expect(m.command.Process.Kill()).To(Succeed())
+	<-m.exited
+}
+
+// stop ends the manager as a kubelet does.
+func (m *managerProcess) stop() {
+	GinkgoHelper()
+	_ = m.command.Process.Signal(os.Interrupt)
+	Eventually(m.exited).WithTimeout(30 * time.Second).Should(BeClosed())
+}
+
+func (m *managerProcess) log() string {
+	content, err := os.ReadFile(m.logFile)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// logSince is the part of the log that was written at or after a time.
+func (m *managerProcess) logSince(since time.Time) string {
+	var lines []string
+	for _, line := range strings.Split(m.log(), "\n") {
+		_, rest, _ := strings.Cut(line, `"ts":"`)
+		stamp, _, _ := strings.Cut(rest, `"`)
+		if at, err := time.Parse(time.RFC3339Nano, stamp); err == nil && at.Before(since) {
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// checkLog looks for what must not happen in any story.
+func (m *managerProcess) checkLog() {
+	GinkgoHelper()
+	log := m.log()
+	for _, word := range []string{"panic", "no kind is registered", "is forbidden: User"} {
+		Expect(linesWith(log, word)).To(BeEmpty(), "in the manager's log")
+	}
+	for name, value := range secretValues {
+		Expect(strings.Contains(log, value)).To(BeFalse(), "the manager's log holds the %s", name)
+	}
+}
+
+func linesWith(text, word string) []string {
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		if strings.Contains(line, word) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// secretValues are all secrets that the stories use, by what they are.
+var secretValues = map[string]string{}
+
+// secretValue makes up a secret that must not appear outside of Secrets.
+func secretValue(name string) string {
+	value := "S3cret" + rand.Text()
+	secretValues[fmt.Sprintf("%s (%d)", name, len(secretValues))] = value
+	return value
+}
+
+func freeAddress() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// upload puts an archive where clients upload them to, and returns its path.
+func (m *managerProcess) upload(name, version string, archive []byte) string {
+	GinkgoHelper()
+	dir := filepath.Join(m.storage, "suboperator", name, version)
+	Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
+	path := filepath.Join(dir, name+".tar.gz")
+	Expect(os.WriteFile(path, archive, 0o644)).To(Succeed())
+	return path
+}
+
+// loseArchives empties the artifact store, as the loss of an emptyDir does.
+func (m *managerProcess) loseArchives() {
+	GinkgoHelper()
+	Expect(os.RemoveAll(filepath.Join(m.storage, ".artifacts"))).To(Succeed())
+}
