@@ -6,16 +6,17 @@
 #   demo.sh install   install the manager only
 #   demo.sh clean     remove the demo, but not the manager
 #
-# KUBECONFIG and KUBECTL choose another cluster, which must have the images that `make images` makes.
+# DEMO_KUBECONFIG and KUBECTL choose another cluster, which must have the images that `make images` makes. A KUBECONFIG
+# in the environment is ignored on purpose: nobody should find a demo in the cluster that he works with.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 state=$PWD/.devcluster/demo
-export KUBECONFIG=${KUBECONFIG:-$PWD/.devcluster/kubeconfig}
+export KUBECONFIG=${DEMO_KUBECONFIG:-$PWD/.devcluster/kubeconfig}
 KUBECTL=${KUBECTL:-$PWD/.devcluster/bin/kubectl}
 
-manager_namespace=collection-operator-system
-manager=collection-operator-controller-manager
+manager_namespace="collection-operator-system"
+manager="collection-operator-controller-manager"
 namespace=demo
 endpoint=lpar1
 user=ibmuser
@@ -38,7 +39,7 @@ fail() {
 # conditions RESOURCE NAME: one line for each condition.
 conditions() {
 	kubectl get -n "$namespace" "$1" "$2" --ignore-not-found -o \
-		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | sed -E 's/^(.{120}).{4,}/\1.../' | sort
+		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | sed -E 's/  : $//; s/^(.{120}).{4,}/\1.../' | sort
 }
 
 # wait_for RESOURCE NAME CONDITION: show how the conditions change until the given one is true.
@@ -75,7 +76,7 @@ install_manager() {
 	mkdir -p "$state"
 	if [[ $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
 		kubectl rollout restart -n "$manager_namespace" "deployment/$manager"
-		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false
+		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false --ignore-not-found
 		echo "$build" >"$state/build"
 	fi
 	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
@@ -165,16 +166,17 @@ next_steps() {
 
 		  export KUBECONFIG=$KUBECONFIG PATH=$(dirname "$KUBECTL"):\$PATH
 
-		  kubectl get zoscb -A                                   # everything of this product
-		  kubectl get datafiles -n $namespace                            # the kind that the collection brought
-		  kubectl explain datafile.spec                          # its fields
-		  kubectl apply -n $namespace -f config/samples/filecopy.yaml      # copy the file
-		  kubectl apply -n $namespace -f config/samples/filediscovery.yaml # make resources for files that have none
-		  kubectl edit -n $namespace datafile hello                      # change a line, then look at the file again
-		  kubectl delete -n $namespace datafile hello                    # the file goes too:
-		  kubectl exec -n $namespace deployment/$endpoint -- ls -l /home/$user/files
+		  kubectl get zoscb -A                     everything of this product
+		  kubectl get datafiles -n $namespace            the kind that the collection brought
+		  kubectl explain datafile.spec            its fields
 
-		  kubectl logs -n $namespace -l operator-name=zos-files -f       # what the playbooks do
+		  kubectl apply -n $namespace -f config/samples/filecopy.yaml        copy the file
+		  kubectl apply -n $namespace -f config/samples/filediscovery.yaml   make resources for files that have none
+		  kubectl edit -n $namespace datafile hello                          change a line
+		  kubectl delete -n $namespace datafile hello                        remove the file
+		  kubectl exec -n $namespace deployment/$endpoint -- ls -lR /home/$user/files
+
+		  kubectl logs -n $namespace -l operator-name=zos-files -c operator -f      what the playbooks do
 		  kubectl logs -n $manager_namespace deployment/$manager -f
 
 		To remove the demo: hack/demo.sh clean. To stop the cluster: make cluster-down
@@ -198,6 +200,8 @@ demo() {
 	wait_for operatorcollection "$collection" Ready
 	kubectl get -n "$namespace" deployments -l operator-name=zos-files | say
 	step "Create a file: one DataFile, config/samples/datafile.yaml"
+	# The one of an earlier demo goes first, with its file, so that there is something to see.
+	kubectl delete -n "$namespace" datafile hello --ignore-not-found --timeout=3m | say
 	apply <config/samples/datafile.yaml | say
 	wait_for datafile hello Successful
 	step "The file on $endpoint:"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -53,8 +54,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
 	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
-	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", "", "Galaxy server for the dependencies of collections; empty means what the runtime image is configured for")
-	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", "", "index of Python packages for the dependencies of collections; empty means what the runtime image is configured for")
+	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable GALAXY_URL")
+	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 serves none")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "make sure that only one manager works at a time")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// RequirementType says what a [CollectionRequirement] names.
+// RequirementType says what a [Requirement] names.
 type RequirementType string
 
 // The types of collection requirements, as ansible-galaxy knows them.
@@ -28,13 +28,13 @@ const (
 type Dependencies struct {
 	// Collections are those of collections/requirements.yml, requirements.yml and the Galaxy metadata, in this order and
 	// as they are written there. The collection itself is not among them. One name may be there several times.
-	Collections []CollectionRequirement
+	Collections []Requirement
 	// Python are the pip requirements files that ask for something, sorted by path.
 	Python []PythonRequirements
 }
 
-// CollectionRequirement is an Ansible collection that is needed.
-type CollectionRequirement struct {
+// Requirement is an Ansible collection that is needed.
+type Requirement struct {
 	// Name is "namespace.name" for FromGalaxy, else a path or an address. A path is clean and relative to the
 	// collection's root if the collection holds the file, else absolute: a file of the runtime image.
 	Name string
@@ -102,7 +102,7 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 	}
 	l.addGalaxyDependencies(c)
 	own := c.Galaxy.Namespace + "." + c.Galaxy.Name
-	others := slices.DeleteFunc(c.Dependencies.Collections, func(r CollectionRequirement) bool { return r.Name == own })
+	others := slices.DeleteFunc(c.Dependencies.Collections, func(r Requirement) bool { return r.Name == own })
 	c.Dependencies.Collections = others
 	if len(others) == 0 {
 		c.Dependencies.Collections = nil
@@ -134,7 +134,7 @@ func (l *loader) addRequirements(c *Collection, doc value) {
 }
 
 // readRequirement reads one item: a text, or a mapping. ok is false, and the reason reported, if it cannot be used.
-func (l *loader) readRequirement(v value) (r CollectionRequirement, ok bool) {
+func (l *loader) readRequirement(v value) (r Requirement, ok bool) {
 	at, kind := v, value{}
 	if m, ok := v.keyed(); ok {
 		if m.get("src").present() || m.get("scm").present() {
@@ -178,7 +178,7 @@ func guessType(name string) RequirementType {
 }
 
 // completeRequirement checks a requirement against its type and makes its path relative to the collection's root.
-func (l *loader) completeRequirement(r *CollectionRequirement, at value) bool {
+func (l *loader) completeRequirement(r *Requirement, at value) bool {
 	problem := ""
 	switch r.Type {
 	case FromGalaxy:
@@ -246,7 +246,7 @@ func (l *loader) addGalaxyDependencies(c *Collection) {
 			l.fileErrorf(l.galaxySource, "requirements", "dependencies: %s %s", quote(name), problem)
 			continue
 		}
-		c.Dependencies.Collections = append(c.Dependencies.Collections, CollectionRequirement{
+		c.Dependencies.Collections = append(c.Dependencies.Collections, Requirement{
 			Name: name, Type: FromGalaxy, Version: version, File: l.galaxySource,
 		})
 	}

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -20,8 +21,8 @@ func demoWith(files map[string]string) fstest.MapFS {
 
 func TestDependencies(t *testing.T) {
 	const list = "collections/requirements.yml"
-	galaxy := func(name, version, file string) CollectionRequirement {
-		return CollectionRequirement{Name: name, Type: FromGalaxy, Version: version, File: file}
+	galaxy := func(name, version, file string) Requirement {
+		return Requirement{Name: name, Type: FromGalaxy, Version: version, File: file}
 	}
 	for name, test := range map[string]struct {
 		files map[string]string
@@ -32,7 +33,7 @@ func TestDependencies(t *testing.T) {
 		"the collection itself": {files: map[string]string{list: "collections: [acme.demo, {name: acme.demo, version: '>=1'}]"}},
 		"names": {
 			files: map[string]string{list: "collections:\n- ibm.ibm_zos_core\n- a.b:1.0.0\n- {name: c.d, version: '>=1.0.0, <2', source: 'https://hub.example/api/'}\n- {name: e.f, version: 1.10}\n"},
-			want: Dependencies{Collections: []CollectionRequirement{
+			want: Dependencies{Collections: []Requirement{
 				galaxy("ibm.ibm_zos_core", "*", list), galaxy("a.b", "1.0.0", list),
 				{Name: "c.d", Type: FromGalaxy, Version: ">=1.0.0,<2", Source: "https://hub.example/api/", File: list},
 				galaxy("e.f", "1.10", list),
@@ -43,7 +44,7 @@ func TestDependencies(t *testing.T) {
 				"requirements.yml": "- a.b\n",
 				"MANIFEST.json":    `{"collection_info": {"namespace": "acme", "name": "demo", "version": "1.2.3", "dependencies": {"z.z": ">=1", "b.c": ""}}}`,
 			},
-			want: Dependencies{Collections: []CollectionRequirement{
+			want: Dependencies{Collections: []Requirement{
 				galaxy("a.b", "*", "requirements.yml"), galaxy("b.c", "*", "MANIFEST.json"), galaxy("z.z", ">=1", "MANIFEST.json"),
 			}},
 		},
@@ -52,7 +53,7 @@ func TestDependencies(t *testing.T) {
 				list:                                 "collections:\n- ./beside-it-1.0.0.tar.gz\n- deps/below-root-1.0.0.tar.gz\n- {name: /images/own-1.0.0.tar.gz, type: file}\n- https://example.com/x-y-1.0.0.tar.gz\n- {name: 'git+https://example.com/x.git', type: git, version: main}\n- {name: vendored, type: dir}\n",
 				"collections/beside-it-1.0.0.tar.gz": "x", "deps/below-root-1.0.0.tar.gz": "x", "collections/vendored/galaxy.yml": "x",
 			},
-			want: Dependencies{Collections: []CollectionRequirement{
+			want: Dependencies{Collections: []Requirement{
 				{Name: "collections/beside-it-1.0.0.tar.gz", Type: FromFile, File: list},
 				{Name: "deps/below-root-1.0.0.tar.gz", Type: FromFile, File: list},
 				{Name: "/images/own-1.0.0.tar.gz", Type: FromFile, File: list},
@@ -153,7 +154,8 @@ func FuzzDependencies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list, python string) {
 		c, err := Load(demoWith(map[string]string{"requirements.yml": list, "requirements.txt": python}))
 		if err != nil {
-			if problems, ok := err.(Problems); !ok || len(problems.withSeverity(SeverityError)) == 0 {
+			var problems Problems
+			if !errors.As(err, &problems) || len(problems.withSeverity(SeverityError)) == 0 {
 				t.Fatalf("unexpected error: %v", err)
 			}
 			return

@@ -260,7 +260,7 @@ func TestMissingCollectionsAreNamedAllAtOnce(t *testing.T) {
 		galaxy("acme.demo2", "*", "MANIFEST.json"),
 		map[string]string{"name": "deps/none.tar.gz", "type": "file", "file": "requirements.yml"},
 	}})
-	message, _ := d.expectMissing("collection acme.absent >=7.0.0 (from collections/requirements.yml)", d.server.URL+registry.GalaxyPath,
+	message, _ := d.expectMissing("collection acme.absent >=7.0.0 (from collections/requirements.yml) could not be installed from "+d.server.URL+registry.GalaxyPath+": it has no version that fits",
 		"collection acme.core <1.0.0 (from acme.right 1.0.0) and >=1.0.0 (from acme.left 1.0.0)", "acme.demo2 (any version) (from MANIFEST.json)",
 		"deps/none.tar.gz", "and meta/runtime.yml requires >=99.0")
 	if again, _ := d.install(); again != message {

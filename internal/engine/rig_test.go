@@ -217,6 +217,8 @@ type resource struct {
 	spec map[string]any
 	// vars are more watch vars, and override ours.
 	vars map[string]any
+	// kubeconfig is the file that leads to ansible-operator's proxy, if there is one.
+	kubeconfig string
 }
 
 // run runs the playbook for a resource of the endpoint.
@@ -234,7 +236,11 @@ func (r *rig) reconcile(cr resource) result {
 	socket := filepath.Join(r.root, cr.name+".sock")
 	stop, events := listen(r.t, socket)
 	entry := filepath.Join(r.root, "opt/ansible/engine/entry.yml")
-	r.write(private+"/env/envvars", "{}")
+	variables := map[string]string{}
+	if cr.kubeconfig != "" {
+		variables["K8S_AUTH_KUBECONFIG"] = cr.kubeconfig
+	}
+	r.write(private+"/env/envvars", encode(r.t, variables))
 	r.write(private+"/env/extravars", encode(r.t, r.extraVars(cr)))
 	r.write(private+"/env/settings", encode(r.t, map[string]string{"runner_http_url": socket, "runner_http_path": "/events/"}))
 	r.write(private+"/inventory/hosts", read(r.t, filepath.Join(r.root, "opt/ansible/engine/inventory")))

@@ -30,7 +30,7 @@ func TestDependenciesContainerOnlyWhereItHasWork(t *testing.T) {
 		"nothing":          {func(*collection.Collection) {}, 1},
 		"requires_ansible": {func(c *collection.Collection) { c.Galaxy.RequiresAnsible = ">=2.14" }, 2},
 		"a collection": {func(c *collection.Collection) {
-			c.Dependencies.Collections = []collection.CollectionRequirement{{Name: "a.b", Type: collection.FromGalaxy, Version: "*"}}
+			c.Dependencies.Collections = []collection.Requirement{{Name: "a.b", Type: collection.FromGalaxy, Version: "*"}}
 		}, 2},
 		"a Python package": {func(c *collection.Collection) {
 			c.Dependencies.Python = []collection.PythonRequirements{{File: "requirements.txt", Requirements: []string{"a"}}}

@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
@@ -62,21 +63,21 @@ resources:
 
 var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
 	l := &lab{namespace: "e2e-credentials", domain: "credentials-lab"}
-	var zos *system
+	zos := &system{lab: l, name: "zos1", user: "ibmuser", password: "swordfish"}
 
 	BeforeAll(func(ctx context.Context) {
 		archives := archivesOf(map[string]fs.FS{"notes.tar.gz": notesCollection()})
 		l.start(ctx, archives)
-		zos = l.system(ctx, "zos1", "ibmuser", "swordfish")
+		zos.start(ctx)
 		l.install(ctx, "notes.credentials-lab.1.0.0", "notes.tar.gz", archives["notes.tar.gz"])
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(l.explain, NodeTimeout(time.Minute))
 	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
 
-	Context("of each kind", func() { credentialKinds(l, &zos) })
-	Context("that changes while the operator runs", func() { liveChanges(l, &zos) })
-	Context("that is refused", func() { refusedCredentials(l, &zos) })
-	Context("in a pod with a user ID that the image does not know", func() { anyUserID(l, &zos) })
+	Context("of each kind", func() { credentialKinds(l, zos) })
+	Context("that changes while the operator runs", func() { liveChanges(l, zos) })
+	Context("that is refused", func() { refusedCredentials(l, zos) })
+	Context("in a pod with a user ID that the image does not know", func() { anyUserID(l, zos) })
 
 	It("never has a module sent by SFTP", func(ctx context.Context) {
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted publickey for ibmuser"))
@@ -103,7 +104,7 @@ func (l *lab) arrives(ctx context.Context, what, file, text string) {
 	GinkgoHelper()
 	changed := time.Now()
 	Eventually(func() string {
-		return l.shell(ctx, notesPod, "cat /etc/zoscb/endpoints/"+file+" 2>/dev/null || true")
+		return l.inOperator(ctx, notesPod, "cat /etc/zoscb/endpoints/"+file+" 2>/dev/null || true")
 	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring(text))
 	AddReportEntry(what+" reached the pod after", fmt.Sprint(time.Since(changed).Round(time.Second)))
 }
@@ -112,38 +113,38 @@ func (l *lab) arrives(ctx context.Context, what, file, text string) {
 func (l *lab) runs(ctx context.Context, name string) int {
 	GinkgoHelper()
 	folder := "/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/" + notesVersion + "/Note/" + l.namespace + "/" + name
-	count, err := strconv.Atoi(strings.TrimSpace(l.shell(ctx, notesPod, "ls -d "+folder+"/artifacts/[0-9]* | wc -l")))
+	count, err := strconv.Atoi(strings.TrimSpace(l.inOperator(ctx, notesPod, "ls -d "+folder+"/artifacts/[0-9]* | wc -l")))
 	Expect(err).NotTo(HaveOccurred())
 	return count
 }
 
-func credentialKinds(l *lab, zos **system) {
+func credentialKinds(l *lab, zos *system) {
 	It("is not needed to find out whether a system answers", func(ctx context.Context) {
-		l.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: (*zos).host()})
-		Expect((*zos).log(ctx)).To(ContainSubstring("[preauth]"))
-		Expect((*zos).refusals(ctx)).To(BeZero())
+		l.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
+		Expect(zos.log(ctx)).To(ContainSubstring("[preauth]"))
+		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(2*time.Minute))
 
 	It("may be a key, an encrypted key or a password", func(ctx context.Context) {
 		plain, plainKey := newKey("")
 		encrypted, encryptedKey := newKey("open sesame")
-		(*zos).authorize(ctx, "plain", plainKey)
-		(*zos).authorize(ctx, "encrypted", encryptedKey)
+		zos.authorize(ctx, "plain", plainKey)
+		zos.authorize(ctx, "encrypted", encryptedKey)
 		for name, data := range map[string]map[string]string{
 			"plain":     {"username": "ibmuser", "ssh-privatekey": plain},
 			"encrypted": {"username": "ibmuser", "ssh-privatekey": encrypted, "passphrase": "open sesame"},
 			"password":  {"username": "ibmuser", "password": "swordfish"},
 		} {
 			l.credential(ctx, name, data)
-			l.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: (*zos).host(), CredentialName: name})
+			l.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name})
 			create(ctx, l.note(name, name, "by "+name))
 		}
 		for _, name := range []string{"plain", "encrypted", "password"} {
 			expectSuccess(ctx, l.note(name, name, ""))
-			(*zos).readNote(ctx, name, "by "+name+" hello ibmuser")
+			zos.readNote(ctx, name, "by "+name+" hello ibmuser")
 		}
-		Expect((*zos).log(ctx)).To(ContainSubstring("Accepted password for ibmuser"))
-		Expect((*zos).refusals(ctx)).To(BeZero())
+		Expect(zos.log(ctx)).To(ContainSubstring("Accepted password for ibmuser"))
+		Expect(zos.refusals(ctx)).To(BeZero())
 		logs := kubectl(ctx, "logs", "-n", l.namespace, "deployment/"+notesPod, "-c", "operator")
 		for _, secret := range []string{"swordfish", "open sesame", "PRIVATE KEY"} {
 			Expect(logs).NotTo(ContainSubstring(secret))
@@ -155,22 +156,22 @@ func credentialKinds(l *lab, zos **system) {
 		here := l.note("here", "here", "inside")
 		create(ctx, here.DeepCopy())
 		expectSuccess(ctx, here)
-		Expect(l.shell(ctx, notesPod, "cat /tmp/note-here")).To(HavePrefix("inside hello "))
+		Expect(l.inOperator(ctx, notesPod, "cat /tmp/note-here")).To(HavePrefix("inside hello "))
 	}, NodeTimeout(3*time.Minute))
 }
 
-func liveChanges(l *lab, zos **system) {
-	var pod any
+func liveChanges(l *lab, zos *system) {
+	var pod types.UID
 	BeforeAll(func(ctx context.Context) { pod = l.operatorPod(ctx, "notes") }, NodeTimeout(time.Minute))
 
 	It("takes an endpoint that is new", func(ctx context.Context) {
 		late := l.note("late", "late", "first")
 		create(ctx, late.DeepCopy())
 		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("EndpointNotFound")))
-		l.endpoint(ctx, "late", v2beta2.ZosEndpointSpec{Host: (*zos).host(), CredentialName: "plain", Variables: variables(`"greeting=hi"`)})
+		l.endpoint(ctx, "late", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "plain", Variables: variables(`"greeting=hi"`)})
 		l.arrives(ctx, "a new endpoint", "late_vars.yaml", "hi")
 		expectSuccess(ctx, late)
-		(*zos).readNote(ctx, "late", "first hi ibmuser")
+		zos.readNote(ctx, "late", "first hi ibmuser")
 	}, NodeTimeout(5*time.Minute))
 
 	It("takes variables that changed", func(ctx context.Context) {
@@ -178,26 +179,26 @@ func liveChanges(l *lab, zos **system) {
 		patch(ctx, endpoint, `{"spec": {"variables": [{"name": "site", "value": {"word": "good"}}, "greeting={{ site.word }}-evening"]}}`)
 		l.arrives(ctx, "a changed variable", "late_vars.yaml", "evening")
 		patch(ctx, l.note("late", "late", ""), `{"spec": {"text": "second"}}`)
-		(*zos).readNote(ctx, "late", "second good-evening ibmuser")
+		zos.readNote(ctx, "late", "second good-evening ibmuser")
 	}, NodeTimeout(4*time.Minute))
 
 	It("takes a key that was rotated", func(ctx context.Context) {
 		rotated, rotatedKey := newKey("")
-		(*zos).authorize(ctx, "plain", rotatedKey)
+		zos.authorize(ctx, "plain", rotatedKey)
 		patch(ctx, &corev1.Secret{ObjectMeta: l.meta("plain")}, mustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": rotated}}))
 		l.arrives(ctx, "a rotated key", "late_key", strings.Split(rotated, "\n")[2])
 		patch(ctx, l.note("late", "late", ""), `{"spec": {"text": "third"}}`)
-		(*zos).readNote(ctx, "late", "third good-evening ibmuser")
-		Expect((*zos).refusals(ctx)).To(BeZero())
+		zos.readNote(ctx, "late", "third good-evening ibmuser")
+		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(4*time.Minute))
 
 	It("has needed no restart for that", func(ctx context.Context) {
-		Expect(l.operatorPod(ctx, "notes")).To(BeEquivalentTo(pod))
+		Expect(l.operatorPod(ctx, "notes")).To(Equal(pod))
 		Expect(kubectl(ctx, "get", "pods", "-n", l.namespace, "-l", "operator-name=notes", "-o", "jsonpath={..restartCount}")).To(Equal("0 0"))
 	}, NodeTimeout(time.Minute))
 }
 
-func refusedCredentials(l *lab, zos **system) {
+func refusedCredentials(l *lab, zos *system) {
 	var stranger, strangerKey string
 	refused, another := l.note("refused", "refused", "let me in"), l.note("another", "refused", "me too")
 	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: l.meta("refused")}
@@ -206,61 +207,61 @@ func refusedCredentials(l *lab, zos **system) {
 	It("is tried once, by one of many resources", func(ctx context.Context) {
 		stranger, strangerKey = newKey("")
 		l.credential(ctx, "refused", map[string]string{"username": "ibmuser", "ssh-privatekey": stranger})
-		l.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: (*zos).host(), CredentialName: "refused"})
+		l.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused"})
 		l.arrives(ctx, "a credential", "refused_key", "PRIVATE KEY")
-		tried = (*zos).refusals(ctx)
+		tried = zos.refusals(ctx)
 		create(ctx, refused.DeepCopy(), another.DeepCopy())
 		for _, note := range []*unstructured.Unstructured{refused, another} {
 			Eventually(condition(ctx, note, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("AuthenticationFailed"), saying("not tried again")))
 		}
 		Eventually(func() int { return l.runs(ctx, "refused") + l.runs(ctx, "another") }).WithContext(ctx).
 			Should(BeNumerically(">", 6), "the operator runs the playbooks again and again")
-		Expect((*zos).refusals(ctx)-tried).To(Equal(1), "repeated logons revoke a user ID")
+		Expect(zos.refusals(ctx)-tried).To(Equal(1), "repeated logons revoke a user ID")
 	}, NodeTimeout(6*time.Minute))
 
 	It("is tried once more when somebody asks for it", func(ctx context.Context) {
 		patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "the user ID was resumed"}}}`)
-		Eventually(func() int { return (*zos).refusals(ctx) - tried }).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(2))
+		Eventually(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(2))
 		Eventually(condition(ctx, another, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("not tried again")))
-		Consistently(func() int { return (*zos).refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
+		Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is not used by probes", func(ctx context.Context) {
-		patch(ctx, endpoint.DeepCopy(), `{"spec": {"port": 22, "host": "`+(*zos).name+`"}}`)
-		patch(ctx, endpoint.DeepCopy(), `{"spec": {"host": "`+(*zos).host()+`"}}`)
+		patch(ctx, endpoint.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
+		patch(ctx, endpoint.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
 		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		Expect((*zos).refusals(ctx) - tried).To(Equal(2))
+		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(2*time.Minute))
 
 	It("works as soon as the system accepts it and somebody asks", func(ctx context.Context) {
-		(*zos).authorize(ctx, "refused", strangerKey)
+		zos.authorize(ctx, "refused", strangerKey)
 		patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "and again"}}}`)
 		for _, note := range []*unstructured.Unstructured{refused, another} {
 			Eventually(condition(ctx, note, "Successful")).WithContext(ctx).WithTimeout(6 * time.Minute).Should(beTrue())
 		}
-		Expect((*zos).refusals(ctx) - tried).To(Equal(2))
+		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(8*time.Minute))
 }
 
 // anyUserID is what OpenShift does to every pod: some UID, in group 0.
-func anyUserID(l *lab, zos **system) {
+func anyUserID(l *lab, zos *system) {
 	It("is used as in any other", func(ctx context.Context) {
 		deployment := &appsv1.Deployment{ObjectMeta: l.meta(notesPod)}
 		before := l.operatorPod(ctx, "notes")
 		patch(ctx, deployment.DeepCopy(), `{"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1000730000, "runAsGroup": 0}}}}}`)
 		kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/"+notesPod, "--timeout=3m")
-		Eventually(func() any { return l.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(BeEquivalentTo(before))
-		Expect(l.shell(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
-		Expect(l.shell(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
+		Eventually(func() types.UID { return l.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(Equal(before))
+		Expect(l.inOperator(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
+		Expect(l.inOperator(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
 
 		for _, name := range []string{"plain", "encrypted", "password", "here"} {
 			patch(ctx, l.note(name, name, ""), `{"spec": {"text": "anybody"}}`)
 		}
 		for _, name := range []string{"plain", "encrypted", "password"} {
-			(*zos).readNote(ctx, name, "anybody hello ibmuser")
+			zos.readNote(ctx, name, "anybody hello ibmuser")
 			expectSuccess(ctx, l.note(name, name, ""))
 		}
-		Eventually(func() string { return l.shell(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).
+		Eventually(func() string { return l.inOperator(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).
 			WithContext(ctx).Should(HavePrefix("anybody hello "))
 		Expect(condition(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: l.meta("notes.credentials-lab.1.0.0-soc")}, v2beta2.ConditionReady)(Default)).To(beTrue())
 	}, NodeTimeout(8*time.Minute))

@@ -29,7 +29,7 @@ const (
 // Each way in which public collections are written, in collections of our own.
 var _ = Describe("A collection in the habits of its author", Ordered, ContinueOnFailure, func() {
 	l := &lab{namespace: "e2e-habits", domain: "habits-lab"}
-	var zos *system
+	zos := &system{lab: l, name: "zos1", user: "ibmuser"}
 
 	BeforeAll(func(ctx context.Context) {
 		folder := func(name string) fs.FS {
@@ -37,7 +37,7 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 		}
 		archives := archivesOf(map[string]fs.FS{"regions.tar.gz": folder("regions"), "queues.tar.gz": folder("queues")})
 		l.start(ctx, archives)
-		zos = l.system(ctx, "zos1", "ibmuser", "")
+		zos.start(ctx)
 		private, public := newKey("")
 		zos.authorize(ctx, "ibmuser", public)
 		l.credential(ctx, "zos1", map[string]string{"username": "ibmuser", "ssh-privatekey": private})
@@ -54,8 +54,8 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 	AfterEach(l.explain, NodeTimeout(time.Minute))
 	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
 
-	Context("with everything at the root and plugins inside a role", func() { regionStories(l, &zos) })
-	Context("with everything below playbooks/ and plugins called by their full names", func() { queueStories(l, &zos) })
+	Context("with everything at the root and plugins inside a role", func() { regionStories(l, zos) })
+	Context("with everything below playbooks/ and plugins called by their full names", func() { queueStories(l, zos) })
 
 	It("sends templates by SFTP, as Ansible does, but no module", func(ctx context.Context) {
 		sent := zos.transferred(ctx)
@@ -65,7 +65,7 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 	}, NodeTimeout(time.Minute))
 })
 
-func regionStories(l *lab, zos **system) {
+func regionStories(l *lab, zos *system) {
 	region := l.instance(regionsVersion, "Region", "cicsa", map[string]any{
 		"zosendpoint":       "zos1",
 		"DFH_REGION_APPLID": "CICSA001",
@@ -78,23 +78,23 @@ func regionStories(l *lab, zos **system) {
 		create(ctx, &corev1.Secret{ObjectMeta: l.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}})
 		create(ctx, region.DeepCopy())
 		expectSuccess(ctx, region)
-		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(Equal(
+		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(Equal(
 			"* Region of habits_lab.zos_regions, Transactions at the lab of zos1\n//CICSA001 JOB CLASS=A,USER=ibmuser\n"))
-		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")).To(Equal(
+		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")).To(Equal(
 			"* written by the action plugin for zos1\nGRPLIST=LAB\nMXT=50\nSTART=AUTO\nADMIN=master," + passwordHash + "\n"))
 		Expect(field(ctx, region, "status", "region", "dataset")(Default)).To(Equal("REGIONS.CICSA001.SYSIN"))
 		Expect(field(ctx, region, "status", "region", "environment")(Default)).To(Equal("/home/ibmuser"))
-		Expect(l.shell(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
+		Expect(l.inOperator(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
 		Expect(kubectl(ctx, "logs", "-n", l.namespace, "deployment/"+regionsPod, "-c", "operator")).NotTo(ContainSubstring("correct horse"))
 	}, NodeTimeout(4*time.Minute))
 
 	It("updates", func(ctx context.Context) {
 		patch(ctx, region.DeepCopy(), `{"spec": {"DFS_JobClass": "B", "max_tasks": 70, "sit_parameters": null, "adminSecret": null}}`)
 		Eventually(func() string {
-			return (*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")
+			return zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")
 		}).WithContext(ctx).Should(Equal("* written by the action plugin for zos1\nMXT=70\nSTART=AUTO\n"))
 		expectSuccess(ctx, region)
-		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(ContainSubstring("CLASS=B"))
+		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(ContainSubstring("CLASS=B"))
 	}, NodeTimeout(3*time.Minute))
 
 	It("says what the collection's own test plugin finds wrong", func(ctx context.Context) {
@@ -110,19 +110,19 @@ func regionStories(l *lab, zos **system) {
 	It("deletes with the playbook that created", func(ctx context.Context) {
 		remove(ctx, region.DeepCopy())
 		Eventually(gone(ctx, region)).WithContext(ctx).Should(BeTrue())
-		Expect((*zos).shell(ctx, "ls /home/ibmuser/regions")).To(Equal("journal\n"))
-		Expect((*zos).shell(ctx, "cat /home/ibmuser/regions/journal")).To(ContainSubstring("removed cicsa001\n"))
-		Expect(l.shell(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
+		Expect(zos.shell(ctx, "ls /home/ibmuser/regions")).To(Equal("journal\n"))
+		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/journal")).To(ContainSubstring("removed cicsa001\n"))
+		Expect(l.inOperator(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 }
 
-func queueStories(l *lab, zos **system) {
+func queueStories(l *lab, zos *system) {
 	manager := l.instance(queuesVersion, "QueueManager", "orders", map[string]any{
 		"zosendpoint": "zos1", "ssid": "QM01", "queue_names": []any{"ORDERS.IN", "ORDERS.OUT"},
 	})
 	queue := func(name string) func() string {
 		return func() string {
-			return (*zos).shell(context.Background(), "cat /home/ibmuser/queues/QM01/"+name+" 2>&1 || true")
+			return zos.shell(context.Background(), "cat /home/ibmuser/queues/QM01/"+name+" 2>&1 || true")
 		}
 	}
 	in := l.instance(queuesVersion, "Queue", "orders-orders-in", nil)
@@ -156,6 +156,6 @@ func queueStories(l *lab, zos **system) {
 		remove(ctx, manager.DeepCopy())
 		Eventually(gone(ctx, manager)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
 		Expect(gone(ctx, in)(Default)).To(BeTrue())
-		Expect((*zos).shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
+		Expect(zos.shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
 	}, NodeTimeout(4*time.Minute))
 }

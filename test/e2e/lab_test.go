@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,14 +87,11 @@ func (l *lab) instance(version, kind, name string, spec map[string]any) *unstruc
 	}}
 }
 
-// shell runs a script in a pod of the Deployment.
-func (l *lab) shell(ctx context.Context, deployment, script string) string {
+// inOperator runs a script in the pod of an operator.
+func (l *lab) inOperator(ctx context.Context, deployment, script string) string {
 	GinkgoHelper()
-	return kubectl(ctx, "exec", "-n", l.namespace, "deployment/"+deployment, "-c", containerOf[strings.HasSuffix(deployment, "-operator")], "--", "/bin/sh", "-euc", script)
+	return kubectl(ctx, "exec", "-n", l.namespace, "deployment/"+deployment, "-c", "operator", "--", "/bin/sh", "-euc", script)
 }
-
-// containerOf is the container to look into, by whether it is an operator's.
-var containerOf = map[bool]string{true: "operator", false: "sshd"}
 
 // operatorPod is the one pod of an operator.
 func (l *lab) operatorPod(ctx context.Context, name string) types.UID {
@@ -178,8 +177,11 @@ func archivesOf(folders map[string]fs.FS) map[string][]byte {
 
 // system is an SSH server whose keys and files the stories change while it runs.
 type system struct {
-	lab            *lab
-	name, user     string
+	lab        *lab
+	name, user string
+	// password lets the user log on, unless it is empty.
+	password string
+	// authorizedKeys holds the public key of each owner who may log on.
 	authorizedKeys map[string]string
 }
 
@@ -194,51 +196,49 @@ chmod 666 /tmp/sftp.log
 exec /usr/local/bin/ssh-target
 `
 
-// system starts an SSH server with one user, who may log on with the password if there is one.
-func (l *lab) system(ctx context.Context, name, user, password string) *system {
+// start starts the SSH server. Nobody's key is authorized.
+func (s *system) start(ctx context.Context) {
 	GinkgoHelper()
-	labels := map[string]string{"system": name}
+	s.authorizedKeys = map[string]string{}
+	labels := map[string]string{"system": s.name}
 	container := corev1.Container{
 		Name: "sshd", Image: "localhost/collection-operator/ssh-target:dev", ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{"/bin/sh", "-euc", systemScript},
 		Env: []corev1.EnvVar{
-			{Name: "SSH_USER", Value: user}, {Name: "SSH_PASSWORD", Value: password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
+			{Name: "SSH_USER", Value: s.user}, {Name: "SSH_PASSWORD", Value: s.password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
 		},
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", "grep -qx sshd /proc/[0-9]*/comm"}},
 		}},
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: l.meta(name), Spec: appsv1.DeploymentSpec{
+	deployment := &appsv1.Deployment{ObjectMeta: s.lab.meta(s.name), Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: new(int64)},
 		},
 	}}
-	service := &corev1.Service{ObjectMeta: l.meta(name), Spec: corev1.ServiceSpec{
+	service := &corev1.Service{ObjectMeta: s.lab.meta(s.name), Spec: corev1.ServiceSpec{
 		Selector: labels, Ports: []corev1.ServicePort{{Name: "ssh", Port: 22, TargetPort: intstr.FromInt32(22)}},
 	}}
 	create(ctx, deployment, service)
-	kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/"+name, "--timeout=3m")
-	return &system{lab: l, name: name, user: user, authorizedKeys: map[string]string{}}
+	kubectl(ctx, "rollout", "status", "-n", s.lab.namespace, "deployment/"+s.name, "--timeout=3m")
 }
 
 func (s *system) host() string { return s.name + "." + s.lab.namespace + ".svc.cluster.local" }
 
-// authorize lets the owner's public key in, instead of the one that the owner had before; "" lets it out.
+// authorize lets the owner's public key in, instead of the one that the owner had before.
 func (s *system) authorize(ctx context.Context, owner, public string) {
 	GinkgoHelper()
 	s.authorizedKeys[owner] = public
-	var all strings.Builder
-	for _, key := range s.authorizedKeys {
-		all.WriteString(key)
-	}
-	s.shell(ctx, "cat >/run/ssh-target/authorized_keys <<'END'\n"+all.String()+"END\n")
+	all := strings.Join(slices.Sorted(maps.Values(s.authorizedKeys)), "")
+	s.shell(ctx, "cat >/run/ssh-target/authorized_keys <<'END'\n"+all+"END\n")
 }
 
+// shell runs a script as root in the system's container, not over SSH.
 func (s *system) shell(ctx context.Context, script string) string {
 	GinkgoHelper()
-	return s.lab.shell(ctx, s.name, script)
+	return kubectl(ctx, "exec", "-n", s.lab.namespace, "deployment/"+s.name, "--", "/bin/sh", "-euc", script)
 }
 
 // log is what the SSH server wrote.

@@ -1,14 +1,15 @@
 //go:build e2e
 
 // Package e2e tells the product's stories on a real node: a real kubelet, the real ansible-operator, and SSH servers in
-// pods that stand in for z/OS. It needs the development cluster (make e2e starts it), or another cluster that
-// KUBECONFIG and KUBECTL name and that has the same images.
+// pods that stand in for z/OS. It needs the development cluster (make e2e starts it), and removes the demo from it.
+// E2E_KUBECONFIG and KUBECTL name another cluster, which must have the same images and write the same audit log.
 //
 // The stories share one installation and run in the order below. Environment: E2E_IDLE is how long the idle cluster is
 // watched (default 5m), E2E_KEEP=true leaves everything in place at the end.
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -54,14 +55,14 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	var err error
 	projectDir, err = filepath.Abs("../..")
 	Expect(err).NotTo(HaveOccurred())
-	for name, fallback := range map[string]string{"KUBECONFIG": ".devcluster/kubeconfig", "KUBECTL": ".devcluster/bin/kubectl"} {
-		if os.Getenv(name) == "" {
-			Expect(os.Setenv(name, filepath.Join(projectDir, fallback))).To(Succeed())
-		} else if !filepath.IsAbs(os.Getenv(name)) {
-			Expect(os.Setenv(name, filepath.Join(projectDir, os.Getenv(name)))).To(Succeed())
-		}
+	kubeconfig := cmp.Or(os.Getenv("E2E_KUBECONFIG"), filepath.Join(projectDir, ".devcluster", "kubeconfig"))
+	for name, value := range map[string]string{
+		"KUBECONFIG": kubeconfig, "DEMO_KUBECONFIG": kubeconfig,
+		"KUBECTL": cmp.Or(os.Getenv("KUBECTL"), filepath.Join(projectDir, ".devcluster", "bin", "kubectl")),
+	} {
+		Expect(os.Setenv(name, value)).To(Succeed())
 	}
-	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	restConfig, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	restConfig.QPS, restConfig.Burst = 50, 100
 	restConfig.WarningHandler = rest.NoWarnings{}

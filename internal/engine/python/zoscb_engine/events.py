@@ -13,7 +13,7 @@ import importlib.util
 import uuid
 from datetime import datetime, timezone
 
-from . import failures, logons
+from . import condition, failures, logons
 from .endpoints import Endpoints
 from .post import Receiver
 from .run import Run
@@ -26,6 +26,9 @@ ENTRY_PLAYS = 2
 _DECISIVE = ("runner_on_failed", "playbook_on_stats")
 
 _OUTPUT_LIMIT = 20000
+
+# What ansible-operator says for a failed task without a message.
+_UNKNOWN = "unknown playbook failure"
 
 
 def event_handler(runner_config, data):
@@ -46,7 +49,10 @@ def _outcome(runner_config):
     if runner_config.ident not in _outcomes:
         forward = importlib.util.find_spec("ansible_runner_http") is None
         _outcomes[runner_config.ident] = Outcome(
-            Receiver.of(runner_config), Run(runner_config.private_data_dir, str(runner_config.ident)), forward
+            Receiver.of(runner_config),
+            Run(runner_config.private_data_dir, str(runner_config.ident)),
+            forward,
+            runner_config.env.get("K8S_AUTH_KUBECONFIG"),
         )
     return _outcomes[runner_config.ident]
 
@@ -54,14 +60,15 @@ def _outcome(runner_config):
 class Outcome:
     """Watches the events of one run and adds the ones that are missing."""
 
-    def __init__(self, receiver, run, forward):
+    def __init__(self, receiver, run, forward, kubeconfig):
         self._receiver = receiver
         self._run = run
         self._forward = forward
+        self._kubeconfig = kubeconfig
         self._plays = []
         self._unmatched = set()
         self._lost = {}  # host: the message of its last runner_on_unreachable
-        self._failed = False
+        self._failures = []  # messages, as ansible-operator collects them
         self._stats = False
         self._output = ""
         self._created = None
@@ -78,7 +85,7 @@ class Outcome:
         elif event == "runner_on_ok":
             self._see_ok(details)
         elif event == "runner_on_failed":
-            self._failed = self._failed or not details.get("ignore_errors")
+            self._see_failed(details)
         elif event in ("verbose", "error"):
             self._output = (self._output + "\n" + data.get("stdout", ""))[-_OUTPUT_LIMIT:]
         elif event == "playbook_on_stats":
@@ -91,17 +98,19 @@ class Outcome:
         endpoint = Endpoints().get(self._run.endpoint)
         if endpoint:
             logons.end_turn(endpoint, self._run)
-        if status != "successful" and not self._failed:
+        if status != "successful" and not self._failures:
             self._fail(failures.playbook_error(self._output))
         if not self._stats:
             self._add("playbook_on_stats", {})
+        if self._failures:
+            condition.correct(self._kubeconfig, self._run.path, "\n".join(self._failures))
 
     def _judge(self, stats):
         # "dark" counts the hosts whose loss was not ignored.
         for host in sorted(stats.get("dark") or {}):
             self._fail(self._lost.get(host, f"EndpointUnreachable: host {host}"))
         authors = set(self._plays[ENTRY_PLAYS:])
-        if not self._failed and not authors - self._unmatched:
+        if not self._failures and not authors - self._unmatched:
             self._fail("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`")
 
     def _see_unreachable(self, details):
@@ -112,6 +121,11 @@ class Outcome:
         if reason == "AuthenticationFailed" and target == self._run.endpoint:
             logons.refused(endpoint, self._run, message)
 
+    def _see_failed(self, details):
+        if not details.get("ignore_errors"):
+            message = (details.get("res") or {}).get("msg")
+            self._failures.append(message if isinstance(message, str) else _UNKNOWN)
+
     def _see_ok(self, details):
         if _target(details) == self._run.endpoint:
             endpoint = Endpoints().get(self._run.endpoint)
@@ -119,7 +133,7 @@ class Outcome:
                 logons.accepted(endpoint, self._run)
 
     def _fail(self, message):
-        self._failed = True
+        self._failures.append(message)
         self._add("runner_on_failed", {"res": {"msg": message}, "task": "Collection Operator"})
 
     def _add(self, event, details):

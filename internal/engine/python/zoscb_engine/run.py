@@ -36,6 +36,13 @@ class Run:
         return "/".join([self._text("k8s_cr_kind"), str(meta.get("namespace")), str(meta.get("name"))])
 
     @property
+    def path(self):
+        """Where the API server has the resource."""
+        meta = self._variables.get("ansible_operator_meta") or {}
+        plural = self._text("k8s_cr_kind").lower() + "s"
+        return f"/apis/{self._text('k8s_cr_version')}/namespaces/{meta.get('namespace')}/{plural}/{meta.get('name')}"
+
+    @property
     def reserved_variables(self):
         """Variables that would change how Ansible connects, were they let in:
         extra vars beat everything."""

@@ -13,6 +13,8 @@ import shutil
 import sys
 
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")
+# The name and range, which follow, are told already.
+_NO_VERSION = re.compile(r"Failed to resolve the requested dependencies map\. Could not satisfy the following requirements:.*")
 _METADATA_LIMIT = 8 << 20
 _FETCH_LIMIT = 300
 _SAME_LIMIT = 4
@@ -230,6 +232,7 @@ def gist(output):
     lines = [line.strip() for line in output[max(at, 0) :].splitlines() if line.strip() and not line.startswith("[WARNING]")]
     text = " ".join(lines if at >= 0 else lines[-3:])
     text = text.split(" Hint: ")[0].replace("ERROR! ", "").replace("[ERROR]: ", "")
+    text = _NO_VERSION.sub("it has no version that fits", text)
     return text[:500] or "it printed nothing"
 
 

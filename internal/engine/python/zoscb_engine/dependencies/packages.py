@@ -70,13 +70,23 @@ class Packages:
             return ""
         told = []
         for line in (line.strip() for line in found.group(1).splitlines()):
-            line = line.replace("The user requested ", "")
-            constraint = line.startswith("(constraint) ")
-            need = line.replace("(constraint) ", "")
-            origins = {file["file"]} if not constraint else self.origins.get(need, set()) - {file["file"]}
-            if " depends on " in line or not constraint or origins:
-                told.append(line if " depends on " in line else f"{need} (from {', '.join(sorted(origins))})")
+            need, requested = line.replace("The user requested ", ""), line.startswith("The user requested ")
+            if not requested:
+                told.append(line)
+            elif not need.startswith("(constraint) "):
+                told.append(f"{need} (from {file['file']})")
+            else:
+                told += self._told_elsewhere(need.split(" ", 1)[1], file["file"])
         return "these exclude each other: " + ", ".join(dict.fromkeys(told))
+
+    def _told_elsewhere(self, constraint, here):
+        """What others ask for of a package, of which pip shows everybody's ranges in one."""
+        told = []
+        for line, origins in sorted(self.origins.items()):
+            others = ", ".join(sorted(origins - {here}))
+            if others and _project(line) == _project(constraint):
+                told.append(f"{line} (from {others})")
+        return told
 
     def _install(self, file, arguments):
         return self._pip(file, "install", ["--user", "--no-warn-script-location", "-c", self.constraints, *arguments])
@@ -160,6 +170,11 @@ def gist(output):
     errors += sorted({"the server was not reached: " + match.group(1).strip() for match in _BROKEN.finditer(output)})
     lines = list(dict.fromkeys(errors)) or [line.strip() for line in output.splitlines() if line.strip()][-3:]
     return "; ".join(lines)[:600] or "it printed nothing"
+
+
+def _project(requirement):
+    """The name of a package, as all its spellings are compared."""
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]*", requirement).group(0)).lower()
 
 
 def _quoted(word):
