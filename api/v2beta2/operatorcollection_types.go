@@ -158,7 +158,8 @@ type OperatorCollectionSpec struct {
 	APIGroup APIGroupPolicy `json:"apiGroup,omitempty"`
 
 	// deletionPolicy says what becomes of the collection's custom resources when this object is deleted: Block waits
-	// until none is left, Finalize deletes them through their finalizer playbooks, Orphan keeps them.
+	// until none is left, Finalize deletes them through their finalizer playbooks, Orphan keeps them. It speaks of the
+	// namespaces in which this OperatorCollection is installed; custom resources elsewhere are never touched.
 	// +optional
 	// +kubebuilder:default=Block
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -266,6 +267,7 @@ type OperatorCollectionStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="app.kubernetes.io/part-of=collection-operator"
 // +kubebuilder:resource:shortName=opcol,categories=zoscb
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.collection.version`

@@ -59,7 +59,8 @@ type SubOperatorConfigSpec struct {
 	// +optional
 	CredentialType CredentialType `json:"credentialType,omitempty"`
 
-	// mapping lists the namespaces. An empty list installs the operator nowhere.
+	// mapping lists the namespaces. An empty list installs the operator nowhere. A namespace other than the one of
+	// this object must agree: its annotation zoscb.ibm.com/allow-mapping-from must name this object's namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -92,6 +93,10 @@ type InstallationStatus struct {
 	Digest string `json:"digest"`
 	// ready says whether its workload is Available and up to date.
 	Ready bool `json:"ready"`
+	// removalTime is when the namespace was found to be mapped no longer. The operator is removed as soon as no
+	// playbook runs, and after a minute in any case.
+	// +optional
+	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
 	// message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -165,6 +170,7 @@ type SubOperatorConfigStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="app.kubernetes.io/part-of=collection-operator"
 // +kubebuilder:resource:shortName=soc,categories=zoscb
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`

@@ -116,6 +116,7 @@ type ZosEndpointStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="app.kubernetes.io/part-of=collection-operator"
 // +kubebuilder:resource:shortName=zep,categories=zoscb
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`

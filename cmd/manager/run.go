@@ -97,6 +97,9 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	if err := controller.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
+		return err
+	}
 	store, err := artifact.Open(filepath.Join(s.storageDir, ".artifacts"))
 	if err != nil {
 		return err

@@ -155,7 +155,7 @@ func TestLoadRoot(t *testing.T) {
 		"build metadata": {"domain: acme\nname: demo\nversion: 1.2.3+7\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityWarning, "match-version", "differs"},
 			{3, 10, "version", SeverityWarning, "version", "build metadata +7"}}},
-		"inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: my-hosts\n", []expect{
+		"inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: my.hosts\n", []expect{
 			{7, 16, "inventoryName", SeverityError, "inventory-name", "not an Ansible group name"}}},
 		"reserved inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: all\n", []expect{
 			{7, 16, "inventoryName", SeverityError, "inventory-name", "Ansible makes itself"}}},

@@ -94,13 +94,16 @@ func isScalar(v value) bool {
 	return ok
 }
 
+// groupName also takes hyphens: Ansible warns about them, and collections use them (hosts: some-host).
+var groupName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
 func readInventoryName(v value) string {
 	s := v.text()
 	switch {
 	case s == "":
 		return ""
-	case !identifier.MatchString(s):
-		v.errorf("inventory-name", "%s is not an Ansible group name: use letters, digits and _, not beginning with a digit", quote(s))
+	case !groupName.MatchString(s):
+		v.errorf("inventory-name", "%s is not an Ansible group name: use letters, digits, _ and -, beginning with a letter or _", quote(s))
 		return ""
 	case s == "all" || s == "ungrouped":
 		v.errorf("inventory-name", "%s is a group that Ansible makes itself; leave the key out or choose another name", quote(s))

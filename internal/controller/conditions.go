@@ -68,7 +68,7 @@ func phaseOf(conditions []metav1.Condition, conditionType string) v2beta2.Phase 
 // isProgress says whether a reason speaks of work that needs no help.
 func isProgress(reason string) bool {
 	switch reason {
-	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating,
+	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
 		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded:
 		return true
 	}

@@ -2,9 +2,9 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,7 +40,13 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if len(owners) == 0 {
 		return outcome(r.remove(ctx, key))
 	}
-	contributions, err := r.contributions(owners)
+	claimant, err := claimant(ctx, r.Reader, key, owners)
+	if err != nil {
+		return outcome(err)
+	}
+	contributions, err := contributionsOf(r.Library, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
+		return oc.Namespace != claimant || keyOfCollection(&oc) != key
+	}))
 	if err != nil || len(contributions) == 0 {
 		return outcome(err)
 	}
@@ -49,7 +55,10 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if err != nil {
 		return outcome(err)
 	}
-	return outcome(r.write(ctx, plan))
+	if err := r.write(ctx, plan); err != nil {
+		return outcome(err)
+	}
+	return outcome(r.removeDropped(ctx, key, owners))
 }
 
 // owners are the OperatorCollections that have the collection, or say by their labels that they will.
@@ -60,30 +69,23 @@ func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key col
 	}
 	var owners []v2beta2.OperatorCollection
 	for _, oc := range list.Items {
-		if oc.DeletionTimestamp == nil && (keyOfCollection(&oc) == key || keyOfLabels(&oc) == key) {
+		if hasCollection(&oc, key) {
 			owners = append(owners, oc)
 		}
 	}
 	return owners, nil
 }
 
-func (r *CustomResourceDefinitionReconciler) contributions(owners []v2beta2.OperatorCollection) ([]contribution, error) {
-	var contributions []contribution
-	for i := range owners {
-		oc := &owners[i]
-		if oc.Status.Artifact == nil {
-			continue
-		}
-		c, err := r.Library.Load(oc.Status.Artifact.Digest)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // Its controller fetches it again; that changes nothing about the CRDs that exist.
-		}
-		if err != nil {
-			return nil, err
-		}
-		contributions = append(contributions, contribution{collection: c, group: groupOf(oc, c), namespace: oc.Namespace})
-	}
-	return contributions, nil
+// hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will.
+func hasCollection(oc *v2beta2.OperatorCollection, key collectionKey) bool {
+	return oc.DeletionTimestamp == nil && (keyOfCollection(oc) == key || keyOfLabels(oc) == key)
+}
+
+// hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
+func hasKind(oc *v2beta2.OperatorCollection, crd *apiextensionsv1.CustomResourceDefinition) bool {
+	imported := oc.Status.Collection
+	return imported != nil && slices.Contains(imported.Kinds, crd.Spec.Names.Kind) &&
+		strings.HasPrefix(imported.APIVersion, crd.Spec.Group+"/")
 }
 
 func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []plannedCRD) error {
@@ -123,6 +125,43 @@ func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key col
 	if len(items) > 0 {
 		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs of %s are kept for %s", key, describe(items))
 	}
+	return r.delete(ctx, crds)
+}
+
+// removeDropped removes the CRDs of kinds that no OperatorCollection has any more, in whatever namespace, once no custom
+// resource of them is left.
+func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, key collectionKey, owners []v2beta2.OperatorCollection) error {
+	existing := &instances{client: r.Client, reader: r.Reader}
+	crds, err := existing.crds(ctx, key)
+	if err != nil {
+		return err
+	}
+	var kept []string
+	var unused []apiextensionsv1.CustomResourceDefinition
+	for _, crd := range crds {
+		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &crd) }) {
+			continue
+		}
+		items, err := existing.listOf(ctx, &crd, "")
+		if err != nil {
+			return err
+		}
+		if len(items) > 0 {
+			kept = append(kept, crd.Name)
+			continue
+		}
+		unused = append(unused, crd)
+	}
+	if err := r.delete(ctx, unused); err != nil {
+		return err
+	}
+	if len(kept) > 0 {
+		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs that %s no longer has are kept for their custom resources: %s", key, strings.Join(kept, ", "))
+	}
+	return nil
+}
+
+func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crds {
 		crd := &crds[i]
 		if crd.DeletionTimestamp != nil {

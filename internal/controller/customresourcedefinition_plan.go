@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,9 +23,32 @@ import (
 // contribution is one version of a collection that wants CRDs.
 type contribution struct {
 	collection *collection.Collection
+	digest     string
 	group      string
 	// namespace of the OperatorCollection.
 	namespace string
+}
+
+// contributionsOf loads what the OperatorCollections have imported.
+func contributionsOf(library *Library, owners []v2beta2.OperatorCollection) ([]contribution, error) {
+	var contributions []contribution
+	for i := range owners {
+		oc := &owners[i]
+		if oc.Status.Artifact == nil {
+			continue
+		}
+		c, err := library.Load(oc.Status.Artifact.Digest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Its controller fetches it again; that changes nothing about the CRDs that exist.
+		}
+		if err != nil {
+			return nil, loadFailure(err)
+		}
+		contributions = append(contributions, contribution{
+			collection: c, digest: oc.Status.Artifact.Digest, group: groupOf(oc, c), namespace: oc.Namespace,
+		})
+	}
+	return contributions, nil
 }
 
 // plannedCRD is a CRD as it is and as it should be. live is nil for one that does not exist.
@@ -54,6 +79,7 @@ func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([
 		}
 		for _, crd := range crds {
 			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationClaimedBy, c.namespace)
+			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationDigest+c.collection.APIVersion(), c.digest)
 			byName[crd.Name] = append(byName[crd.Name], render.Contribution{Version: c.collection.Version, CRD: crd})
 		}
 	}
@@ -86,7 +112,7 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 		return plannedCRD{}, fmt.Errorf("reading CRD %q: %w", name, err)
 	case keyOfLabels(live) != key:
 		return plannedCRD{}, waiting(v2beta2.ReasonKindClash, missingInterval,
-			"CRD %q belongs to %s: set spec.apiGroup to PerCollection to give this collection an API group of its own, or remove the other", name, ownerOf(live))
+			"CRD %q belongs to %s: create this OperatorCollection anew and set spec.apiGroup to PerCollection, which gives it an API group of its own, or remove the other", name, ownerOf(live))
 	case live.DeletionTimestamp != nil:
 		return plannedCRD{}, waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
 	}
@@ -101,6 +127,18 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 	}
 	if err != nil {
 		return plannedCRD{}, stalled(v2beta2.ReasonInvalidCollection, err)
+	}
+	if live != nil {
+		if err := p.checkPublished(ctx, live, merged, wanted); err != nil {
+			return plannedCRD{}, err
+		}
+	}
+	for _, contributed := range wanted {
+		for name, value := range contributed.CRD.Annotations {
+			if strings.HasPrefix(name, annotationDigest) {
+				merged.Annotations[name] = value
+			}
+		}
 	}
 	return plannedCRD{live: live, crd: merged}, nil
 }

@@ -41,6 +41,29 @@ func waiting(reason string, after time.Duration, format string, args ...any) err
 	return &failure{reason: reason, retryAfter: after, err: fmt.Errorf(format, args...)}
 }
 
+// combine joins problems that did not keep the others from being served. The first one's reason stands for all, before
+// all the first that needs help, and the soonest retry.
+func combine(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	combined := &failure{reason: asFailure(problems[0]).reason, stalled: true, err: errors.Join(problems...)}
+	for _, problem := range problems {
+		f := asFailure(problem)
+		if isProgress(combined.reason) {
+			combined.reason = f.reason
+		}
+		if f.stalled {
+			continue
+		}
+		combined.stalled = false
+		if combined.retryAfter == 0 || f.retryAfter > 0 && f.retryAfter < combined.retryAfter {
+			combined.retryAfter = f.retryAfter
+		}
+	}
+	return combined
+}
+
 // asFailure gives every error a reason.
 func asFailure(err error) *failure {
 	if err == nil {

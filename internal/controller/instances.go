@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // instanceLimit bounds how many custom resources of one kind are read at a time.
@@ -42,21 +47,35 @@ func (i *instances) list(ctx context.Context, key collectionKey, namespace strin
 		return nil, err
 	}
 	var all []unstructured.Unstructured
-	for _, crd := range crds {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{
-			Group: crd.Spec.Group, Version: storageVersion(&crd), Kind: crd.Spec.Names.ListKind,
-		})
-		err := i.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			continue // The CRD is not served yet, or not any more.
-		}
+	for n := range crds {
+		items, err := i.listOf(ctx, &crds[n], namespace)
 		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", crd.Name, err)
+			return nil, err
 		}
-		all = append(all, list.Items...)
+		all = append(all, items...)
 	}
 	return all, nil
+}
+
+// listOf returns up to instanceLimit custom resources of one kind.
+func (i *instances) listOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: crd.Spec.Group, Version: storageVersion(crd), Kind: crd.Spec.Names.ListKind,
+	})
+	err := i.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil // The CRD is not served yet, or not any more.
+	}
+	if apierrors.IsForbidden(err) {
+		return nil, waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval,
+			"the manager may not list %s: grant it all verbs on all resources of API group %s in a ClusterRole labelled %s=true",
+			crd.Name, crd.Spec.Group, labelGrants)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)
+	}
+	return list.Items, nil
 }
 
 // delete asks for the deletion of all of them. Their finalizers, and so their finalizer playbooks, still run.
@@ -73,6 +92,38 @@ func (i *instances) delete(ctx context.Context, items []unstructured.Unstructure
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// releaseFinalizer removes the finalizer of ansible-operator from all custom resources of a kind in a namespace.
+func releaseFinalizer(ctx context.Context, c client.Client, reader client.Reader, gvk schema.GroupVersionKind, namespace string) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing %s in namespace %q: %w", gvk.Kind, namespace, err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		before := item.DeepCopy()
+		if !controllerutil.RemoveFinalizer(item, render.Finalizer) {
+			continue
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := c.Patch(ctx, item, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the finalizer of %s %s/%s: %w", gvk.Kind, namespace, item.Name, err)
+		}
+	}
+	return nil
+}
+
+// isTerminating says whether a namespace is being deleted. One that does not exist is not.
+func isTerminating(ctx context.Context, reader client.Reader, namespace string) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	return object.DeletionTimestamp != nil, nil
 }
 
 // running are those whose playbook runs right now, as ansible-operator's Running condition says.

@@ -25,10 +25,14 @@ const (
 	// annotationClaimedBy names, on a CRD, the namespace that its collection belongs to.
 	annotationClaimedBy = "zoscb.ibm.com/claimed-by"
 
+	// annotationDigest, followed by the name of a version, is on a CRD the digest of the archive that it came from.
+	annotationDigest = "digest.zoscb.ibm.com/"
+
 	// labelGrants aggregates a ClusterRole into what collections may be granted.
 	labelGrants = "zoscb.ibm.com/aggregate-to-grants"
 
-	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection.
+	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
+	// OperatorCollection it names the SubOperatorConfig that was there, or was made, when that was decided.
 	annotationDefault = "zoscb.ibm.com/default"
 )
 

@@ -3,12 +3,16 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // finalize removes what the collection installed, in the order that its deletion policy asks for. It returns nil once
@@ -29,34 +33,21 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 	return nil
 }
 
-// owns says whether the collection's CRDs are this object's to remove.
-func (r *OperatorCollectionReconciler) owns(ctx context.Context, oc *v2beta2.OperatorCollection) (bool, error) {
-	if oc.Status.Collection == nil {
-		return false, nil
-	}
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
-		return false, fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.UID != oc.UID && other.DeletionTimestamp == nil && keyOfCollection(other) == keyOfCollection(oc) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// releaseInstances waits until no custom resource keeps the collection, and with the policy Finalize deletes them.
+// releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
+// policy Finalize deletes them. Custom resources in other namespaces are somebody else's, and nothing changes for them.
 func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	owns, err := r.owns(ctx, oc)
-	if err != nil || !owns || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
-		return err
+	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+		return nil
 	}
 	existing := &instances{client: r.Client, reader: r.Reader}
-	items, err := existing.list(ctx, keyOfCollection(oc), "")
-	if err != nil || len(items) == 0 {
+	items, abandoned, err := r.servedInstances(ctx, oc, existing)
+	if err != nil || len(items)+len(abandoned) == 0 {
 		return err
+	}
+	if len(abandoned) > 0 {
+		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up by hand what they stand for, then remove their finalizer %s",
+			abandoned[0].GetNamespace(), describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
 		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
@@ -66,6 +57,33 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 		return err
 	}
 	return waiting(v2beta2.ReasonFinalizingInstances, pollInterval, "deletion waits for the finalizer playbooks of %s", describe(items))
+}
+
+// servedInstances are the custom resources in the namespaces where the collection is installed for this object. Those in
+// namespaces that are being deleted are abandoned: what ran their playbooks goes with the namespace.
+func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances) (served, abandoned []unstructured.Unstructured, err error) {
+	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, soc := range socs {
+		for _, installation := range soc.Status.Installations {
+			items, err := existing.list(ctx, keyOfCollection(oc), installation.Namespace)
+			if err != nil {
+				return nil, nil, err
+			}
+			terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case terminating:
+				abandoned = append(abandoned, items...)
+			default:
+				served = append(served, items...)
+			}
+		}
+	}
+	return served, abandoned, nil
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -89,15 +107,32 @@ func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Cont
 	return nil
 }
 
-// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither collection nor instances.
+// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
 func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	owns, err := r.owns(ctx, oc)
-	if err != nil || !owns || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
-		return err
+	key := keyOfCollection(oc)
+	if key == (collectionKey{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+		return nil
 	}
-	crds, err := (&instances{reader: r.Reader}).crds(ctx, keyOfCollection(oc))
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Reader.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
+		return nil
+	}
+	existing := &instances{reader: r.Reader}
+	crds, err := existing.crds(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
+	}
+	items, err := existing.list(ctx, key, "")
+	if err != nil {
+		return err
+	}
+	if len(items) > 0 {
+		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), describe(items))
+		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", truncate(note, maxEventBytes))
+		return nil
 	}
 	var names []string
 	for _, crd := range crds {

@@ -165,44 +165,6 @@ func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2be
 	return nil
 }
 
-// checkClaim refuses a collection that another OperatorCollection has. Of two, the older one keeps it.
-func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	mine := keyOf(facts.collection)
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.UID == oc.UID || keyOfCollection(other) != mine {
-			continue
-		}
-		if keyOfCollection(oc) == mine && older(oc, other) {
-			continue
-		}
-		return waiting(v2beta2.ReasonCollectionClaimed, missingInterval,
-			"collection %s belongs to OperatorCollection %s/%s: change that one to upgrade it, or delete it first", mine, other.Namespace, other.Name)
-	}
-	return nil
-}
-
-// older says which of two objects came first.
-func older(a, b client.Object) bool {
-	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
-		return at.Before(&bt)
-	}
-	return a.GetUID() < b.GetUID()
-}
-
-// checkCRDs finds out, without a write, whether the collection's CRDs can be installed.
-func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	planner := crdPlanner{reader: r.Reader}
-	_, err := planner.plan(ctx, contribution{
-		collection: facts.collection, group: groupOf(oc, facts.collection), namespace: oc.Namespace,
-	})
-	return err
-}
-
 // acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
 func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
 	facts.accepted = true
@@ -220,7 +182,8 @@ func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2be
 	return addLabels(ctx, r.Client, oc, render.Labels(facts.collection))
 }
 
-func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string) error {
+// addLabels sets the labels that an object lacks, and those named firm even if it has them with other values.
+func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string, firm ...string) error {
 	before := object.DeepCopyObject().(client.Object)
 	labels := object.GetLabels()
 	if labels == nil {
@@ -228,7 +191,7 @@ func addLabels(ctx context.Context, c client.Client, object client.Object, wante
 	}
 	changed := false
 	for name, value := range wanted {
-		if _, set := labels[name]; !set {
+		if is, set := labels[name]; !set || is != value && slices.Contains(firm, name) {
 			labels[name], changed = value, true
 		}
 	}
@@ -278,15 +241,15 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool 
 		})
 }
 
-// ensureDefaultSubOperatorConfig makes <name>-soc once if nothing names the collection, and removes an untouched one
-// when another SubOperatorConfig does.
+// ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
+// untouched one when another SubOperatorConfig does.
 func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
 		return err
 	}
-	if len(socs) == 0 && oc.Annotations[annotationDefault] == "" {
-		return r.createDefaultSubOperatorConfig(ctx, oc, facts)
+	if oc.Annotations[annotationDefault] == "" {
+		return r.decideDefault(ctx, oc, facts, socs)
 	}
 	for i := range socs {
 		if len(socs) > 1 && untouchedDefault(&socs[i]) {
@@ -298,10 +261,29 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	return nil
 }
 
-func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+// decideDefault decides once whether a default is needed: what a user deletes later does not come back as a default.
+func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, socs []v2beta2.SubOperatorConfig) error {
+	name := oc.Name + "-soc"
+	remaining := slices.IndexFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return soc.DeletionTimestamp == nil })
+	switch {
+	case remaining >= 0:
+		name = socs[remaining].Name
+	case len(socs) > 0:
+		return nil // They were an earlier OperatorCollection's. Their removal brings us back.
+	default:
+		if err := r.createDefaultSubOperatorConfig(ctx, oc, facts, name); err != nil {
+			return err
+		}
+	}
+	before := oc.DeepCopy()
+	metav1.SetMetaDataAnnotation(&oc.ObjectMeta, annotationDefault, name)
+	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+}
+
+func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, name string) error {
 	soc := &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: oc.Name + "-soc", Namespace: oc.Namespace,
+			Name: name, Namespace: oc.Namespace,
 			Labels:      render.Labels(facts.collection),
 			Annotations: map[string]string{annotationDefault: "true"},
 		},
@@ -313,10 +295,7 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 	if err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
 	}
-	// Once: a default that its user deletes is not made again.
-	before := oc.DeepCopy()
-	metav1.SetMetaDataAnnotation(&oc.ObjectMeta, annotationDefault, soc.Name)
-	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	return nil
 }
 
 // untouchedDefault is a default whose spec nobody has changed since it was made.

@@ -73,6 +73,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.composeDependencies,
 		r.render,
 		r.recordInventory,
+		r.leave,
 		r.apply,
 		r.prune,
 		r.checkWorkloads,
@@ -82,7 +83,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 			return facts, err
 		}
 	}
-	return facts, facts.deferred
+	return facts, combine(facts.problems)
 }
 
 // SetupWithManager registers the controller.
@@ -92,8 +93,11 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofRival)).
 		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.ofEndpoint)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
+			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&appsv1.Deployment{}, owner)
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{},
@@ -132,6 +136,17 @@ func (r *SubOperatorConfigReconciler) ofEndpoint(ctx context.Context, object cli
 	})
 }
 
+// ofRival leads from a SubOperatorConfig to the others of its collection: it may have let go of a namespace.
+func (r *SubOperatorConfigReconciler) ofRival(ctx context.Context, object client.Object) []reconcile.Request {
+	key := keyOfLabels(object)
+	if key == (collectionKey{}) {
+		return nil
+	}
+	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
+		return keyOfLabels(soc) == key && soc.UID != object.GetUID()
+	})
+}
+
 // allows says whether a mapping lets its namespace use an endpoint.
 func allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
 	return mapping.ZosEndpoints == nil || slices.ContainsFunc(*mapping.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
@@ -159,6 +174,13 @@ func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object clien
 				return e.CredentialName == object.GetName()
 			})
 		})
+	})
+}
+
+// ofNamespace leads from a namespace to those that map it from elsewhere: its consent may have changed.
+func (r *SubOperatorConfigReconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
+		return soc.Namespace != object.GetName() && mapsNamespace(soc, object.GetName())
 	})
 }
 

@@ -39,9 +39,8 @@ func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc 
 	}
 	slices.SortFunc(list.Items, func(a, b v2beta2.ZosEndpoint) int { return strings.Compare(a.Name, b.Name) })
 	facts.endpoints = map[string][]render.Endpoint{}
-	var problems []error
-	for _, mapping := range soc.Spec.Mapping {
-		problems = append(problems, missingEndpoints(mapping, list.Items)...)
+	for _, mapping := range facts.mappings {
+		facts.problems = append(facts.problems, missingEndpoints(mapping, list.Items)...)
 		for i := range list.Items {
 			if !allows(mapping, list.Items[i].Name) {
 				continue
@@ -52,13 +51,10 @@ func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc 
 				return err
 			}
 			if err != nil {
-				problems = append(problems, err)
+				facts.problems = append(facts.problems, err)
 			}
 			facts.endpoints[mapping.Namespace] = append(facts.endpoints[mapping.Namespace], endpoint)
 		}
-	}
-	if len(problems) > 0 {
-		facts.deferred = &failure{reason: asFailure(problems[0]).reason, retryAfter: missingInterval, err: errors.Join(problems...)}
 	}
 	return nil
 }

@@ -2,19 +2,13 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
 )
-
-// runGrace is how long removing an operator waits for playbooks that run.
-const runGrace = time.Minute
 
 // finalize removes the operator from every namespace, from the inventory alone: neither the OperatorCollection nor the
 // archive need to exist any more. Custom resources and CRDs stay.
@@ -23,6 +17,7 @@ func (r *SubOperatorConfigReconciler) finalize(ctx context.Context, soc *v2beta2
 		r.awaitCollection,
 		r.awaitRuns,
 		r.removeInventory,
+		r.reportInstances,
 		r.removeFinalizer,
 	}
 	for _, step := range steps {
@@ -46,46 +41,56 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, soc *
 	case oc.DeletionTimestamp == nil, oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan, oc.Status.Collection == nil:
 		return nil
 	}
-	existing := &instances{client: r.Client, reader: r.Reader}
-	items, err := existing.list(ctx, keyOfCollection(oc), "")
-	if err != nil || len(items) == 0 {
-		return err
+	for _, installation := range soc.Status.Installations {
+		terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)
+		if err != nil {
+			return err
+		}
+		if terminating {
+			continue // The operator is being deleted with its namespace; waiting for it would be in vain.
+		}
+		items, err := (&instances{client: r.Client, reader: r.Reader}).list(ctx, keyOfCollection(oc), installation.Namespace)
+		if err != nil {
+			return err
+		}
+		if len(items) > 0 {
+			return waiting(v2beta2.ReasonCollectionTerminating, pollInterval,
+				"the operator is kept until OperatorCollection %q has dealt with %s", oc.Name, describe(items))
+		}
 	}
-	return waiting(v2beta2.ReasonCollectionTerminating, pollInterval,
-		"the operator is kept until OperatorCollection %q has dealt with %s", oc.Name, describe(items))
+	return nil
 }
 
 // awaitRuns gives running playbooks up to runGrace to end.
 func (r *SubOperatorConfigReconciler) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
-	left := runGrace - time.Since(soc.DeletionTimestamp.Time)
-	key := keyOfLabels(soc)
-	if left <= 0 || key == (collectionKey{}) {
-		return nil
-	}
-	existing := &instances{client: r.Client, reader: r.Reader}
 	for _, installation := range soc.Status.Installations {
-		items, err := existing.list(ctx, key, installation.Namespace)
+		busy, err := r.busy(ctx, keyOfLabels(soc), installation.Namespace, soc.DeletionTimestamp.Time)
 		if err != nil {
 			return err
 		}
-		if busy := running(items); len(busy) > 0 {
-			return waiting(v2beta2.ReasonTerminating, min(left, pollInterval), "waiting for the running playbooks of %s", describe(busy))
+		if busy != nil {
+			return busy
 		}
 	}
 	return nil
 }
 
 func (r *SubOperatorConfigReconciler) removeInventory(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
-	remaining, err := applier.Prune(ctx, soc.Status.Inventory, ownedBy(soc))
-	if saveErr := r.saveInventory(ctx, soc, remaining); saveErr != nil {
-		err = errors.Join(err, saveErr)
-	}
+	remaining, err := r.remove(ctx, soc, soc.Status.Inventory)
 	if err == nil && len(remaining) > 0 {
-		last := remaining[len(remaining)-1]
-		return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
+		return removing(remaining)
 	}
 	return err
+}
+
+// reportInstances says how many custom resources are left behind.
+func (r *SubOperatorConfigReconciler) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
+	for _, installation := range soc.Status.Installations {
+		if err := r.sayWhatIsLeft(ctx, soc, keyOfLabels(soc), installation.Namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *SubOperatorConfigReconciler) removeFinalizer(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,7 +23,8 @@ func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2
 	status.ObservedGeneration = soc.Generation
 	if facts.applied {
 		status.Version = facts.collection.Version.String()
-		status.Installations = facts.installations
+		status.Installations = slices.Concat(facts.installations, facts.leaving)
+		slices.SortFunc(status.Installations, func(a, b v2beta2.InstallationStatus) int { return strings.Compare(a.Namespace, b.Namespace) })
 		status.CustomResourceDefinition = facts.crdNames()
 	}
 	setReady(&status.Conditions, soc.Generation, err, facts.readyMessage())

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -31,6 +32,8 @@ type installationFacts struct {
 	suspended bool
 	// collection is what oc's archive holds.
 	collection *collection.Collection
+	// mappings are those of the spec that may be installed.
+	mappings []v2beta2.NamespaceMapping
 	// endpoints by mapped namespace, as the runtime gets them.
 	endpoints map[string][]render.Endpoint
 	// dependencies say where those of the collection come from.
@@ -41,9 +44,11 @@ type installationFacts struct {
 	applied bool
 	// installations has one entry per mapped namespace.
 	installations []v2beta2.InstallationStatus
-	// deferred is a problem with one endpoint or credential. It is told at the end, since it must not keep the others
-	// from being served.
-	deferred error
+	// leaving are the installations in namespaces that are mapped no longer, and not removed yet.
+	leaving []v2beta2.InstallationStatus
+	// problems of single namespaces, endpoints or credentials. They are told at the end, since they must not keep the
+	// others from being served.
+	problems []error
 }
 
 func (r *SubOperatorConfigReconciler) ensureFinalizer(ctx context.Context, soc *v2beta2.SubOperatorConfig, _ *installationFacts) error {
@@ -100,36 +105,13 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v
 		return waiting(v2beta2.ReasonCollectionNotImported, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	facts.collection = c
-	return addLabels(ctx, r.Client, soc, render.Labels(c))
-}
-
-// checkMapping refuses namespaces that this SubOperatorConfig may not install into.
-func (r *SubOperatorConfigReconciler) checkMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	siblings, err := subOperatorConfigsOf(ctx, r.Client, facts.oc)
-	if err != nil {
-		return err
-	}
-	for _, mapping := range soc.Spec.Mapping {
-		if mapping.Namespace != soc.Namespace {
-			return stalled(v2beta2.ReasonMappingNotAllowed, fmt.Errorf(
-				"spec.mapping: namespace %q: this version installs only into the SubOperatorConfig's own namespace, %q", mapping.Namespace, soc.Namespace))
-		}
-		for i := range siblings {
-			other := &siblings[i]
-			if other.UID != soc.UID && older(other, soc) && slices.ContainsFunc(other.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool {
-				return m.Namespace == mapping.Namespace
-			}) {
-				return waiting(v2beta2.ReasonMappingConflict, missingInterval,
-					"spec.mapping: namespace %q is already mapped by the older SubOperatorConfig %q", mapping.Namespace, other.Name)
-			}
-		}
-	}
-	return nil
+	// By its identity others find out whether it has installed their collection, or holds a CRD.
+	return addLabels(ctx, r.Client, soc, render.Labels(c), render.LabelManagedBy, render.LabelDomain, render.LabelName)
 }
 
 func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	c := facts.collection
-	for _, mapping := range soc.Spec.Mapping {
+	for _, mapping := range facts.mappings {
 		settings := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
 		architectures := r.Architectures
 		if settings.Image == "" {
@@ -189,9 +171,13 @@ func (r *SubOperatorConfigReconciler) saveInventory(ctx context.Context, soc *v2
 	}
 	before := soc.DeepCopy()
 	soc.Status.Inventory = inventory
+	return r.saveStatus(ctx, soc, before)
+}
+
+func (r *SubOperatorConfigReconciler) saveStatus(ctx context.Context, soc, before *v2beta2.SubOperatorConfig) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, soc, patch, client.FieldOwner(fieldOwner)); err != nil {
-		return fmt.Errorf("recording the inventory: %w", err)
+		return fmt.Errorf("recording what is installed: %w", err)
 	}
 	return nil
 }
@@ -220,25 +206,8 @@ func applyFailure(err error) error {
 	return retry(v2beta2.ReasonApplyFailed, err)
 }
 
-// prune removes what this SubOperatorConfig made before and does not need any more.
-func (r *SubOperatorConfigReconciler) prune(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	wanted := apply.Inventory(facts.objects)
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
-	remaining, err := applier.Prune(ctx, apply.Difference(soc.Status.Inventory, wanted), ownedBy(soc))
-	if saveErr := r.saveInventory(ctx, soc, append(wanted, remaining...)); saveErr != nil {
-		err = errors.Join(err, saveErr)
-	}
-	if err == nil && len(remaining) > 0 {
-		return waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until %s %s/%s is removed",
-			remaining[0].Kind, remaining[0].Namespace, remaining[0].Name)
-	}
-	return err
-}
-
-// checkWorkloads waits until every Deployment runs its present pod template.
-func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, _ *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	var problems []string
-	reason := v2beta2.ReasonProgressing
+// checkWorkloads finds out which Deployments run their present pod template.
+func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	for i := range facts.installations {
 		installation := &facts.installations[i]
 		key := types.NamespacedName{Namespace: installation.Namespace, Name: facts.collection.OperatorName()}
@@ -246,18 +215,41 @@ func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, _ *v2b
 		if err := r.Reader.Get(ctx, key, deployment); err != nil {
 			return fmt.Errorf("reading Deployment %q: %w", key, err)
 		}
-		if installation.Ready = available(deployment); installation.Ready {
+		if available(deployment) {
+			if err := r.releaseFinalizers(ctx, soc, facts, *installation); err != nil {
+				return err
+			}
+			installation.Ready = true
 			continue
 		}
-		why, message := r.describePods(ctx, deployment)
-		if why == v2beta2.ReasonDependencyMissing || reason == v2beta2.ReasonProgressing {
-			reason = why
+		reason, message := r.describePods(ctx, deployment)
+		after := pollInterval
+		if reason != v2beta2.ReasonProgressing {
+			after = missingInterval
 		}
 		installation.Message = message
-		problems = append(problems, fmt.Sprintf("Deployment %q is not available: %s", key, installation.Message))
+		facts.problems = append(facts.problems, waiting(reason, after, "Deployment %q is not available: %s", key, message))
 	}
-	if len(problems) > 0 {
-		return waiting(reason, pollInterval, "%s", strings.Join(problems, "; "))
+	return nil
+}
+
+// releaseFinalizers frees custom resources of kinds that had a finalizer playbook in an earlier version and have none
+// now: nothing would ever remove their finalizer. It is done once whenever new pods have taken over: the old ones would
+// put it back.
+func (r *SubOperatorConfigReconciler) releaseFinalizers(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, installation v2beta2.InstallationStatus) error {
+	if slices.ContainsFunc(soc.Status.Installations, func(before v2beta2.InstallationStatus) bool {
+		return before.Namespace == installation.Namespace && before.Ready && before.Digest == installation.Digest
+	}) {
+		return nil
+	}
+	for _, resource := range facts.collection.Resources {
+		if resource.Finalizer != "" {
+			continue
+		}
+		gvk := schema.GroupVersionKind{Group: groupOf(facts.oc, facts.collection), Version: facts.collection.APIVersion(), Kind: resource.Kind}
+		if err := releaseFinalizer(ctx, r.Client, r.Reader, gvk, installation.Namespace); err != nil {
+			return err
+		}
 	}
 	return nil
 }

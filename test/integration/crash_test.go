@@ -60,8 +60,8 @@ var _ = Describe("The manager", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())
 		create(ctx, oc)
-		for _, delay := range []time.Duration{20, 60, 120, 250} {
-			mark := time.Now().Add(delay * time.Millisecond)
+		for _, delay := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
+			mark := time.Now().Add(delay)
 			Eventually(func() bool { return time.Now().After(mark) }).WithPolling(time.Millisecond).Should(BeTrue())
 			theManager.kill()
 			theManager.start(ctx)
@@ -110,7 +110,7 @@ var _ = Describe("The manager", func() {
 			return versions(objects)
 		}
 		before, mark := everything(), markAudit()
-		Expect(len(before)).To(Equal(8 + 5))
+		Expect(before).To(HaveLen(8 + 5))
 		Consistently(mark.writesSince).WithTimeout(2 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
 		theManager.stop()
 		theManager.start(ctx)

@@ -16,9 +16,9 @@ var _ = Describe("An installed collection", func() {
 	It("keeps running as it is while its OperatorCollection asks for something broken", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
-		soc, good, artifact := defaultSOC(oc), oc.Spec, v2beta2.Artifact{}
+		soc, good := defaultSOC(oc), oc.Spec
 		get(ctx, NewWithT(GinkgoT()), oc)
-		artifact = *oc.Status.Artifact
+		artifact := *oc.Status.Artifact
 		before := versions(installed(ctx, soc))
 		crd := customResourceDefinition(s.crdName())
 		get(ctx, NewWithT(GinkgoT()), crd)

@@ -1,0 +1,269 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const instanceFinalizer = "suboperator.zoscb.ibm.com/finalizer"
+
+func configMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// withKinds is the sample with these kinds instead of its own. Only the first has a finalizer playbook.
+func (s *sample) withKinds(kinds ...string) *sample {
+	lines := []string{
+		"domain: " + domain, "name: " + s.name, "version: " + s.version, "displayName: " + s.kind, s.permissions, "resources:",
+	}
+	for i, kind := range kinds {
+		lines = append(lines, "  - kind: "+kind, "    playbook: play.yml")
+		if i == 0 {
+			lines = append(lines, "    finalizer: play.yml")
+		}
+		lines = append(lines, "    vars:", "      - "+s.variables)
+	}
+	with := *s
+	with.files = map[string]string{"operator-config.yml": strings.Join(lines, "\n")}
+	return &with
+}
+
+// podTemplateOf is what decides whether pods are replaced.
+func podTemplateOf(ctx context.Context, namespace string, s *sample) func(Gomega) corev1.PodTemplateSpec {
+	return func(g Gomega) corev1.PodTemplateSpec {
+		d := deployment(namespace, s.operator())
+		get(ctx, g, d)
+		return d.Spec.Template
+	}
+}
+
+var _ = Describe("A change", func() {
+	It("of the archive, by URL or by digest, upgrades in place and rolls the pods", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := newCollection(namespace, "oc", unverified(web.serve(s.archive())))
+		create(ctx, oc)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		uid := live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()
+
+		s.version = "1.1.0"
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(s.archive())))
+		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+
+		By("other content of the same version, which only a digest can ask for")
+		s.files = map[string]string{"README.md": "# changed\n"}
+		changed := s.archive()
+		web.replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) })
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(podTemplateOf(ctx, namespace, s)).WithContext(ctx).Should(Equal(template))
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(changed)))
+		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		Expect(oc.Status.Artifact.Digest).NotTo(BeEmpty())
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(changed)))
+		Expect(live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
+	}, NodeTimeout(3*time.Minute))
+
+	It("of runtime settings rolls the pods, with those of the SubOperatorConfig over those of the OperatorCollection", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		for _, change := range []struct {
+			of    string
+			patch string
+		}{
+			{"the image", `{"spec":{"runtime":{"image":"registry.invalid/mine:2"}}}`},
+			{"the environment", `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`},
+			{"the resources", `{"spec":{"runtime":{"resources":{"limits":{"memory":"1Gi"}}}}}`},
+			{"the reconcile period", `{"spec":{"runtime":{"reconcilePeriod":"1h"}}}`},
+			{"the number of concurrent runs", `{"spec":{"runtime":{"maxConcurrentReconciles":7}}}`},
+		} {
+			By(change.of)
+			patch(ctx, oc, change.patch)
+			Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+			template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		}
+		By("the SubOperatorConfig's own")
+		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/theirs:3"}}}`)
+		Eventually(func(g Gomega) string { return podTemplateOf(ctx, namespace, s)(g).Spec.Containers[0].Image }).
+			WithContext(ctx).Should(Equal("registry.invalid/theirs:3"))
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+	}, NodeTimeout(2*time.Minute))
+
+	It("is not made while the OperatorCollection is suspended, and what is installed keeps running", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		patch(ctx, oc, `{"spec":{"suspend":true}}`)
+		before := versions(installed(ctx, soc))
+		s.version = "1.1.0"
+		spec := s.pinned()
+		spec.Suspend = true
+		changeSpec(ctx, oc, spec)
+		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/later:1"}}}`)
+		Consistently(func(g Gomega) {
+			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
+			get(ctx, g, oc)
+			g.Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("being made when it is resumed")
+		patch(ctx, oc, `{"spec":{"suspend":false}}`)
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		Expect(podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT())).Spec.Containers[0].Image).To(Equal("registry.invalid/later:1"))
+	}, NodeTimeout(2*time.Minute))
+
+	It("of the origin alone is not installed after the manager lost its storage", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		original := s.archive()
+		oc := newCollection(namespace, "oc", unverified(web.serve(original)))
+		create(ctx, oc)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		soc := defaultSOC(oc)
+		before := versions(installed(ctx, soc))
+		s.version = "9.0.0"
+		changed := s.archive()
+		answer := func(content []byte) {
+			web.replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+		}
+		loseStorage := func() {
+			theManager.kill()
+			theManager.loseArchives()
+			theManager.start(ctx)
+		}
+		answer(changed)
+		loseStorage()
+		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(changed), false)
+		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("spec.digest"))
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(original)))
+		Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+
+		By("healing when the origin changes back")
+		answer(original)
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		expectReady(ctx, oc)
+		expectReady(ctx, soc)
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+
+		By("healing when spec.digest accepts it")
+		answer(changed)
+		loseStorage()
+		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(changed), false)
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(changed)))
+		makeReadyAgain(ctx, oc, s, "9.0.0")
+	}, NodeTimeout(3*time.Minute))
+
+	It("to a version without clusterRoles takes the ClusterRole and its binding away", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
+		grantVersion(ctx)
+		oc := importSample(ctx, namespace, s)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
+		get(ctx, NewWithT(GinkgoT()), role)
+		get(ctx, NewWithT(GinkgoT()), binding)
+
+		s.version, s.permissions = "1.1.0", ""
+		changeSpec(ctx, oc, s.pinned())
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		Eventually(isGone(ctx, role)).WithContext(ctx).Should(BeTrue())
+		Eventually(isGone(ctx, binding)).WithContext(ctx).Should(BeTrue())
+		Eventually(func(g Gomega) {
+			soc := defaultSOC(oc)
+			get(ctx, g, soc)
+			g.Expect(soc.Status.Inventory).To(HaveLen(6))
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(3*time.Minute))
+
+	It("to a version without a kind removes its CRD, but not while it has custom resources", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		both := s.withKinds(s.kind, s.kind+"Extra")
+		oc := newCollection(namespace, "oc", both.pinned())
+		create(ctx, oc)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		extra := *s
+		extra.kind += "Extra"
+		thing, dropped := s.instance(namespace, "one"), extra.instance("default", "one")
+		create(ctx, thing, dropped)
+
+		s.version = "1.1.0"
+		changeSpec(ctx, oc, s.pinned())
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		crd := customResourceDefinition(extra.crdName())
+		Consistently(isGone(ctx, crd)).WithContext(ctx).Should(BeFalse())
+		get(ctx, NewWithT(GinkgoT()), dropped)
+		remove(ctx, dropped)
+		Eventually(isGone(ctx, crd)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
+		get(ctx, NewWithT(GinkgoT()), thing)
+	}, NodeTimeout(3*time.Minute))
+
+	It("to a version without a finalizer playbook frees custom resources, once the old pods cannot put the finalizer back", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
+		create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
+		oc := newCollection(namespace, "oc", s.withKinds(s.kind, s.kind+"First").pinned())
+		create(ctx, oc)
+		namespaces := []string{namespace, other}
+		for _, n := range namespaces {
+			Eventually(isGone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			makeAvailable(ctx, n, s.operator())
+		}
+		expectReady(ctx, oc)
+		for _, n := range namespaces {
+			thing := s.instance(n, "one")
+			thing.SetFinalizers([]string{instanceFinalizer, "example.com/mine"})
+			create(ctx, thing)
+		}
+
+		s.version = "1.1.0"
+		changeSpec(ctx, oc, s.withKinds(s.kind+"First", s.kind).pinned())
+		finalizers := func(namespace string) func(Gomega) []string {
+			return func(g Gomega) []string {
+				thing := s.instance(namespace, "one")
+				get(ctx, g, thing)
+				return thing.GetFinalizers()
+			}
+		}
+		for _, n := range namespaces {
+			Eventually(func(g Gomega) map[string]string { return podTemplateOf(ctx, n, s)(g).Labels }).
+				WithContext(ctx).Should(HaveKeyWithValue("operator-version", "1.1.0"))
+		}
+		Consistently(finalizers(namespace)).WithContext(ctx).Should(ContainElement(instanceFinalizer))
+		for _, n := range namespaces {
+			By("freeing those in " + n)
+			makeAvailable(ctx, n, s.operator())
+			Eventually(finalizers(n)).WithContext(ctx).Should(ConsistOf("example.com/mine"))
+		}
+		expectReady(ctx, oc)
+		for _, n := range namespaces {
+			patch(ctx, s.instance(n, "one"), `{"metadata":{"finalizers":null}}`)
+		}
+	}, NodeTimeout(3*time.Minute))
+})

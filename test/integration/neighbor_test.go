@@ -1,0 +1,131 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+var _ = Describe("A good neighbour", func() {
+	It("does not start beside CRDs of its API group that are another product's", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		foreign := customResourceDefinition("zoscloudbrokers.zoscb.ibm.com")
+		preserve := true
+		foreign.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: v2beta2.GroupVersion.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "ZosCloudBroker", Plural: "zoscloudbrokers"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v2beta1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &preserve,
+				}},
+			}},
+		}
+		theManager.stop()
+		create(ctx, foreign)
+		DeferCleanup(func(ctx context.Context) { remove(ctx, foreign) }, NodeTimeout(time.Minute))
+		began := time.Now()
+		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
+			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
+			"--health-probe-bind-address="+freeAddress())
+		second.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
+		mark := markAudit()
+		output, err := second.CombinedOutput()
+		var exit *exec.ExitError
+		Expect(errors.As(err, &exit)).To(BeTrue(), string(output))
+		Expect(exit.ExitCode()).To(Equal(1))
+		Expect(string(output)).To(And(ContainSubstring("another product"), ContainSubstring(foreign.Name),
+			ContainSubstring("app.kubernetes.io/part-of=collection-operator"), Not(ContainSubstring("goroutine"))))
+		Expect(string(output)).NotTo(ContainSubstring("operatorcollections"), "our own CRDs are none")
+		Expect(mark.writesSince()).To(BeEmpty())
+		AddReportEntry("the manager gave up after", time.Since(began).Round(time.Millisecond).String())
+
+		By("starting again when they are gone")
+		remove(ctx, foreign)
+		Eventually(isGone(ctx, foreign)).WithContext(ctx).Should(BeTrue())
+		theManager.start(ctx)
+		importSample(ctx, namespace, s)
+	}, NodeTimeout(2*time.Minute))
+
+	It("deploys without taking over by force what others manage", func(ctx context.Context) {
+		kubectl := findKubectl()
+		deploy := func(image string) (string, error) {
+			command := exec.CommandContext(ctx, "../../hack/deploy.sh", image, "registry.invalid/runtime:1", "amd64")
+			command.Env = append(os.Environ(), "KUBECTL="+kubectl)
+			output, err := command.CombinedOutput()
+			return string(output), err
+		}
+		manager := deployment(managerNamespace, "collection-operator-controller-manager")
+		output, err := deploy("registry.invalid/manager:1")
+		Expect(err).NotTo(HaveOccurred(), output)
+		DeferCleanup(func(ctx context.Context) {
+			remove(ctx, manager)
+			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
+				for _, object := range listObjects(ctx, list, client.InNamespace(managerNamespace)) {
+					patch(ctx, object, `{"metadata":{"finalizers":null}}`)
+					remove(ctx, object)
+				}
+			}
+			remove(ctx, configMap(managerNamespace, "collection-operator-settings"))
+		}, NodeTimeout(time.Minute))
+		output, err = deploy("registry.invalid/manager:2")
+		Expect(err).NotTo(HaveOccurred(), output)
+		get(ctx, NewWithT(GinkgoT()), manager)
+		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/manager:2"))
+
+		By("refusing when another manager of fields has set the image")
+		patchAs := func(ctx context.Context, object client.Object, kind client.Patch) {
+			Expect(k8s.Patch(ctx, object, kind, client.FieldOwner("another-team"))).To(Succeed())
+		}
+		patchAs(ctx, manager, client.RawPatch("application/strategic-merge-patch+json",
+			[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"`+manager.Spec.Template.Spec.Containers[0].Name+`","image":"registry.invalid/theirs:1"}]}}}}`)))
+		output, err = deploy("registry.invalid/manager:3")
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
+		get(ctx, NewWithT(GinkgoT()), manager)
+		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/theirs:1"))
+		Expect(manager.Spec.Template.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/settings", ContainSubstring("registry.invalid/runtime:1")))
+
+		By("refusing when it has changed a CRD")
+		remove(ctx, manager)
+		Eventually(isGone(ctx, manager)).WithContext(ctx).Should(BeTrue())
+		crd := customResourceDefinition("zosendpoints.zoscb.ibm.com")
+		get(ctx, NewWithT(GinkgoT()), crd)
+		shortNames := func(name string) client.Patch {
+			return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"names":{"shortNames":["`+name+`"]}}}`))
+		}
+		before := crd.Spec.Names.ShortNames[0]
+		patchAs(ctx, crd, shortNames("theirs"))
+		DeferCleanup(func(ctx context.Context) { patchAs(ctx, crd, shortNames(before)) }, NodeTimeout(time.Minute))
+		output, err = deploy("registry.invalid/manager:4")
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Spec.Names.ShortNames).To(ConsistOf("theirs"))
+	}, NodeTimeout(2*time.Minute))
+})
+
+// findKubectl takes the one that KUBECTL names, that of the development cluster, or the one on the PATH.
+func findKubectl() string {
+	GinkgoHelper()
+	own, err := filepath.Abs("../../.devcluster/bin/kubectl")
+	Expect(err).NotTo(HaveOccurred())
+	for _, candidate := range []string{os.Getenv("KUBECTL"), own, "kubectl"} {
+		if path, err := exec.LookPath(candidate); err == nil {
+			return path
+		}
+	}
+	Skip("no kubectl on this machine")
+	return ""
+}

@@ -1,0 +1,483 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const (
+	consentAnnotation = "zoscb.ibm.com/allow-mapping-from"
+	claimAnnotation   = "zoscb.ibm.com/claimed-by"
+)
+
+// allowMapping lets the namespaces map another one, or nobody any more.
+func allowMapping(ctx context.Context, namespace string, from ...string) {
+	GinkgoHelper()
+	value := "null"
+	if len(from) > 0 {
+		value = fmt.Sprintf("%q", strings.Join(from, ", "))
+	}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	patch(ctx, object, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, consentAnnotation, value))
+}
+
+func mapTo(namespaces ...string) []v2beta2.NamespaceMapping {
+	var mapping []v2beta2.NamespaceMapping
+	for _, namespace := range namespaces {
+		mapping = append(mapping, v2beta2.NamespaceMapping{Namespace: namespace})
+	}
+	return mapping
+}
+
+// setMapping replaces a SubOperatorConfig's mapping.
+func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces ...string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		get(ctx, g, soc)
+		soc.Spec.Mapping = mapTo(namespaces...)
+		g.Expect(k8s.Update(ctx, soc)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// notes are what the events about an object with this reason say.
+func notes(ctx context.Context, object client.Object, reason string) func(Gomega) []string {
+	return func(g Gomega) []string {
+		events := &corev1.EventList{}
+		g.Expect(k8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
+		var found []string
+		for _, event := range events.Items {
+			if event.InvolvedObject.Name == object.GetName() && event.Reason == reason {
+				found = append(found, event.Message)
+			}
+		}
+		return found
+	}
+}
+
+// setRunning says on an instance's status that its playbook runs, or does not.
+func setRunning(ctx context.Context, thing *unstructured.Unstructured, status string) {
+	GinkgoHelper()
+	get(ctx, NewWithT(GinkgoT()), thing)
+	conditions := []any{map[string]any{"type": "Running", "status": status, "reason": "Running"}}
+	Expect(unstructured.SetNestedSlice(thing.Object, conditions, "status", "conditions")).To(Succeed())
+	Expect(k8s.Status().Update(ctx, thing)).To(Succeed())
+}
+
+// expectOperatorOf waits until the operator in a namespace was made for a SubOperatorConfig.
+func expectOperatorOf(ctx context.Context, namespace string, s *sample, soc client.Object) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		d := deployment(namespace, s.operator())
+		get(ctx, g, d)
+		g.Expect(d.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/suboperatorconfig", soc.GetNamespace()+"/"+soc.GetName()))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+var _ = Describe("Mapping another namespace", func() {
+	It("takes its consent, which can be withdrawn", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
+		grantVersion(ctx)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		create(ctx, soc)
+		oc := importSample(ctx, own, s)
+
+		By("refusing it without, and serving the own namespace nevertheless")
+		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation+": "+own, false)
+		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying(`"` + other + `"`))
+		Eventually(isGone(ctx, deployment(own, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		makeAvailable(ctx, own, s.operator())
+		expectFailure(ctx, oc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
+		Eventually(func(g Gomega) {
+			get(ctx, g, soc)
+			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(madeIn(ctx, other)).To(BeEmpty())
+		allowMapping(ctx, other, "somebody-else", own+"-not")
+		Consistently(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+
+		By("installing there once it consents")
+		allowMapping(ctx, other, "somebody-else", own)
+		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, other, s.operator())
+		expectReady(ctx, soc)
+		expectReady(ctx, oc)
+		var places []string
+		for _, object := range installed(ctx, soc) {
+			expectIdentity(object, s)
+			places = append(places, object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName())
+			if object.GetNamespace() == own {
+				Expect(object.GetOwnerReferences()).To(ConsistOf(HaveField("UID", soc.UID)))
+			} else {
+				Expect(object.GetOwnerReferences()).To(BeEmpty(), "owner references only reach inside one namespace")
+			}
+		}
+		operator := s.operator()
+		Expect(places).To(ContainElements(
+			"ServiceAccount "+other+"/"+operator, "Role "+other+"/"+operator, "RoleBinding "+other+"/"+operator,
+			"ConfigMap "+other+"/"+operator+"-runtime", "Secret "+other+"/"+operator+"-endpoints", "Deployment "+other+"/"+operator,
+			"ClusterRole /"+s.clusterRole(other), "ClusterRoleBinding /"+s.clusterRole(other)))
+		Expect(places).To(HaveLen(16))
+		Expect(madeIn(ctx, other)).To(HaveLen(6))
+
+		By("removing the operator when the consent is withdrawn, but neither custom resources nor CRDs")
+		create(ctx, s.instance(other, "one"), s.instance(other, "two"))
+		allowMapping(ctx, other)
+		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
+		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).
+			Should(ConsistOf(And(HavePrefix(`2 custom resources stay in namespace "`+other+`"`), ContainSubstring(other+"/one"))))
+		get(ctx, NewWithT(GinkgoT()), s.instance(other, "one"))
+		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		get(ctx, NewWithT(GinkgoT()), deployment(own, operator))
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(other)}}
+		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Inventory).To(HaveLen(8))
+		Expect(soc.Status.Installations).To(HaveLen(1))
+		remove(ctx, s.instance(other, "one"))
+		remove(ctx, s.instance(other, "two"))
+	}, NodeTimeout(5*time.Minute))
+
+	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		ours, theirs := startSSHServer(), startSSHServer()
+		key, foreignKey := secretValue("private key of a tenant"), secretValue("private key of another tenant")
+		for namespace, value := range map[string]string{own: key, other: foreignKey} {
+			create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
+				StringData: map[string]string{"username": "IN-" + strings.ToUpper(namespace), "ssh-privatekey": value},
+			})
+		}
+		mine, foreign, onlyForeign := newEndpoint(own, "lpar1", ours), newEndpoint(other, "lpar1", theirs), newEndpoint(other, "lpar2", theirs)
+		mine.Spec.CredentialName, foreign.Spec.CredentialName, onlyForeign.Spec.CredentialName = "credential", "credential", "credential"
+		create(ctx, mine, foreign, onlyForeign)
+		allowMapping(ctx, other, own)
+		create(ctx, newSOC(own, "soc", "oc", mapTo(other)...))
+		importSample(ctx, own, s)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator() + "-endpoints"}}
+		Eventually(func(g Gomega) {
+			get(ctx, g, secret)
+			g.Expect(string(secret.Data["lpar1_key"])).To(Equal(key))
+			g.Expect(string(secret.Data["lpar1_known_hosts"])).To(ContainSubstring(strings.TrimSpace(ours.hostKey())))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(string(secret.Data["lpar1_vars.yaml"])).To(ContainSubstring("IN-" + strings.ToUpper(own)))
+		for name, value := range secret.Data {
+			Expect(name).NotTo(HavePrefix("lpar2"))
+			Expect(string(value)).NotTo(Or(ContainSubstring(foreignKey), ContainSubstring("IN-"+strings.ToUpper(other))), name)
+		}
+
+		By("not being moved by what the mapped namespace does to its own")
+		version := secret.ResourceVersion
+		patch(ctx, foreign, `{"spec":{"variables":["a: b"]}}`)
+		remove(ctx, onlyForeign)
+		Consistently(func(g Gomega) {
+			get(ctx, g, secret)
+			g.Expect(secret.ResourceVersion).To(Equal(version))
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(3*time.Minute))
+
+	It("ends with it: a mapped namespace that is deleted does not keep the others from being served", func(ctx context.Context) {
+		own, s := newNamespace(ctx), newSample()
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: own + "-mapped", Annotations: map[string]string{consentAnnotation: own},
+		}}
+		create(ctx, other)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other.Name)...)
+		create(ctx, soc)
+		oc := importSample(ctx, own, s)
+		for _, namespace := range []string{own, other.Name} {
+			Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			makeAvailable(ctx, namespace, s.operator())
+		}
+		expectReady(ctx, oc)
+		remove(ctx, other)
+		Eventually(isGone(ctx, other)).WithContext(ctx).Should(BeTrue())
+		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, other.Name, false)
+		Eventually(func(g Gomega) {
+			get(ctx, g, soc)
+			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
+		}).WithContext(ctx).Should(Succeed())
+		setMapping(ctx, soc, own)
+		expectReady(ctx, oc)
+	}, NodeTimeout(3*time.Minute))
+})
+
+var _ = Describe("Several SubOperatorConfigs", func() {
+	It("share a collection when their namespaces differ", func(ctx context.Context) {
+		one, two, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, two, one)
+		first, second := newSOC(one, "first", "oc"), newSOC(one, "second", "oc", mapTo(two)...)
+		create(ctx, first, second)
+		oc := importSample(ctx, one, s)
+		for namespace, soc := range map[string]*v2beta2.SubOperatorConfig{one: first, two: second} {
+			expectOperatorOf(ctx, namespace, s, soc)
+			makeAvailable(ctx, namespace, s.operator())
+			expectReady(ctx, soc)
+		}
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.SubOperatorConfigMappingStatus).To(HaveLen(2))
+	}, NodeTimeout(2*time.Minute))
+
+	It("that want the same namespace: the oldest wins, whoever has it now, and a younger one takes over", func(ctx context.Context) {
+		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
+		oldest := newSOC(one, "oldest", "oc", mapTo(one)...)
+		create(ctx, oldest)
+		ocOne := importSample(ctx, one, s)
+		expectOperatorOf(ctx, one, s, oldest)
+
+		By("coming first to it")
+		allowMapping(ctx, shared, one, two)
+		younger := newSOC(two, "younger", "oc", mapTo(shared)...)
+		create(ctx, younger)
+		ocTwo := importSample(ctx, two, s)
+		expectOperatorOf(ctx, shared, s, younger)
+		makeAvailable(ctx, shared, s.operator())
+		expectReady(ctx, ocTwo)
+
+		By("losing it to an older one that wants it later")
+		setMapping(ctx, oldest, one, shared)
+		expectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
+		expectFailure(ctx, ocTwo, v2beta2.ReasonMappingConflict, "oldest", false)
+		expectOperatorOf(ctx, shared, s, oldest)
+		for _, namespace := range []string{one, shared} {
+			makeAvailable(ctx, namespace, s.operator())
+		}
+		expectReady(ctx, ocOne)
+		get(ctx, NewWithT(GinkgoT()), younger)
+		Expect(younger.Status.Inventory).To(BeEmpty())
+
+		By("getting it back when the older one does not map it any more")
+		setMapping(ctx, oldest, one)
+		expectOperatorOf(ctx, shared, s, younger)
+		makeAvailable(ctx, shared, s.operator())
+		expectReady(ctx, ocTwo)
+		expectReady(ctx, ocOne)
+		Expect(madeIn(ctx, shared)).To(HaveLen(6))
+
+		By("getting it back when the older one goes")
+		setMapping(ctx, oldest, one, shared)
+		expectOperatorOf(ctx, shared, s, oldest)
+		remove(ctx, oldest)
+		Eventually(isGone(ctx, oldest)).WithContext(ctx).Should(BeTrue())
+		expectOperatorOf(ctx, shared, s, younger)
+		makeAvailable(ctx, shared, s.operator())
+		expectReady(ctx, ocTwo)
+	}, NodeTimeout(4*time.Minute))
+
+	It("take namespaces out of the mapping, down to none, but not under a playbook that runs", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		create(ctx, soc)
+		oc := importSample(ctx, own, s)
+		for _, namespace := range []string{own, other} {
+			Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			makeAvailable(ctx, namespace, s.operator())
+		}
+		expectReady(ctx, oc)
+		thing := s.instance(other, "one")
+		create(ctx, thing)
+		setRunning(ctx, thing, "True")
+
+		By("waiting for it")
+		setMapping(ctx, soc, own)
+		expectFailure(ctx, soc, v2beta2.ReasonTerminating, other+"/one", false)
+		Consistently(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", other), HaveField("RemovalTime", Not(BeNil())))))
+
+		By("going when it has ended")
+		setRunning(ctx, thing, "False")
+		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		expectReady(ctx, oc)
+		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(HavePrefix("1 custom resources stay in namespace")))
+		get(ctx, NewWithT(GinkgoT()), thing)
+		get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
+
+		By("leaving nothing but itself when nothing is mapped")
+		patch(ctx, soc, `{"spec":{"mapping":[]}}`)
+		Eventually(func() []string { return madeIn(ctx, own) }).WithContext(ctx).Should(ConsistOf("SubOperatorConfig/soc"))
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Installations).To(BeEmpty())
+		Expect(soc.Status.Inventory).To(BeEmpty())
+		remove(ctx, thing)
+	}, NodeTimeout(4*time.Minute))
+
+	It("lose a namespace also while another one cannot be served", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		create(ctx, soc)
+		importSample(ctx, own, s)
+		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: s.operator() + "-runtime"}}
+		patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)
+		allowMapping(ctx, other)
+		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		remove(ctx, config)
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("A collection that belongs to another namespace", func() {
+	It("can be imported only as its owner imported it, and survives what the owner does later", func(ctx context.Context) {
+		owner, guest, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		ocOwner := installSample(ctx, owner, s)
+		spec := s.pinned()
+		crd := customResourceDefinition(s.crdName())
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
+
+		By("refusing a version that the owner does not have")
+		newer := *s
+		newer.version = "99.0.0"
+		oc := newCollection(guest, "oc", newer.pinned())
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+
+		By("refusing the owner's version with other content")
+		forged := *s
+		forged.files = map[string]string{"README.md": "# other\n"}
+		changeSpec(ctx, oc, forged.pinned())
+		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+		Expect(madeIn(ctx, guest)).To(BeEmpty())
+		version := crd.ResourceVersion
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.ResourceVersion).To(Equal(version))
+
+		By("taking the same content, from wherever")
+		changeSpec(ctx, oc, spec)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		makeAvailable(ctx, guest, s.operator())
+		expectReady(ctx, oc)
+
+		By("keeping it when the owner upgrades")
+		s.version = "1.1.0"
+		s.variables = "{name: colour, displayName: Colour, type: string}"
+		changeSpec(ctx, ocOwner, s.pinned())
+		makeReadyAgain(ctx, ocOwner, s, "1.1.0")
+		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+
+		By("keeping it when the owner goes")
+		removeCollections(ctx, owner)
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"once more"}}}`)
+		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
+	}, NodeTimeout(5*time.Minute))
+
+	It("changes hands when an administrator says so", func(ctx context.Context) {
+		owner, heir, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		ocOwner := importSample(ctx, owner, s)
+		s.version = "2.0.0"
+		oc := newCollection(heir, "oc", s.pinned())
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, owner, false)
+		crd := customResourceDefinition(s.crdName())
+		patch(ctx, crd, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, claimAnnotation, heir))
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("2.0.0")))
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, heir))
+		patch(ctx, ocOwner, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(conditionOf(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+
+		By("binding the former owner from then on")
+		s.version = "3.0.0"
+		changeSpec(ctx, ocOwner, s.pinned())
+		expectFailure(ctx, ocOwner, v2beta2.ReasonCollectionClaimed, heir, false)
+	}, NodeTimeout(3*time.Minute))
+
+	It("has one content per version inside a namespace", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		first := installSample(ctx, namespace, s)
+		forged := *s
+		forged.files = map[string]string{"README.md": "# other\n"}
+		second := newCollection(namespace, "second", forged.pinned())
+		create(ctx, second)
+		expectFailure(ctx, second, v2beta2.ReasonVersionConflict, `"oc" has version 1.0.0`, false)
+		expectReady(ctx, first)
+		Expect(isGone(ctx, defaultSOC(second))(NewWithT(GinkgoT()))).To(BeTrue())
+
+		By("healing under another version")
+		forged.version = "1.0.1"
+		changeSpec(ctx, second, forged.pinned())
+		Eventually(conditionOf(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		expectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"oc-soc"`, false)
+		expectReady(ctx, first)
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("A kind that another collection has", func() {
+	It("is a clash, with an API group of its own as the way out", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		first := installSample(ctx, namespace, s)
+		rival := *newSample()
+		rival.kind = s.kind
+		crd := customResourceDefinition(s.crdName())
+		get(ctx, NewWithT(GinkgoT()), crd)
+		version := crd.ResourceVersion
+		second := newCollection(namespace, "second", rival.pinned())
+		create(ctx, second)
+		expectFailure(ctx, second, v2beta2.ReasonKindClash, "PerCollection", false)
+		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+			saying(s.crdName()), saying("collection "+domain+"/"+s.name)))
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.ResourceVersion).To(Equal(version))
+		expectReady(ctx, first)
+		Expect(tryPatch(ctx, second, `{"spec":{"apiGroup":"PerCollection"}}`)).To(MatchError(ContainSubstring("apiGroup cannot be changed")))
+
+		By("created anew with an API group of its own, naming the permissions that this takes")
+		remove(ctx, second)
+		Eventually(isGone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		second = newCollection(namespace, "second", rival.pinned())
+		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
+		create(ctx, second)
+		group := rival.name + "." + domain + "." + sharedGroup
+		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
+		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("zoscb.ibm.com/aggregate-to-grants=true"))
+		Expect(isGone(ctx, deployment(namespace, rival.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+
+		By("saying so also when it cannot be deleted without them")
+		remove(ctx, second)
+		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
+		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Eventually(isGone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
+
+		By("working with them")
+		second = newCollection(namespace, "second", rival.pinned())
+		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
+		create(ctx, second)
+		Eventually(isGone(ctx, deployment(namespace, rival.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		makeAvailable(ctx, namespace, rival.operator())
+		expectReady(ctx, second)
+		expectReady(ctx, first)
+		thing, same := s.instance(namespace, "one"), rival.instance(namespace, "one")
+		same.SetAPIVersion(group + "/" + rival.apiVersion())
+		create(ctx, thing, same)
+		remove(ctx, second)
+		expectFailure(ctx, second, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
+		remove(ctx, same)
+		Eventually(isGone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		get(ctx, NewWithT(GinkgoT()), thing)
+	}, NodeTimeout(5*time.Minute))
+})

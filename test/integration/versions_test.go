@@ -1,0 +1,223 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// specField reads one field of an instance's spec anew, nil if it is not set.
+func specField(ctx context.Context, object *unstructured.Unstructured, name string) func(Gomega) any {
+	return func(g Gomega) any {
+		get(ctx, g, object)
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", name)
+		return value
+	}
+}
+
+// makeReadyAgain waits for a new version's Deployment and makes it available.
+func makeReadyAgain(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample, version string) {
+	GinkgoHelper()
+	Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("version "+version)))
+	Eventually(func(g Gomega) {
+		d := deployment(oc.Namespace, s.operator())
+		get(ctx, g, d)
+		g.Expect(d.Spec.Template.Labels).To(HaveKeyWithValue("operator-version", version))
+	}).WithContext(ctx).Should(Succeed())
+	makeAvailable(ctx, oc.Namespace, s.operator())
+	expectReady(ctx, oc)
+}
+
+// specSchema is the schema of spec in one version of a CRD.
+func specSchema(crd *apiextensionsv1.CustomResourceDefinition, version string) apiextensionsv1.JSONSchemaProps {
+	GinkgoHelper()
+	for _, v := range crd.Spec.Versions {
+		if v.Name == version {
+			return v.Schema.OpenAPIV3Schema.Properties["spec"]
+		}
+	}
+	Fail("version " + version + " is not there")
+	return apiextensionsv1.JSONSchemaProps{}
+}
+
+var _ = Describe("Two versions of a collection", func() {
+	It("run side by side in two namespaces, with one CRD in which no write loses a field", func(ctx context.Context) {
+		older, newer, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		s.variables = "{name: size, displayName: Size, type: integer, default: 3}\n" +
+			"      - {name: format, displayName: Format, type: string, required: true}\n" +
+			"      - {name: mode, displayName: Mode, type: string, options: [a, b], default: a}"
+		next := *s
+		next.version = "1.1.0"
+		next.variables = "{name: size, displayName: Size, type: integer, default: 5}\n" +
+			"      - {name: colour, displayName: Colour, type: string, options: [red, blue], default: red}\n" +
+			"      - {name: owner, displayName: Owner, type: string, required: true}"
+		ocOld := installSample(ctx, older, s)
+		old := s.pinned()
+		ocNew := newCollection(older, "next", next.pinned())
+		allowMapping(ctx, newer, older)
+		create(ctx, func() *v2beta2.SubOperatorConfig { return newSOC(older, "next", "next", mapTo(newer)...) }(), ocNew)
+		Eventually(conditionOf(ctx, ocNew, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(isGone(ctx, deployment(newer, next.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, newer, next.operator())
+		expectReady(ctx, ocNew)
+		expectReady(ctx, ocOld)
+		Expect(old.Digest).To(Equal(ocOld.Spec.Digest))
+
+		By("each running its own")
+		for namespace, digest := range map[string]string{older: ocOld.Spec.Digest, newer: ocNew.Spec.Digest} {
+			config := live(ctx, NewWithT(GinkgoT()), configMap(namespace, s.operator()+"-runtime"))
+			Expect(config.Object["data"]).To(HaveKeyWithValue("digest", digest))
+		}
+
+		By("serving the fields of both in both, each version with its own rules alone")
+		crd := customResourceDefinition(s.crdName())
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Spec.Versions).To(ConsistOf(
+			And(HaveField("Name", next.apiVersion()), HaveField("Storage", true), HaveField("Served", true)),
+			And(HaveField("Name", s.apiVersion()), HaveField("Storage", false), HaveField("Served", true))))
+		for version, foreign := range map[string][]string{s.apiVersion(): {"colour", "owner"}, next.apiVersion(): {"format", "mode"}} {
+			schema := specSchema(crd, version)
+			Expect(schema.Properties).To(And(HaveKey("size"), HaveKey("format"), HaveKey("mode"), HaveKey("colour"), HaveKey("owner")))
+			for _, name := range foreign {
+				field := schema.Properties[name]
+				Expect(field.Default).To(BeNil(), name)
+				Expect(field.Enum).To(BeEmpty(), name)
+				Expect(schema.Required).NotTo(ContainElement(name))
+			}
+		}
+		plain := s.instance(older, "plain")
+		Expect(k8s.Create(ctx, plain)).To(MatchError(ContainSubstring("spec.format")), "its own requirement stands")
+		plain.Object["spec"].(map[string]any)["format"] = "x"
+		create(ctx, plain)
+		Expect(plain.Object["spec"]).To(Equal(map[string]any{
+			"zosendpoint": "lpar1", "format": "x", "size": int64(3), "mode": "a",
+			// The API server fills in what the version that is stored has a default for, in whatever version an object was written.
+			"colour": "red",
+		}))
+
+		By("losing nothing: created in the new one, changed in the old one, read in the new one")
+		thing := next.instance(newer, "one")
+		spec := thing.Object["spec"].(map[string]any)
+		spec["colour"], spec["owner"], spec["format"] = "blue", "me", "y"
+		create(ctx, thing)
+		Expect(thing.Object["spec"]).To(And(HaveKeyWithValue("size", int64(5)), Not(HaveKey("mode"))), "no default of the older version")
+		asOld := s.instance(newer, "one")
+		patch(ctx, asOld, `{"spec":{"size":7}}`)
+		asOld = s.instance(newer, "one")
+		get(ctx, NewWithT(GinkgoT()), asOld)
+		Expect(unstructured.SetNestedField(asOld.Object, "b", "spec", "mode")).To(Succeed())
+		Expect(k8s.Update(ctx, asOld)).To(Succeed())
+		for name, value := range map[string]any{"size": int64(7), "colour": "blue", "owner": "me", "format": "y", "mode": "b"} {
+			Expect(specField(ctx, thing, name)(NewWithT(GinkgoT()))).To(Equal(value), name)
+		}
+		patch(ctx, asOld, `{"spec":{"colour":"green"}}`)
+		Expect(specField(ctx, thing, "colour")(NewWithT(GinkgoT()))).To(Equal("green"), "the other version's choice of values is not enforced")
+
+		By("keeping the CRD's versions when one of them goes")
+		remove(ctx, thing)
+		remove(ctx, plain)
+		remove(ctx, ocNew)
+		Eventually(isGone(ctx, ocNew)).WithContext(ctx).Should(BeTrue())
+		expectReady(ctx, ocOld)
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Spec.Versions).To(HaveLen(2))
+	}, NodeTimeout(4*time.Minute))
+
+	It("cannot be served when a field changes its type: nothing is applied, and the old one keeps running", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		soc, crd := defaultSOC(oc), customResourceDefinition(s.crdName())
+		before := versions(installed(ctx, soc))
+		get(ctx, NewWithT(GinkgoT()), crd)
+		version := crd.ResourceVersion
+		next := *s
+		next.version, next.variables = "1.1.0", "{name: size, displayName: Size, type: string}"
+		second := newCollection(namespace, "second", next.pinned())
+		create(ctx, second)
+		expectFailure(ctx, second, v2beta2.ReasonSchemaConflict, "spec.size", false)
+		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+			saying(s.apiVersion()), saying(next.apiVersion()), saying("integer"), saying("string")))
+		changeSpec(ctx, oc, next.pinned())
+		expectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, "spec.size", false)
+		get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.ResourceVersion).To(Equal(version))
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		expectReady(ctx, soc)
+	}, NodeTimeout(2*time.Minute))
+
+	It("keep a kind that only one of them has, though the owner of the collection dropped it", func(ctx context.Context) {
+		owner, guest, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		both := s.withKinds(s.kind, s.kind+"Extra")
+		ocOwner := newCollection(owner, "oc", both.pinned())
+		create(ctx, ocOwner)
+		Eventually(conditionOf(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		oc := newCollection(guest, "oc", both.pinned())
+		create(ctx, oc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		makeAvailable(ctx, guest, s.operator())
+		expectReady(ctx, oc)
+
+		s.version = "2.0.0"
+		changeSpec(ctx, ocOwner, s.pinned())
+		makeReadyAgain(ctx, ocOwner, s, "2.0.0")
+		extra := customResourceDefinition(s.plural()[:len(s.plural())-1] + "extras." + sharedGroup)
+		Consistently(isGone(ctx, extra)).WithContext(ctx).Should(BeFalse())
+		expectReady(ctx, oc)
+		removeCollections(ctx, guest)
+		Eventually(isGone(ctx, extra)).WithContext(ctx).Should(BeTrue())
+		expectReady(ctx, ocOwner)
+	}, NodeTimeout(3*time.Minute))
+
+	It("are one when an author publishes other content under the same number: never at the cost of a custom resource", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		s.variables = "{name: size, displayName: Size, type: integer, default: 3}\n" +
+			"      - {name: mode, displayName: Mode, type: string}"
+		oc := installSample(ctx, namespace, s)
+		good, soc := oc.Spec, defaultSOC(oc)
+		before := versions(installed(ctx, soc))
+		thing := s.instance(namespace, "one")
+		create(ctx, thing)
+		for problem, variables := range map[string]string{
+			"spec.mode is missing":                   "{name: size, displayName: Size, type: integer, default: 3}",
+			"spec.size is string instead of integer": "{name: size, displayName: Size, type: string}\n      - {name: mode, displayName: Mode, type: string}",
+			"spec.mode is required":                  "{name: size, displayName: Size, type: integer}\n      - {name: mode, displayName: Mode, type: string, required: true}",
+			"spec.mode takes fewer values":           "{name: size, displayName: Size, type: integer}\n      - {name: mode, displayName: Mode, type: string, options: [a]}",
+		} {
+			By(problem)
+			changed := *s
+			changed.variables = variables
+			changeSpec(ctx, oc, changed.pinned())
+			expectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, problem, false)
+			Expect(versions(installed(ctx, soc))).To(Equal(before))
+		}
+		changeSpec(ctx, oc, good)
+		expectReady(ctx, oc)
+
+		By("taking what only adds")
+		s.variables += "\n      - {name: colour, displayName: Colour, type: string, default: red}"
+		changeSpec(ctx, oc, s.pinned())
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(func(g Gomega) {
+			crd := customResourceDefinition(s.crdName())
+			get(ctx, g, crd)
+			g.Expect(specSchema(crd, s.apiVersion()).Properties).To(HaveKey("colour"))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("taking anything when no custom resource is left")
+		remove(ctx, thing)
+		s.variables = "{name: size, displayName: Size, type: string}"
+		changeSpec(ctx, oc, s.pinned())
+		Eventually(func(g Gomega) {
+			get(ctx, g, soc)
+			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Digest", oc.Spec.Digest)))
+		}).WithContext(ctx).Should(Succeed())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+	}, NodeTimeout(2*time.Minute))
+})
