@@ -31,7 +31,9 @@ deploy: ## Install the manager into the cluster of your kubeconfig: make deploy 
 
 .PHONY: test
 test: build devcluster ## Run unit tests, and integration tests against a real API server (no root needed).
-	$(DEVCLUSTER) control-plane -- go test ./...
+	hack/test-packages.sh
+	$(DEVCLUSTER) control-plane -- go test -timeout 30m ./...
+	cd hack/devcluster && go test .
 
 .PHONY: e2e
 e2e: cluster-up images ## Run the stories on a real node (Linux, root).

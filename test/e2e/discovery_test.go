@@ -27,7 +27,7 @@ func discoveryStories() {
 	}
 
 	It("makes resources for them", func(ctx context.Context) {
-		lpar1.shell(ctx, "echo old > "+lpar1.base()+"/old.lst; echo older > "+lpar1.base()+"/OLDER.lst; chown -R ibmuser "+lpar1.base())
+		lpar1.shell(ctx, "mkdir -p "+lpar1.base()+"; echo old > "+lpar1.base()+"/old.lst; echo older > "+lpar1.base()+"/OLDER.lst; chown -R ibmuser "+lpar1.base())
 		create(ctx, discovery.DeepCopy())
 		expectSuccess(ctx, discovery)
 		found := discovered(ctx)(Default)

@@ -189,8 +189,8 @@ var _ = Describe("Bad input", func() {
 				return s.pinned()
 			},
 		}),
-		Entry("a collection that another OperatorCollection has", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonCollectionClaimed, message: "/oc",
+		Entry("a collection that another namespace has", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonCollectionClaimed, message: "belongs to namespace",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
 				importSample(ctx, newNamespace(ctx), s)

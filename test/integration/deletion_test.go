@@ -23,14 +23,14 @@ var _ = Describe("Deleting", func() {
 		create(ctx, bystander)
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		one, two := s.instance(namespace, "one"), s.instance("default", "two")
+		one, two := s.instance(namespace, "one"), s.instance(namespace, "two")
 		create(ctx, one, two)
 		before := versions(installed(ctx, soc))
 
 		remove(ctx, oc)
 		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
 		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
-			saying(s.kind+" default/two"), saying("spec.deletionPolicy")))
+			saying(s.kind+" "+namespace+"/two"), saying("spec.deletionPolicy")))
 		Consistently(func(g Gomega) {
 			get(ctx, g, soc)
 			g.Expect(soc.DeletionTimestamp).To(BeNil())

@@ -62,16 +62,6 @@ var _ = Describe("A SubOperatorConfig", func() {
 		expectReady(ctx, third)
 	}, NodeTimeout(3*time.Minute))
 
-	It("may not map another namespace", func(ctx context.Context) {
-		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{Namespace: namespace}, v2beta2.NamespaceMapping{Namespace: other})
-		create(ctx, soc)
-		importSample(ctx, namespace, s)
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `"`+other+`"`, true)
-		Expect(madeIn(ctx, other)).To(BeEmpty())
-		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/soc"))
-	}, NodeTimeout(time.Minute))
-
 	It("shapes the workload beyond what the collection says", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		spec := s.pinned()
