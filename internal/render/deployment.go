@@ -48,8 +48,11 @@ func deployment(c *collection.Collection, o InstallationOptions, config *corev1.
 			Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
-					Labels:      Labels(c),
-					Annotations: map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data)},
+					Labels: Labels(c),
+					Annotations: map[string]string{
+						RuntimeHashAnnotation:                     runtimeHash(config.Data),
+						"kubectl.kubernetes.io/default-container": OperatorContainer,
+					},
 				},
 				Spec: podSpec(c, o),
 			},

@@ -287,3 +287,11 @@ func (m auditMark) writesSince() []string {
 	Expect(scanner.Err()).NotTo(HaveOccurred())
 	return writes
 }
+
+// afterwards waits until an object that is created now is younger than the given one: the API server counts seconds.
+func afterwards(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	get(ctx, NewWithT(GinkgoT()), object)
+	next := object.GetCreationTimestamp().Add(time.Second)
+	Eventually(func() bool { return time.Now().After(next) }).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(BeTrue())
+}

@@ -38,6 +38,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 		expectFailure(ctx, first, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
 		oc := installSample(ctx, namespace, s)
 		Expect(isGone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeTrue(), "there is one already")
+		afterwards(ctx, first)
 		create(ctx, second)
 		expectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"first"`, false)
 		expectFailure(ctx, oc, v2beta2.ReasonMappingConflict, `"second"`, false)

@@ -241,6 +241,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 
 		By("coming first to it")
 		allowMapping(ctx, shared, one, two)
+		afterwards(ctx, oldest)
 		younger := newSOC(two, "younger", "oc", mapTo(shared)...)
 		create(ctx, younger)
 		ocTwo := importSample(ctx, two, s)
@@ -419,6 +420,7 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 
 		By("healing under another version")
 		forged.version = "1.0.1"
+		afterwards(ctx, defaultSOC(first))
 		changeSpec(ctx, second, forged.pinned())
 		Eventually(conditionOf(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
 		expectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"oc-soc"`, false)
