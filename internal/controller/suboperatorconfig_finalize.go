@@ -38,8 +38,13 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, soc *
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
-	case oc.DeletionTimestamp == nil, oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan, oc.Status.Collection == nil:
+	case oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan, oc.Status.Collection == nil:
 		return nil
+	}
+	// A namespace that is being deleted may delete this object before the OperatorCollection.
+	terminating, err := isTerminating(ctx, r.Reader, soc.Namespace)
+	if err != nil || oc.DeletionTimestamp == nil && !terminating {
+		return err
 	}
 	for _, installation := range soc.Status.Installations {
 		terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)

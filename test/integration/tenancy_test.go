@@ -312,10 +312,14 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		By("leaving nothing but itself when nothing is mapped")
 		patch(ctx, soc, `{"spec":{"mapping":[]}}`)
 		Eventually(func() []string { return madeIn(ctx, own) }).WithContext(ctx).Should(ConsistOf("SubOperatorConfig/soc"))
-		expectReady(ctx, oc)
 		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		Eventually(func(g Gomega) []v2beta2.InstallationStatus {
+			get(ctx, g, soc)
+			return soc.Status.Installations
+		}).WithContext(ctx).Should(BeEmpty())
+		expectReady(ctx, soc)
+		expectReady(ctx, oc)
 		get(ctx, NewWithT(GinkgoT()), soc)
-		Expect(soc.Status.Installations).To(BeEmpty())
 		Expect(soc.Status.Inventory).To(BeEmpty())
 		remove(ctx, thing)
 	}, NodeTimeout(4*time.Minute))
