@@ -164,6 +164,7 @@ func TestProbeUnreachable(t *testing.T) {
 	closed.Close()
 	closedHost, closedPort := split(t, closed.Addr().String())
 	webHost, webPort := serve(t, func(conn net.Conn) { fmt.Fprint(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	resetHost, resetPort := serve(t, func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) })
 	muteHost, mutePort := serve(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	for name, test := range map[string]struct {
 		host string
@@ -171,7 +172,8 @@ func TestProbeUnreachable(t *testing.T) {
 		want string
 	}{
 		"closed port":   {closedHost, closedPort, "connection refused"},
-		"no SSH server": {webHost, webPort, ""},
+		"no SSH server": {webHost, webPort, "closed during the SSH handshake"},
+		"reset":         {resetHost, resetPort, "closed during the SSH handshake"},
 		"unknown name":  {"nobody.invalid", 22, "host name"},
 		"mute server":   {muteHost, mutePort, "no answer"},
 	} {
