@@ -60,6 +60,10 @@ generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 lint: ## Run the linters.
 	hack/lint.sh
 
+.PHONY: audit
+audit: ## Check the licences of what we link, and known vulnerabilities if the database can be reached.
+	hack/audit.sh
+
 .PHONY: verify
 verify: lint generate ## Run the linters and fail if anything generated is out of date.
 	@git diff --exit-code || { echo "generated files are out of date: run make generate and commit"; exit 1; }
