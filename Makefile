@@ -39,6 +39,11 @@ test: build devcluster ## Run unit tests, and integration tests against a real A
 e2e: cluster-up images ## Run the stories on a real node (Linux, root).
 	KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
 
+.PHONY: attacks
+attacks: build devcluster cluster-up images ## Try the attacks of docs/security.md and print what was seen (Linux, root).
+	$(DEVCLUSTER) control-plane -- go test -count=1 -timeout 30m -v ./test/integration -ginkgo.label-filter attack
+	KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/... -ginkgo.label-filter attack
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)

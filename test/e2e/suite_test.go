@@ -11,6 +11,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // namespace holds everything that the stories make.
@@ -99,4 +101,10 @@ var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
 	Context("given an archive that was uploaded", uploadStories)
 	Context("given a crash", crashStories)
 	Context("given a deletion", deletionStories)
+})
+
+var _ = ReportAfterSuite("attacks", func(report Report) {
+	if table := attack.Table(report); table != "" {
+		fmt.Print("\nAttacks\n\n", table)
+	}
 })

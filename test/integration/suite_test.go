@@ -6,6 +6,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // What the stories share.
@@ -83,5 +85,11 @@ var _ = BeforeSuite(func(ctx context.Context) {
 var _ = AfterEach(func() {
 	if CurrentSpecReport().Failed() {
 		AddReportEntry("what the manager said during the story", theManager.logSince(CurrentSpecReport().StartTime))
+	}
+})
+
+var _ = ReportAfterSuite("attacks", func(report Report) {
+	if table := attack.Table(report); table != "" {
+		fmt.Print("\nAttacks\n\n", table)
 	}
 })
