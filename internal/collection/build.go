@@ -74,7 +74,7 @@ func loadGalaxyYAML(fsys fs.FS) (galaxyYAML, error) {
 		return galaxyYAML{}, fmt.Errorf("read the collection: %w", err)
 	}
 	if !exists {
-		l.fileErrorf(galaxyFile, "missing-galaxy", "the folder has no galaxy.yml at its root")
+		l.reportFile(galaxyFile, ruleMissingGalaxy, "the folder has no galaxy.yml at its root")
 		return galaxyYAML{}, l.problems
 	}
 	content, err := l.read(galaxyFile)
@@ -86,7 +86,7 @@ func loadGalaxyYAML(fsys fs.FS) (galaxyYAML, error) {
 		galaxy = l.readGalaxyYAML(content)
 		galaxy.checkBuild()
 	}
-	if l.failed() {
+	if len(l.problems.withSeverity(SeverityError)) > 0 {
 		l.problems.sort()
 		return galaxyYAML{}, l.problems
 	}

@@ -88,7 +88,7 @@ func TestBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The warning about the name tells which file it compared with, and dependencies where they are written.
-	fromFolder.Warnings, fromArchive.Warnings = nil, nil
+	fromFolder.Problems, fromArchive.Problems = nil, nil
 	for i := range fromFolder.Dependencies.Collections {
 		fromFolder.Dependencies.Collections[i].File = "MANIFEST.json"
 	}

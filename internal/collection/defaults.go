@@ -22,13 +22,25 @@ func readDefault(v value, variable Var) any {
 	if v.blank() || variable.Type == "" {
 		return nil
 	}
+	isText := !variable.Array && (variable.Type == String || variable.Type == Password)
+	if s, ok := v.scalar(); ok && !isText && strings.Contains(s, "{{") {
+		v.report(ruleDefaultTemplate, "templates are not evaluated here, and this text does not fit the type: the default is left out; set it in the playbook")
+		return nil
+	}
+	before := v.r.errors
+	var out any
 	switch {
 	case variable.Array:
-		return readArrayDefault(v, variable)
+		out = readArrayDefault(v, variable)
 	case variable.Type == Object:
-		return readObjectDefault(v, variable)
+		out = readObjectDefault(v, variable)
+	default:
+		out = readScalarDefault(v, variable)
 	}
-	return readScalarDefault(v, variable)
+	if v.r.errors > before {
+		return nil
+	}
+	return out
 }
 
 // written returns a list or mapping that may be written as a text holding YAML, as the specification has it. The
@@ -64,7 +76,7 @@ func pinned(n, place *yaml.Node) *yaml.Node {
 func readArrayDefault(v value, variable Var) any {
 	list, ok := v.written(yaml.SequenceNode)
 	if !ok {
-		v.errorf("default", `must be a list, such as ["a", "b"]`)
+		v.report(ruleDefaultType, `must be a list, such as ["a", "b"]`)
 		return nil
 	}
 	element := variable
@@ -74,7 +86,7 @@ func readArrayDefault(v value, variable Var) any {
 		converted := readMemberDefault(item, element)
 		if converted == nil {
 			if !item.present() {
-				item.errorf("default", "a list must not hold null")
+				item.report(ruleDefaultType, "a list must not hold null")
 			}
 			continue
 		}
@@ -88,7 +100,7 @@ func readArrayDefault(v value, variable Var) any {
 func readObjectDefault(v value, variable Var) any {
 	written, ok := v.written(yaml.MappingNode)
 	if !ok {
-		v.errorf("default", `must be a mapping of the objectVariables, such as {"name": "value"}`)
+		v.report(ruleDefaultType, `must be a mapping of the objectVariables, such as {"name": "value"}`)
 		return nil
 	}
 	m, _ := written.mapping()
@@ -96,7 +108,7 @@ func readObjectDefault(v value, variable Var) any {
 	for _, key := range m.keys {
 		i := slices.IndexFunc(variable.Fields, func(f Var) bool { return f.Name == key })
 		if i < 0 {
-			m.fields[key].errorf("default", "is not one of the objectVariables")
+			m.fields[key].report(ruleDefaultObject, "is not one of the objectVariables")
 			continue
 		}
 		if converted := readMemberDefault(m.fields[key], variable.Fields[i]); converted != nil {
@@ -110,7 +122,7 @@ func readObjectDefault(v value, variable Var) any {
 		if field.Default != nil {
 			out[field.Name] = field.Default
 		} else if field.Required && !m.get(field.Name).present() {
-			m.errorf("default", "lacks %s, which is required", quote(field.Name))
+			m.report(ruleDefaultObject, "lacks %s, which is required", quote(field.Name))
 		}
 	}
 	return out
@@ -133,7 +145,7 @@ func readMemberDefault(v value, variable Var) any {
 func readScalarDefault(v value, variable Var) any {
 	s, ok := v.scalar()
 	if !ok {
-		v.errorf("default", "must be a single %s, not %s", variable.Type, v.what())
+		v.report(ruleDefaultType, "must be a single %s, not %s", variable.Type, v.what())
 		return nil
 	}
 	var converted any
@@ -151,7 +163,7 @@ func readScalarDefault(v value, variable Var) any {
 		converted, err = convertNumber(s)
 	}
 	if err != nil {
-		v.errorf("default", "%s does not fit type %s: %v", quote(s), variable.Type, err)
+		v.report(ruleDefaultType, "%s does not fit type %s: %v", quote(s), variable.Type, err)
 		return nil
 	}
 	return converted
@@ -159,11 +171,11 @@ func readScalarDefault(v value, variable Var) any {
 
 func readStringDefault(v value, s string, options []string) any {
 	if len(options) > 0 && !slices.Contains(options, s) {
-		v.errorf("default", "%s is not one of the options", quote(s))
+		v.report(ruleDefaultOption, "%s is not one of the options", quote(s))
 		return nil
 	}
 	if strings.Contains(s, "{{") {
-		v.warnf("default", "templates are not evaluated here: the playbook gets {{ and what follows as text")
+		v.report(ruleDefaultTemplate, "templates are not evaluated here: the playbook gets {{ and what follows as text")
 	}
 	return s
 }
@@ -171,7 +183,7 @@ func readStringDefault(v value, s string, options []string) any {
 // readPasswordDefault never shows the value: an author may have put a password there.
 func readPasswordDefault(v value, s string) any {
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {
-		v.warnf("default", "is not the name of a Secret; a password variable holds the name of a Secret, never a password")
+		v.report(ruleDefaultSecret, "is not the name of a Secret; a password variable holds the name of a Secret, never a password")
 	}
 	return s
 }

@@ -108,7 +108,7 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 		c.Dependencies.Collections = nil
 	}
 	if len(c.Dependencies.Collections) > maxRequirements {
-		l.fileErrorf(c.Dependencies.Collections[0].File, "requirements", "the collection needs more than %d collections", maxRequirements)
+		l.reportFile(c.Dependencies.Collections[0].File, ruleRequirements, "the collection needs more than %d collections", maxRequirements)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (l *loader) addRequirements(c *Collection, doc value) {
 	if root, ok := doc.keyed(); ok {
 		root.warnUnknown("collections", "roles")
 		if roles := root.get("roles"); roles.present() {
-			roles.warnf("requirements", "roles are not installed: put them into the collection's folder roles/")
+			roles.report(ruleRequirementsRole, "roles are not installed: put them into the collection's folder roles/")
 		}
 		items = root.get("collections")
 	}
@@ -138,14 +138,14 @@ func (l *loader) readRequirement(v value) (r Requirement, ok bool) {
 	at, kind := v, value{}
 	if m, ok := v.keyed(); ok {
 		if m.get("src").present() || m.get("scm").present() {
-			v.warnf("requirements", "is a role, which is not installed: put it into the collection's folder roles/")
+			v.report(ruleRequirementsRole, "is a role, which is not installed: put it into the collection's folder roles/")
 			return r, false
 		}
 		m.warnUnknown(requirementKeys...)
 		at, kind = m.get("name"), m.get("type")
 		r.Version, r.Source = m.get("version").text(), m.get("source").text()
 		if r.Source != "" && !httpURL.MatchString(r.Source) {
-			m.get("source").warnf("requirements", "%s is not an http or https address: the configured server is asked", quote(r.Source))
+			m.get("source").report(ruleRequirementsSource, "%s is not an http or https address: the configured server is asked", quote(r.Source))
 			r.Source = ""
 		}
 	}
@@ -197,7 +197,7 @@ func (l *loader) completeRequirement(r *Requirement, at value) bool {
 		problem = "has a type that is not supported: use galaxy, file, dir, url or git"
 	}
 	if problem != "" {
-		at.errorf("requirements", "%s %s", quote(at.text()), problem)
+		at.report(ruleRequirements, "%s %s", quote(at.text()), problem)
 	}
 	return problem == ""
 }
@@ -243,7 +243,7 @@ func (l *loader) addGalaxyDependencies(c *Collection) {
 	for _, name := range names {
 		version, problem := checkCollection(name, c.Galaxy.Dependencies[name])
 		if problem != "" {
-			l.fileErrorf(l.galaxySource, "requirements", "dependencies: %s %s", quote(name), problem)
+			l.reportFile(l.galaxySource, ruleRequirements, "dependencies: %s %s", quote(name), problem)
 			continue
 		}
 		c.Dependencies.Collections = append(c.Dependencies.Collections, Requirement{
@@ -263,7 +263,7 @@ func checkRequiresAnsible(v value) string {
 	}
 	for _, condition := range strings.Split(strings.TrimSuffix(text, ","), ",") {
 		if !ansibleRange.MatchString(condition) {
-			v.warnf("requires-ansible", "%s is not a version range such as >=2.15.0,<2.19.0; it is ignored", quote(text))
+			v.report(ruleRequiresAnsible, "%s is not a version range such as >=2.15.0,<2.19.0; it is ignored", quote(text))
 			return ""
 		}
 	}

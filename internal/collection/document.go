@@ -42,7 +42,7 @@ func (r *reporter) parseDocument(file string, content []byte) (doc value, ok boo
 	if err != nil {
 		doc.at.Line = syntaxLine(err)
 		doc.at.Column = min(doc.at.Line, 1)
-		doc.errorf("yaml", "cannot be read as YAML: %s", lineInMessage.ReplaceAllString(err.Error(), ""))
+		doc.report(ruleYAML, "cannot be read as YAML: %s", lineInMessage.ReplaceAllString(err.Error(), ""))
 		return doc, false
 	}
 	return doc.child("", root, root), true
@@ -133,19 +133,9 @@ func (v value) blank() bool {
 	return v.node == nil || v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str" && v.node.Value == ""
 }
 
-func (v value) errorf(rule, format string, args ...any) {
-	v.report(SeverityError, rule, format, args...)
-}
-
-func (v value) warnf(rule, format string, args ...any) {
-	v.report(SeverityWarning, rule, format, args...)
-}
-
-func (v value) report(severity Severity, rule, format string, args ...any) {
-	v.r.add(Problem{
-		File: v.file, Line: v.at.Line, Column: v.at.Column, Path: v.path,
-		Rule: rule, Severity: severity, Message: fmt.Sprintf(format, args...),
-	})
+// report records that the value breaks a rule.
+func (v value) report(rule, format string, args ...any) {
+	v.r.report(Problem{File: v.file, Line: v.at.Line, Column: v.at.Column, Path: v.path}, rule, format, args...)
 }
 
 // scalar returns the text of a scalar as its author wrote it, also where YAML sees a number, a boolean or a date.
@@ -167,7 +157,7 @@ func (v value) text() string {
 	}
 	s, ok := v.scalar()
 	if !ok {
-		v.errorf("type", "must be a text, not %s", v.what())
+		v.report(ruleType, "must be a text, not %s", v.what())
 	}
 	return s
 }
@@ -175,7 +165,7 @@ func (v value) text() string {
 // requiredText reads a text that must be there and not be empty.
 func (v value) requiredText() string {
 	if v.blank() {
-		v.errorf("required", "is required")
+		v.report(ruleRequired, "is required")
 		return ""
 	}
 	return v.text()
@@ -192,7 +182,7 @@ func (v value) boolean() bool {
 			return b
 		}
 	}
-	v.errorf("type", "must be true or false, not %s", v.what())
+	v.report(ruleType, "must be true or false, not %s", v.what())
 	return false
 }
 
@@ -213,7 +203,7 @@ func (v value) list() []value {
 		return nil
 	}
 	if v.node.Kind != yaml.SequenceNode {
-		v.errorf("type", "must be a list, not %s", v.what())
+		v.report(ruleType, "must be a list, not %s", v.what())
 		return nil
 	}
 	items := make([]value, len(v.node.Content))
@@ -248,7 +238,7 @@ type mapping struct {
 func (v value) mapping() (m mapping, ok bool) {
 	m = mapping{value: v, fields: map[string]value{}}
 	if v.node == nil || v.node.Kind != yaml.MappingNode {
-		v.errorf("type", "must be a mapping of keys to values, not %s", v.what())
+		v.report(ruleType, "must be a mapping of keys to values, not %s", v.what())
 		return m, false
 	}
 	var merges []value
@@ -264,11 +254,11 @@ func (v value) mapping() (m mapping, ok bool) {
 		}
 		name, ok := keyValue.scalar()
 		if !ok {
-			keyValue.errorf("type", "a key must be a text, not %s", keyValue.what())
+			keyValue.report(ruleType, "a key must be a text, not %s", keyValue.what())
 			continue
 		}
 		if first, twice := m.fields[name]; twice {
-			keyValue.errorf("duplicate-key", "key %s is given twice, first in line %d; keep one", quote(name), first.at.Line)
+			keyValue.report(ruleDuplicateKey, "key %s is given twice, first in line %d; keep one", quote(name), first.at.Line)
 			continue
 		}
 		m.add(name, v.child(joinPath(v.path, name), valuePlace(key, node), node))
@@ -331,10 +321,10 @@ func (m mapping) warnUnknown(known ...string) {
 			continue
 		}
 		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) }); i >= 0 {
-			m.fields[key].warnf("unknown-key", "unknown key, ignored; did you mean %s?", known[i])
+			m.fields[key].report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", known[i])
 			continue
 		}
-		m.fields[key].warnf("unknown-key", "unknown key, ignored")
+		m.fields[key].report(ruleUnknownKey, "unknown key, ignored")
 	}
 }
 

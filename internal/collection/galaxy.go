@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -34,7 +33,7 @@ func (l *loader) readGalaxy(c *Collection) error {
 		c.Galaxy = source.read(content)
 		return nil
 	}
-	l.fileErrorf(manifestFile, "missing-galaxy", "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
+	l.reportFile(manifestFile, ruleMissingGalaxy, "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
 	return nil
 }
 
@@ -74,7 +73,7 @@ func (l *loader) readManifest(content []byte) Galaxy {
 	}
 	m := manifest{l: l}
 	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
-		m.errorf("collection_info", "galaxy", "is required, and an object")
+		m.report("collection_info", ruleGalaxyName, "is required, and an object")
 		return Galaxy{}
 	}
 	g := Galaxy{
@@ -91,7 +90,7 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		Issues:        decode[string](m, "issues"),
 		Dependencies:  decode[map[string]string](m, "dependencies"),
 	}
-	g.check(func(key, message string) { m.errorf("collection_info."+key, "galaxy", "%s", message) })
+	g.check(func(key, rule, message string) { m.report("collection_info."+key, rule, "%s", message) })
 	return g
 }
 
@@ -104,7 +103,7 @@ func decode[T any](m manifest, key string) T {
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
 		var zero T
-		m.errorf("collection_info."+key, "galaxy", "is not of the expected type (%s)", typeName(out))
+		m.report("collection_info."+key, ruleGalaxyMetadata, "is not of the expected type (%s)", typeName(out))
 		return zero
 	}
 	return out
@@ -120,37 +119,37 @@ func typeName(v any) string {
 	return "text"
 }
 
-func (m manifest) errorf(path, rule, format string, args ...any) {
-	m.l.add(Problem{File: manifestFile, Path: path, Rule: rule, Severity: SeverityError, Message: fmt.Sprintf(format, args...)})
+func (m manifest) report(path, rule, format string, args ...any) {
+	m.l.report(Problem{File: manifestFile, Path: path}, rule, format, args...)
 }
 
 func (l *loader) jsonError(content []byte, err error) {
-	p := Problem{File: manifestFile, Rule: "json", Severity: SeverityError, Message: "cannot be read as JSON: " + err.Error()}
+	p := Problem{File: manifestFile}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		before := content[:min(int(syntax.Offset), len(content))]
 		p.Line = 1 + bytes.Count(before, []byte("\n"))
 		p.Column = max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))
 	}
-	l.add(p)
+	l.report(p, ruleJSON, "cannot be read as JSON: %v", err)
 }
 
 // check reports what would keep Ansible from finding the collection: its content lies at <namespace>/<name>.
-func (g *Galaxy) check(report func(key, message string)) {
+func (g *Galaxy) check(report func(key, rule, message string)) {
 	for _, field := range []struct {
 		key   string
 		value *string
 	}{{"namespace", &g.Namespace}, {"name", &g.Name}} {
 		switch {
 		case *field.value == "":
-			report(field.key, "is required")
+			report(field.key, ruleGalaxyName, "is required")
 		case !identifier.MatchString(*field.value) || len(*field.value) > maxQuoted:
-			report(field.key, quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
+			report(field.key, ruleGalaxyName, quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
 			*field.value = ""
 		}
 	}
 	if g.Version == "" {
-		report("version", "is required")
+		report("version", ruleGalaxyName, "is required")
 	}
 }
 
@@ -197,7 +196,7 @@ func (r *reporter) readGalaxyYAML(content []byte) galaxyYAML {
 		buildIgnore: readTextOrList(root.get("build_ignore")),
 		root:        root,
 	}
-	g.check(func(key, message string) { root.get(key).errorf("galaxy", "%s", message) })
+	g.check(func(key, rule, message string) { root.get(key).report(rule, "%s", message) })
 	return g
 }
 
@@ -208,21 +207,21 @@ func (g *galaxyYAML) checkBuild() {
 		return
 	}
 	if g.readme == "" {
-		m.get("readme").errorf("required", "is required")
+		m.get("readme").report(ruleGalaxyBuild, "is required")
 	}
 	if len(g.Authors) == 0 {
-		m.get("authors").errorf("required", "is required")
+		m.get("authors").report(ruleGalaxyBuild, "is required")
 	}
 	if _, err := semver.StrictNewVersion(g.Version); err != nil && g.Version != "" {
-		m.get("version").errorf("galaxy", "%s is not a semantic version such as 1.2.0", quote(g.Version))
+		m.get("version").report(ruleGalaxyBuild, "%s is not a semantic version such as 1.2.0", quote(g.Version))
 	}
 	for _, pattern := range g.buildIgnore {
 		if len(pattern) > maxPatternBytes {
-			m.get("build_ignore").errorf("galaxy", "a pattern is longer than %d characters", maxPatternBytes)
+			m.get("build_ignore").report(ruleGalaxyBuild, "a pattern is longer than %d characters", maxPatternBytes)
 		}
 	}
 	if m.get("manifest").present() {
-		m.get("manifest").errorf("galaxy", "manifest directives are not supported; use build_ignore")
+		m.get("manifest").report(ruleGalaxyBuild, "manifest directives are not supported; use build_ignore")
 	}
 }
 

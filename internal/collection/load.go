@@ -28,25 +28,36 @@ const maxFileBytes = 4 << 20
 
 // Load reads the collection whose root is fsys: an unpacked archive or an author's folder.
 //
-// It checks what the manager must rely on to render the collection: the MUSTs of the Operator Collection
-// Specification as far as breaking them cannot be rendered or would do harm, that all derived names are legal on a
-// Kubernetes API server, and that no variable takes over the connection or what the manager itself gives to playbooks.
-// What real collections do beyond the specification loads, with a warning where it strays.
-//
-// If the collection breaks a rule, the error is of type [Problems] and holds all errors and warnings at once. Any
-// other error means that fsys could not be read, and trying again may help.
+// It checks every rule of [Rules]. If the collection breaks one that the cluster refuses, the error is of type
+// [Problems] and holds all that is wrong at once. Whatever else is wrong does not keep it from loading: what does not
+// fit is left out of the model, and Problems of the collection says so. Any other error means that fsys could not be
+// read, and trying again may help.
 func Load(fsys fs.FS) (*Collection, error) {
+	c, problems, err := load(fsys)
+	if err != nil {
+		return nil, err
+	}
+	if len(problems.Refused()) > 0 {
+		return nil, problems
+	}
+	c.Problems = problems
+	return c, nil
+}
+
+// Lint returns everything that [Load] finds, whether or not the collection loads.
+func Lint(fsys fs.FS) (Problems, error) {
+	_, problems, err := load(fsys)
+	return problems, err
+}
+
+func load(fsys fs.FS) (*Collection, Problems, error) {
 	l := &loader{fsys: fsys, reporter: newReporter()}
 	c, err := l.load()
 	if err != nil {
-		return nil, fmt.Errorf("read the collection: %w", err)
+		return nil, nil, fmt.Errorf("read the collection: %w", err)
 	}
 	l.problems.sort()
-	if l.failed() {
-		return nil, l.problems
-	}
-	c.Warnings = l.problems
-	return c, nil
+	return c, l.problems, nil
 }
 
 // loader is one Load under way.
@@ -87,10 +98,10 @@ func (l *loader) readConfig(c *Collection) error {
 	l.configFile = configFiles[0]
 	switch len(found) {
 	case 0:
-		l.fileErrorf(l.configFile, "missing-operator-config", "the collection has neither %s at its root; is it an operator collection?", strings.Join(configFiles, " nor "))
+		l.reportFile(l.configFile, ruleMissingConfig, "the collection has neither %s at its root; is it an operator collection?", strings.Join(configFiles, " nor "))
 		return nil
 	case 2:
-		l.fileErrorf(l.configFile, "duplicate-operator-config", "the collection has both %s; keep one", strings.Join(configFiles, " and "))
+		l.reportFile(l.configFile, ruleDuplicateConfig, "the collection has both %s; keep one", strings.Join(configFiles, " and "))
 		return nil
 	}
 	l.configFile = found[0]
@@ -108,7 +119,7 @@ func (l *loader) readConfig(c *Collection) error {
 func (l *loader) read(name string) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if errors.Is(err, archive.ErrNotKept) {
-		l.fileErrorf(name, "file", "is a link to a file of another name; replace it by the file")
+		l.reportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
 		return nil, nil
 	}
 	if err != nil {
@@ -120,7 +131,7 @@ func (l *loader) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		l.fileErrorf(name, "file", "is not a regular file")
+		l.reportFile(name, ruleFile, "is not a regular file")
 		return nil, nil
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
@@ -128,7 +139,7 @@ func (l *loader) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(content) > maxFileBytes {
-		l.fileErrorf(name, "file", "is larger than %d MiB", maxFileBytes>>20)
+		l.reportFile(name, ruleFile, "is larger than %d MiB", maxFileBytes>>20)
 		return nil, nil
 	}
 	return content, nil
@@ -145,17 +156,17 @@ func (l *loader) exists(name string) (bool, error) {
 	return false, err
 }
 
-// fileErrorf reports an error of a whole file.
-func (l *loader) fileErrorf(file, rule, format string, args ...any) {
-	l.add(Problem{File: file, Rule: rule, Severity: SeverityError, Message: fmt.Sprintf(format, args...)})
+// reportFile records that a file as a whole breaks a rule.
+func (l *loader) reportFile(file, rule, format string, args ...any) {
+	l.report(Problem{File: file}, rule, format, args...)
 }
 
 // checkPlaybooks reports playbooks that the collection does not hold.
 func (l *loader) checkPlaybooks(c *Collection) error {
 	for i, r := range c.Resources {
 		for _, playbook := range []struct{ key, rule, name string }{
-			{"playbook", "missing-playbook", r.Playbook},
-			{"finalizer", "missing-finalizer", r.Finalizer},
+			{"playbook", ruleMissingPlaybook, r.Playbook},
+			{"finalizer", ruleMissingFinalizer, r.Finalizer},
 		} {
 			if playbook.name == "" {
 				continue
@@ -164,11 +175,11 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 			info, err := fs.Stat(l.fsys, playbook.name)
 			switch {
 			case isAbsent(err):
-				at.errorf(playbook.rule, "the collection holds no file %s", quote(playbook.name))
+				at.report(playbook.rule, "the collection holds no file %s", quote(playbook.name))
 			case err != nil:
 				return err
 			case !info.Mode().IsRegular():
-				at.errorf(playbook.rule, "%s is not a file", quote(playbook.name))
+				at.report(playbook.rule, "%s is not a file", quote(playbook.name))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -36,19 +37,21 @@ func archiveOf(config string) fstest.MapFS {
 	}
 }
 
-// problemsOf loads and returns errors and warnings alike.
+// problemsOf returns all that is wrong with a collection. It loads exactly if nothing of that is refused.
 func problemsOf(t *testing.T, fsys fs.FS) Problems {
 	t.Helper()
-	c, err := Load(fsys)
-	if err == nil {
-		return c.Warnings
+	problems, err := Lint(fsys)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var problems Problems
-	if !errors.As(err, &problems) {
-		t.Fatalf("Load: %v, want Problems", err)
-	}
-	if c != nil {
-		t.Fatalf("Load returned a collection besides an error")
+	loaded, refused := Load(fsys)
+	switch {
+	case refused == nil:
+		if len(problems.Refused()) > 0 || loaded == nil || !slices.Equal(loaded.Problems, problems) {
+			t.Fatalf("Load returned %+v, Lint %v", loaded, problems)
+		}
+	case loaded != nil || len(problems.Refused()) == 0 || refused.Error() != problems.Error():
+		t.Fatalf("Load returned %+v and %v, Lint %v", loaded, refused, problems)
 	}
 	return problems
 }
@@ -119,7 +122,7 @@ func TestLoadRoot(t *testing.T) {
 		"sound": {head + "- {kind: Thing, playbook: run.yml}\n", nil},
 		"empty": {"", []expect{{1, 1, "", SeverityError, "type", "must be a mapping"}}},
 		"empty mapping": {"{}\n", []expect{
-			{1, 1, "displayName", SeverityError, "required", "is required"},
+			{1, 1, "displayName", SeverityError, "display-name", "is required"},
 			{1, 1, "domain", SeverityError, "required", "is required"},
 			{1, 1, "name", SeverityError, "required", "is required"},
 			{1, 1, "resources", SeverityError, "required", "at least one resource"},
@@ -149,12 +152,12 @@ func TestLoadRoot(t *testing.T) {
 		"not semver": {"domain: acme\nname: demo\nversion: 1.0\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityError, "version", `"1.0" is not a semantic version`}}},
 		"API version not legal": {"domain: acme\nname: demo\nversion: 1.2.3-beta-\ndisplayName: Demo\n" + resources, []expect{
-			{3, 10, "version", SeverityError, "version", `gives the API version "v1minor2patch3-beta-"`},
+			{3, 10, "version", SeverityError, "version-api", `gives the API version "v1minor2patch3-beta-"`},
 			{3, 10, "version", SeverityError, "derived-name", "not legal"},
 			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the version "1.2.3"`}}},
 		"build metadata": {"domain: acme\nname: demo\nversion: 1.2.3+7\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityWarning, "match-version", "differs"},
-			{3, 10, "version", SeverityWarning, "version", "build metadata +7"}}},
+			{3, 10, "version", SeverityWarning, "version-clash", "build metadata +7"}}},
 		"inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: my.hosts\n", []expect{
 			{7, 16, "inventoryName", SeverityError, "inventory-name", "not an Ansible group name"}}},
 		"reserved inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: all\n", []expect{
@@ -164,9 +167,9 @@ func TestLoadRoot(t *testing.T) {
 		"private tag": {head + "- {kind: Thing, playbook: run.yml}\ndescription: !vault abc\n", []expect{
 			{7, 14, "description", SeverityError, "type", `must be a text`}}},
 		"icons": {head + "- {kind: Thing, playbook: run.yml}\nicon:\n- {base64data: '***', mediatype: image/png}\n- {base64data: YQ==, mediatype: text/html}\n- {mediatype: image/png}\n", []expect{
-			{8, 16, "icon[0].base64data", SeverityWarning, "icon", "not base64"},
-			{9, 33, "icon[1].mediatype", SeverityWarning, "icon", "media type of an image"},
-			{10, 3, "icon[2].base64data", SeverityWarning, "icon", "not base64"}}},
+			{8, 16, "icon[0].base64data", SeverityWarning, "icon-data", "not base64"},
+			{9, 33, "icon[1].mediatype", SeverityWarning, "icon-type", "media type of an image"},
+			{10, 3, "icon[2].base64data", SeverityWarning, "icon-data", "not base64"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -386,9 +389,9 @@ func TestProblemsSummary(t *testing.T) {
 		{File: "b", Message: "worse", Severity: SeverityError},
 	}
 	for limit, want := range map[int]string{
-		-1: "and 2 more",
-		1:  "a:2:1: x: bad\nand 1 more",
-		5:  "a:2:1: x: bad\nb: worse",
+		-1: "and 3 more",
+		1:  "a:2:1: x: bad\nand 2 more",
+		5:  "a:2:1: x: bad\nb: worse\na:1:2: w: warning: odd",
 	} {
 		if got := problems.Summary(limit); got != want {
 			t.Errorf("Summary(%d) = %q, want %q", limit, got, want)

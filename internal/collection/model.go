@@ -43,8 +43,8 @@ type Collection struct {
 	Galaxy Galaxy
 	// Dependencies are what must be installed beside the collection.
 	Dependencies Dependencies
-	// Warnings are the problems that did not stop the collection from loading, sorted by place.
-	Warnings Problems
+	// Problems are all that is wrong with the collection and did not keep it from loading, sorted by place.
+	Problems Problems
 }
 
 // Galaxy is the metadata that Ansible Galaxy keeps of a collection, from MANIFEST.json or galaxy.yml.

@@ -38,7 +38,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc value) {
 	c.Domain = readSubdomain(root.get("domain"))
 	c.Name = readSubdomain(root.get("name"))
 	c.Version = readVersion(root.get("version"))
-	c.DisplayName = root.get("displayName").requiredText()
+	c.DisplayName = readDisplayName(root.get("displayName"), c.Name)
 	c.Description = root.get("description").text()
 	c.Provider = readProvider(root.get("provider"))
 	c.InventoryName = readInventoryName(root.get("inventoryName"))
@@ -48,17 +48,26 @@ func (l *loader) readOperatorConfig(c *Collection, doc value) {
 	c.Resources = readResources(root.get("resources"))
 }
 
+// readDisplayName reads a displayName that the specification asks for. The name stands in for a missing one.
+func readDisplayName(v value, name string) string {
+	if v.blank() {
+		v.report(ruleDisplayName, "is required by the specification; the name is shown instead")
+		return name
+	}
+	return v.text()
+}
+
 func readSubdomain(v value) string {
 	s := v.requiredText()
 	if s == "" {
 		return ""
 	}
 	if len(s) > validation.LabelValueMaxLength {
-		v.errorf("identity", "must be at most %d characters long, is %d", validation.LabelValueMaxLength, len(s))
+		v.report(ruleIdentity, "must be at most %d characters long, is %d", validation.LabelValueMaxLength, len(s))
 		return ""
 	}
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {
-		v.errorf("identity", "%s is not a DNS subdomain (RFC 1123): use lower-case letters, digits, - and ., beginning and ending with a letter or digit", quote(s))
+		v.report(ruleIdentity, "%s is not a DNS subdomain (RFC 1123): use lower-case letters, digits, - and ., beginning and ending with a letter or digit", quote(s))
 		return ""
 	}
 	return s
@@ -71,11 +80,11 @@ func readVersion(v value) *semver.Version {
 	}
 	version, err := semver.StrictNewVersion(s)
 	if err != nil {
-		v.errorf("version", "%s is not a semantic version such as 1.2.0 (major.minor.patch)", quote(s))
+		v.report(ruleVersion, "%s is not a semantic version such as 1.2.0 (major.minor.patch)", quote(s))
 		return nil
 	}
 	if version.Metadata() != "" {
-		v.warnf("version", "the build metadata +%s has no part in the names of the API version and the operator: versions that differ in it alone clash", version.Metadata())
+		v.report(ruleVersionClash, "the build metadata +%s has no part in the names of the API version and the operator: versions that differ in it alone clash", version.Metadata())
 	}
 	return version
 }
@@ -103,10 +112,10 @@ func readInventoryName(v value) string {
 	case s == "":
 		return ""
 	case !groupName.MatchString(s):
-		v.errorf("inventory-name", "%s is not an Ansible group name: use letters, digits, _ and -, beginning with a letter or _", quote(s))
+		v.report(ruleInventoryName, "%s is not an Ansible group name: use letters, digits, _ and -, beginning with a letter or _", quote(s))
 		return ""
 	case s == "all" || s == "ungrouped":
-		v.errorf("inventory-name", "%s is a group that Ansible makes itself; leave the key out or choose another name", quote(s))
+		v.report(ruleInventoryName, "%s is a group that Ansible makes itself; leave the key out or choose another name", quote(s))
 		return ""
 	}
 	return s
@@ -127,11 +136,11 @@ func readIcons(v value) []Icon {
 			MediaType:  bareMediaType(mediaType.text()),
 		}
 		if _, err := base64.StdEncoding.DecodeString(icon.Base64Data); err != nil || icon.Base64Data == "" {
-			data.warnf("icon", "is not base64 text; the icon is left out")
+			data.report(ruleIconData, "is not base64 text; the icon is left out")
 			continue
 		}
 		if !imageType.MatchString(icon.MediaType) {
-			mediaType.warnf("icon", "must be the media type of an image, such as image/svg+xml; the icon is left out")
+			mediaType.report(ruleIconType, "must be the media type of an image, such as image/svg+xml; the icon is left out")
 			continue
 		}
 		icons = append(icons, icon)
@@ -147,7 +156,7 @@ func bareMediaType(s string) string {
 func readResources(v value) []Resource {
 	items := v.list()
 	if v.blank() || v.node.Kind == yaml.SequenceNode && len(items) == 0 {
-		v.errorf("required", "at least one resource is required")
+		v.report(ruleRequired, "at least one resource is required")
 	}
 	resources := make([]Resource, 0, len(items))
 	for _, item := range items {
@@ -171,12 +180,12 @@ func readResource(v value) Resource {
 		Vars:        readVars(m.get("vars"), resourceVar),
 	}
 	if playbook := m.get("playbook"); playbook.blank() {
-		playbook.errorf("required", "is required: the path of the playbook that manages this kind")
+		playbook.report(ruleRequired, "is required: the path of the playbook that manages this kind")
 	} else {
-		r.Playbook = readPlaybook(playbook, "playbook-path")
+		r.Playbook = readPlaybook(playbook, rulePlaybookPath)
 	}
 	if finalizer := m.get("finalizer"); !finalizer.blank() {
-		r.Finalizer = readPlaybook(finalizer, "finalizer-path")
+		r.Finalizer = readPlaybook(finalizer, ruleFinalizerPath)
 	}
 	if r.DisplayName == "" {
 		r.DisplayName = r.Kind
@@ -190,10 +199,10 @@ func readKind(v value) string {
 	case s == "":
 		return ""
 	case !pascalCase.MatchString(s):
-		v.errorf("kind-name", "%s is not in Pascal case: begin with a capital letter and use letters and digits only, as in SomeMiddleware", quote(s))
+		v.report(ruleKindName, "%s is not in Pascal case: begin with a capital letter and use letters and digits only, as in SomeMiddleware", quote(s))
 		return ""
 	case len(s) > maxKindLength:
-		v.errorf("kind-name", "must be at most %d characters long, is %d", maxKindLength, len(s))
+		v.report(ruleKindName, "must be at most %d characters long, is %d", maxKindLength, len(s))
 		return ""
 	}
 	return s
@@ -206,7 +215,7 @@ func readPlaybook(v value, rule string) string {
 	}
 	clean, problem := playbookPath(s)
 	if problem != "" {
-		v.errorf(rule, "%s %s", quote(s), problem)
+		v.report(rule, "%s %s", quote(s), problem)
 	}
 	return clean
 }

@@ -43,10 +43,10 @@ func readRoleItem(v value, cluster bool) []rbacv1.PolicyRule {
 // readRule returns the rule, or nothing if it is wrong. An unknown key is an error here: to ignore a misspelt
 // resourceNames would grant more than its author meant.
 func readRule(m mapping, cluster bool) []rbacv1.PolicyRule {
-	before := m.r.count[SeverityError]
+	before := m.r.errors
 	for _, key := range m.keys {
 		if !slices.Contains(ruleKeys, key) {
-			m.fields[key].errorf("rbac", "unknown key of a policy rule")
+			m.fields[key].report(rulePermissionKey, "unknown key of a policy rule")
 		}
 	}
 	rule := rbacv1.PolicyRule{
@@ -56,7 +56,7 @@ func readRule(m mapping, cluster bool) []rbacv1.PolicyRule {
 		ResourceNames:   readTexts(m.get("resourceNames"), false),
 		NonResourceURLs: readTexts(m.get("nonResourceURLs"), false),
 	}
-	if m.r.count[SeverityError] > before {
+	if m.r.errors > before {
 		return nil
 	}
 	if !checkRule(m, rule, cluster) {
@@ -70,17 +70,17 @@ func checkRule(m mapping, rule rbacv1.PolicyRule, cluster bool) bool {
 	ofResources := len(rule.APIGroups)+len(rule.Resources)+len(rule.ResourceNames) > 0
 	switch {
 	case len(rule.Verbs) == 0:
-		m.errorf("rbac", "a policy rule needs verbs")
+		m.report(rulePermission, "a policy rule needs verbs")
 	case len(rule.NonResourceURLs) > 0 && !cluster:
-		m.get("nonResourceURLs").errorf("rbac", "are possible in clusterRoles only")
+		m.get("nonResourceURLs").report(rulePermission, "are possible in clusterRoles only")
 	case len(rule.NonResourceURLs) > 0 && ofResources:
-		m.errorf("rbac", "a policy rule is of resources or of nonResourceURLs, not of both; make two")
+		m.report(rulePermission, "a policy rule is of resources or of nonResourceURLs, not of both; make two")
 	case len(rule.NonResourceURLs) > 0:
 		return true
 	case len(rule.APIGroups) == 0:
-		m.errorf("rbac", `a policy rule needs apiGroups ("" is the core group)`)
+		m.report(rulePermission, `a policy rule needs apiGroups ("" is the core group)`)
 	case len(rule.Resources) == 0:
-		m.errorf("rbac", "a policy rule needs resources")
+		m.report(rulePermission, "a policy rule needs resources")
 	default:
 		return true
 	}
@@ -95,9 +95,9 @@ func readTexts(v value, emptyAllowed bool) []string {
 		case item.present() && isScalar(item) && (emptyAllowed || !item.blank()):
 			out = append(out, item.text())
 		case item.blank():
-			item.errorf("type", "must not be empty")
+			item.report(ruleType, "must not be empty")
 		default:
-			item.errorf("type", "must be a text, not %s", item.what())
+			item.report(ruleType, "must be a text, not %s", item.what())
 		}
 	}
 	return out

@@ -10,10 +10,12 @@ import (
 // Severity says what a problem means for the collection.
 type Severity string
 
-// An error stops a collection from loading; a warning does not.
+// A broken MUST of the specification is an error, a broken SHOULD a warning; an info is a hint. Whether a collection
+// loads is up to the rule, see [Rule].
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
+	SeverityInfo    Severity = "info"
 )
 
 // Problem is one thing that is wrong with a collection, and where.
@@ -24,14 +26,17 @@ type Problem struct {
 	Line, Column int
 	// Path is the field, such as "resources[0].vars[2].default", or "" for the whole file.
 	Path string
-	// Rule is the short stable name of the rule that was broken, such as "kind-name".
+	// Rule is the name of the [Rule] that was broken, such as "kind-name".
 	Rule string
 	// Message says what is wrong and what to do, in lower case and without a final stop.
 	Message  string
 	Severity Severity
 }
 
-// String is "file:line:column: path: message", with the parts that are not known left out and warnings marked.
+// Refused says that the cluster refuses the collection because of the problem.
+func (p Problem) Refused() bool { return ruleByName[p.Rule].Refused }
+
+// String is "file:line:column: path: message", with the parts that are not known left out, and warnings and infos marked.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -44,27 +49,31 @@ func (p Problem) String() string {
 	if p.Path != "" {
 		b.WriteString(p.Path + ": ")
 	}
-	if p.Severity == SeverityWarning {
-		b.WriteString("warning: ")
+	if p.Severity != SeverityError {
+		b.WriteString(string(p.Severity) + ": ")
 	}
 	b.WriteString(p.Message)
 	return b.String()
 }
 
-// Problems is the error that [Load] returns for a collection that breaks rules: all errors and warnings, sorted by file,
-// line, column and severity.
+// Problems is the error that [Load] returns for a collection that it refuses: all that is wrong, sorted by file, line,
+// column and severity.
 type Problems []Problem
 
 // Error prints one problem per line. For a status message, which must stay short, use [Problems.Summary].
 func (ps Problems) Error() string { return ps.lines(len(ps)) }
 
-// Summary prints the first limit errors, one per line, and says how many more there are. Warnings are left out if there
-// is an error.
+// Summary prints the first limit problems, errors first, one per line, and says how many more there are.
 func (ps Problems) Summary(limit int) string {
-	if errs := ps.withSeverity(SeverityError); len(errs) > 0 {
-		ps = errs
-	}
-	return ps.lines(limit)
+	return slices.Concat(ps.withSeverity(SeverityError), ps.withSeverity(SeverityWarning), ps.withSeverity(SeverityInfo)).lines(limit)
+}
+
+// Refused returns the problems because of which the cluster refuses the collection.
+func (ps Problems) Refused() Problems { return ps.filter(Problem.Refused) }
+
+// Findings returns the errors and warnings, without the infos.
+func (ps Problems) Findings() Problems {
+	return ps.filter(func(p Problem) bool { return p.Severity != SeverityInfo })
 }
 
 func (ps Problems) lines(limit int) string {
@@ -81,9 +90,13 @@ func (ps Problems) lines(limit int) string {
 
 // withSeverity returns the problems of one severity, in order.
 func (ps Problems) withSeverity(s Severity) Problems {
+	return ps.filter(func(p Problem) bool { return p.Severity == s })
+}
+
+func (ps Problems) filter(keep func(Problem) bool) Problems {
 	var out Problems
 	for _, p := range ps {
-		if p.Severity == s {
+		if keep(p) {
 			out = append(out, p)
 		}
 	}

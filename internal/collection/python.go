@@ -47,7 +47,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 		return fmt.Errorf("list the collection's files: %w", err)
 	}
 	if len(files) > maxPythonFiles {
-		l.fileErrorf(files[maxPythonFiles], "requirements", "the collection has more than %d files of this name", maxPythonFiles)
+		l.reportFile(files[maxPythonFiles], rulePythonRequirements, "the collection has more than %d files of this name", maxPythonFiles)
 		return nil
 	}
 	slices.Sort(files)
@@ -62,7 +62,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 			c.Dependencies.Python = append(c.Dependencies.Python, p)
 		}
 		if total += len(p.Requirements); total > maxRequirements {
-			l.fileErrorf(file, "requirements", "the collection needs more than %d Python packages", maxRequirements)
+			l.reportFile(file, rulePythonRequirements, "the collection needs more than %d Python packages", maxRequirements)
 			return nil
 		}
 	}
@@ -74,15 +74,13 @@ func (l *loader) parsePython(file string, content []byte) PythonRequirements {
 	p := PythonRequirements{File: file}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
-		l.fileErrorf(file, "requirements", "is not a text in UTF-8")
+		l.reportFile(file, rulePythonRequirements, "is not a text in UTF-8")
 		return p
 	}
 	for _, line := range logicalLines(string(content)) {
 		report := func(format string, args ...any) {
-			l.add(Problem{
-				File: file, Line: line.number, Column: 1, Rule: "requirements", Severity: SeverityError,
-				Message: quote(line.text) + " " + fmt.Sprintf(format, args...),
-			})
+			place := Problem{File: file, Line: line.number, Column: 1}
+			l.report(place, rulePythonRequirements, "%s "+format, append([]any{quote(line.text)}, args...)...)
 		}
 		if strings.HasPrefix(line.text, "-") {
 			l.addPipOption(&p, line.text, report)

@@ -1,28 +1,40 @@
 package collection
 
-import "go.yaml.in/yaml/v3"
+import (
+	"fmt"
 
-// maxProblems bounds what a hostile file can make Load collect, for each severity.
+	"go.yaml.in/yaml/v3"
+)
+
+// maxProblems bounds what a hostile file can make Load collect, for each rule.
 const maxProblems = 500
 
 // reporter collects the problems of one load, and where each field lies.
 type reporter struct {
 	problems Problems
-	count    map[Severity]int
-	places   map[string]value
+	// count is the number of problems by rule, errors that of severity error.
+	count  map[string]int
+	errors int
+	places map[string]value
 	// nodesLeft is how many more YAML values this load may read.
 	nodesLeft int
 }
 
 func newReporter() *reporter {
-	return &reporter{count: map[Severity]int{}, places: map[string]value{}, nodesLeft: maxNodes}
+	return &reporter{count: map[string]int{}, places: map[string]value{}, nodesLeft: maxNodes}
 }
 
-// add records a problem. Of each severity only the first maxProblems are kept.
-func (r *reporter) add(p Problem) {
-	r.count[p.Severity]++
-	if r.count[p.Severity] <= maxProblems {
-		r.problems = append(r.problems, p)
+// report records that a rule is broken at a place. The rule's severity is that of the table of rules. Of each rule only
+// the first maxProblems problems are kept.
+func (r *reporter) report(place Problem, rule, format string, args ...any) {
+	place.Rule, place.Severity = rule, ruleByName[rule].Severity
+	if place.Severity == SeverityError {
+		r.errors++
+	}
+	r.count[rule]++
+	if r.count[rule] <= maxProblems {
+		place.Message = fmt.Sprintf(format, args...)
+		r.problems = append(r.problems, place)
 	}
 }
 
@@ -38,6 +50,3 @@ func (r *reporter) at(file, path string) value {
 	}
 	return value{r: r, file: file, path: path, at: &yaml.Node{}}
 }
-
-// failed says whether an error was reported.
-func (r *reporter) failed() bool { return r.count[SeverityError] > 0 }

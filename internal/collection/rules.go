@@ -26,19 +26,19 @@ func checkOperatorName(l *loader, c *Collection) {
 	}
 	at := l.at(l.configFile, "name")
 	if name := c.OperatorName(); len(name) > validation.DNS1123LabelMaxLength {
-		at.errorf("derived-name", "the operator's name %s is longer than %d characters; shorten domain or name", name, validation.DNS1123LabelMaxLength)
+		at.report(ruleDerivedName, "the operator's name %s is longer than %d characters; shorten domain or name", name, validation.DNS1123LabelMaxLength)
 		return
 	} else if len(validation.IsDNS1123Label(name)) > 0 {
-		at.errorf("derived-name", "the operator's name %s is not legal in Kubernetes; put a letter or digit on both sides of each dot", name)
+		at.report(ruleDerivedName, "the operator's name %s is not legal in Kubernetes; put a letter or digit on both sides of each dot", name)
 		return
 	}
 	if c.Version == nil {
 		return
 	}
 	if name := c.CSVName(); len(name) > validation.LabelValueMaxLength {
-		at.errorf("derived-name", "the name of the operator's version %s is longer than %d characters; shorten domain, name or version", quote(name), validation.LabelValueMaxLength)
+		at.report(ruleDerivedName, "the name of the operator's version %s is longer than %d characters; shorten domain, name or version", quote(name), validation.LabelValueMaxLength)
 	} else if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		l.at(l.configFile, "version").errorf("derived-name", "the name of the operator's version %s is not legal in Kubernetes", quote(name))
+		l.at(l.configFile, "version").report(ruleDerivedName, "the name of the operator's version %s is not legal in Kubernetes", quote(name))
 	}
 }
 
@@ -48,7 +48,7 @@ func checkAPIVersion(l *loader, c *Collection) {
 		return
 	}
 	if name := c.APIVersion(); len(validation.IsDNS1035Label(name)) > 0 {
-		l.at(l.configFile, "version").errorf("version", "gives the API version %s, which is not legal in Kubernetes: at most %d characters, ending with a letter or digit",
+		l.at(l.configFile, "version").report(ruleVersionAPI, "gives the API version %s, which is not legal in Kubernetes: at most %d characters, ending with a letter or digit",
 			quote(name), validation.DNS1035LabelMaxLength)
 	}
 }
@@ -64,7 +64,7 @@ func checkKinds(l *loader, c *Collection) {
 		names := []string{"kind " + r.Kind, "kind " + r.ListKind(), "resource " + r.Plural(), "resource " + r.Singular()}
 		for _, name := range names {
 			if other, taken := owner[name]; taken {
-				at.errorf("kind-unique", "%s clashes with kind %s: both need the %s", r.Kind, other, name)
+				at.report(ruleKindUnique, "%s clashes with kind %s: both need the %s", r.Kind, other, name)
 				break
 			}
 		}
@@ -82,12 +82,12 @@ func checkGalaxyIdentity(l *loader, c *Collection) {
 		version = c.Version.String()
 	}
 	for _, pair := range []struct{ key, rule, ours, theirs, galaxyKey string }{
-		{"domain", "match-domain", c.Domain, c.Galaxy.Namespace, "namespace"},
-		{"name", "match-name", c.Name, c.Galaxy.Name, "name"},
-		{"version", "match-version", version, c.Galaxy.Version, "version"},
+		{"domain", ruleMatchDomain, c.Domain, c.Galaxy.Namespace, "namespace"},
+		{"name", ruleMatchName, c.Name, c.Galaxy.Name, "name"},
+		{"version", ruleMatchVersion, version, c.Galaxy.Version, "version"},
 	} {
 		if pair.ours != "" && pair.theirs != "" && dashed(pair.ours) != dashed(pair.theirs) {
-			l.at(l.configFile, pair.key).warnf(pair.rule, "%s differs from the %s %s in %s",
+			l.at(l.configFile, pair.key).report(pair.rule, "%s differs from the %s %s in %s",
 				quote(pair.ours), pair.galaxyKey, quote(pair.theirs), l.galaxySource)
 		}
 	}

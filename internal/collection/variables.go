@@ -33,7 +33,7 @@ func readVars(v value, level varLevel) []Var {
 		variable := readVar(m, level)
 		name := m.get("name")
 		if first, twice := lines[variable.Name]; twice && variable.Name != "" {
-			name.errorf("var-name", "%s is given twice, first in line %d", quote(variable.Name), first)
+			name.report(ruleVarUnique, "%s is given twice, first in line %d", quote(variable.Name), first)
 		} else {
 			lines[variable.Name] = name.at.Line
 		}
@@ -46,19 +46,15 @@ func readVar(m mapping, level varLevel) Var {
 	m.warnUnknown(varKeys...)
 	v := Var{
 		Name:          readVarName(m.get("name"), level),
-		DisplayName:   m.get("displayName").text(),
 		Description:   m.get("description").text(),
 		Type:          readVarType(m.get("type"), level),
 		Required:      m.get("required").boolean(),
 		Array:         m.get("array").boolean(),
 		KindReference: readKindReference(m.get("kindReference")),
 	}
-	if v.DisplayName == "" {
-		m.get("displayName").warnf("required", "is required by the specification; the name is shown instead")
-		v.DisplayName = v.Name
-	}
+	v.DisplayName = readDisplayName(m.get("displayName"), v.Name)
 	if v.Array && (level == objectField || v.Type == Boolean || v.Type == Password) {
-		m.get("array").errorf("var-type", "arrays are possible for string, number, integer and object variables of a resource only")
+		m.get("array").report(ruleArrayType, "arrays are possible for string, number, integer and object variables of a resource only")
 	}
 	v.Options = readOptions(m.get("options"), v.Type)
 	v.Fields = readFields(m.get("objectVariables"), v.Type, level)
@@ -75,10 +71,10 @@ func readVarName(v value, level varLevel) string {
 	case s == "":
 		return ""
 	case !identifier.MatchString(s):
-		v.errorf("var-name", "%s is not an Ansible variable name: use letters, digits and _, not beginning with a digit", quote(s))
+		v.report(ruleVarName, "%s is not an Ansible variable name: use letters, digits and _, not beginning with a digit", quote(s))
 		return ""
 	case level == resourceVar && isReservedVar(s):
-		v.errorf("reserved-var", "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
+		v.report(ruleReservedVar, "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
 		return ""
 	}
 	return s
@@ -103,10 +99,10 @@ func readVarType(v value, level varLevel) VarType {
 	case s == "":
 		return ""
 	case !slices.Contains(varTypes, t):
-		v.errorf("var-type", "%s is not a type: use string, number, integer, boolean, password or object", quote(s))
+		v.report(ruleVarType, "%s is not a type: use string, number, integer, boolean, password or object", quote(s))
 		return ""
 	case level == objectField && t == Object:
-		v.errorf("var-type", "objects inside objects are not possible; use string, number, integer, boolean or password")
+		v.report(ruleNestedObject, "objects inside objects are not possible; use string, number, integer, boolean or password")
 		return ""
 	}
 	return t
@@ -119,7 +115,7 @@ func readKindReference(v value) string {
 	}
 	s := v.text()
 	if s != "" && !pascalCase.MatchString(s) {
-		v.errorf("kind-reference", "%s is not the name of a kind, such as SomeMiddleware", quote(s))
+		v.report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", quote(s))
 		return ""
 	}
 	return s
@@ -132,13 +128,13 @@ func readOptions(v value, t VarType) []string {
 		switch {
 		case option == "":
 		case slices.Contains(options, option):
-			item.warnf("var-options", "%s is given twice", quote(option))
+			item.report(ruleOptionUnique, "%s is given twice", quote(option))
 		default:
 			options = append(options, option)
 		}
 	}
 	if len(options) > 0 && t != String && t != "" {
-		v.errorf("var-options", "options are possible for string variables only")
+		v.report(ruleOptionsType, "options are possible for string variables only")
 		return nil
 	}
 	return options
@@ -147,19 +143,19 @@ func readOptions(v value, t VarType) []string {
 func readFields(v value, t VarType, level varLevel) []Var {
 	if level == objectField {
 		if !v.blank() {
-			v.errorf("var-type", "objects inside objects are not possible")
+			v.report(ruleNestedObject, "objects inside objects are not possible")
 		}
 		return nil
 	}
 	if t != Object {
 		if !v.blank() && t != "" {
-			v.warnf("var-type", "is ignored, because the type is not object")
+			v.report(ruleObjectVariablesUnused, "is ignored, because the type is not object")
 		}
 		return nil
 	}
 	fields := readVars(v, objectField)
 	if len(fields) == 0 {
-		v.errorf("required", "an object needs objectVariables, at least one")
+		v.report(ruleObjectVariables, "an object needs objectVariables, at least one")
 	}
 	return fields
 }

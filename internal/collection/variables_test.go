@@ -21,30 +21,30 @@ func TestLoadVars(t *testing.T) {
 		want []expect
 	}{
 		"required keys": {"  - description: x\n", []expect{
+			{9, 5, "resources[0].vars[0].displayName", SeverityError, "display-name", "the name is shown instead"},
 			{9, 5, "resources[0].vars[0].name", SeverityError, "required", "is required"},
-			{9, 5, "resources[0].vars[0].type", SeverityError, "required", "is required"},
-			{9, 5, "resources[0].vars[0].displayName", SeverityWarning, "required", "the name is shown instead"}}},
+			{9, 5, "resources[0].vars[0].type", SeverityError, "required", "is required"}}},
 		"name twice": {"  - {name: a, displayName: A, type: string}\n  - {name: a, displayName: A, type: number}\n", []expect{
-			{10, 12, "resources[0].vars[1].name", SeverityError, "var-name", `"a" is given twice, first in line 9`}}},
+			{10, 12, "resources[0].vars[1].name", SeverityError, "var-unique", `"a" is given twice, first in line 9`}}},
 		"names differ in case": {"  - {name: a, displayName: A, type: string}\n  - {name: A, displayName: A, type: number}\n", nil},
 		"illegal name": {"  - {name: a-b, displayName: A, type: string}\n", []expect{
 			{9, 12, "resources[0].vars[0].name", SeverityError, "var-name", "not an Ansible variable name"}}},
 		"unknown type": {"  - {name: a, displayName: A, type: String}\n", []expect{
 			{9, 37, "resources[0].vars[0].type", SeverityError, "var-type", `"String" is not a type`}}},
 		"array of booleans": {"  - {name: a, displayName: A, type: boolean, array: true}\n", []expect{
-			{9, 53, "resources[0].vars[0].array", SeverityError, "var-type", "arrays are possible for"}}},
+			{9, 53, "resources[0].vars[0].array", SeverityError, "array-type", "arrays are possible for"}}},
 		"array of passwords": {"  - {name: a, displayName: A, type: password, array: true}\n", []expect{
-			{9, 54, "resources[0].vars[0].array", SeverityError, "var-type", "arrays are possible for"}}},
+			{9, 54, "resources[0].vars[0].array", SeverityError, "array-type", "arrays are possible for"}}},
 		"options": {"  - {name: a, displayName: A, type: number, options: ['1']}\n  - {name: b, displayName: B, type: string, options: [x, x, '']}\n", []expect{
-			{9, 54, "resources[0].vars[0].options", SeverityError, "var-options", "string variables only"},
-			{10, 58, "resources[0].vars[1].options[1]", SeverityWarning, "var-options", "given twice"},
+			{9, 54, "resources[0].vars[0].options", SeverityError, "options-type", "string variables only"},
+			{10, 58, "resources[0].vars[1].options[1]", SeverityWarning, "option-unique", "given twice"},
 			{10, 61, "resources[0].vars[1].options[2]", SeverityError, "required", "is required"}}},
 		"kindReference": {"  - {name: a, displayName: A, type: string, kindReference: other thing}\n  - {name: b, displayName: B, type: string, kindReference: ''}\n", []expect{
 			{9, 60, "resources[0].vars[0].kindReference", SeverityError, "kind-reference", "not the name of a kind"}}},
 		"object without fields": {"  - {name: a, displayName: A, type: object}\n", []expect{
-			{9, 5, "resources[0].vars[0].objectVariables", SeverityError, "required", "at least one"}}},
+			{9, 5, "resources[0].vars[0].objectVariables", SeverityError, "object-variables", "at least one"}}},
 		"fields without object": {"  - {name: a, displayName: A, type: string, objectVariables: [{name: b}]}\n", []expect{
-			{9, 62, "resources[0].vars[0].objectVariables", SeverityWarning, "var-type", "type is not object"}}},
+			{9, 62, "resources[0].vars[0].objectVariables", SeverityWarning, "object-variables-unused", "type is not object"}}},
 		"object in object": {`  - name: a
     displayName: A
     type: object
@@ -53,13 +53,13 @@ func TestLoadVars(t *testing.T) {
     - {name: d, displayName: D, type: string, array: true}
     - {name: ansible_host, displayName: a field is no variable, type: string}
 `, []expect{
-			{13, 39, "resources[0].vars[0].objectVariables[0].type", SeverityError, "var-type", "objects inside objects"},
-			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", SeverityError, "var-type", "objects inside objects"},
-			{14, 54, "resources[0].vars[0].objectVariables[1].array", SeverityError, "var-type", "of a resource only"}}},
+			{13, 39, "resources[0].vars[0].objectVariables[0].type", SeverityError, "nested-object", "objects inside objects"},
+			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", SeverityError, "nested-object", "objects inside objects"},
+			{14, 54, "resources[0].vars[0].objectVariables[1].array", SeverityError, "array-type", "of a resource only"}}},
 		"unknown key": {"  - {name: a, displayName: A, type: string, defualt: b}\n", []expect{
 			{9, 54, "resources[0].vars[0].defualt", SeverityWarning, "unknown-key", "ignored"}}},
 		"secret text as default": {"  - {name: a, displayName: A, type: password, default: 'Hush! Hush'}\n", []expect{
-			{9, 56, "resources[0].vars[0].default", SeverityWarning, "default", "never a password"}}},
+			{9, 56, "resources[0].vars[0].default", SeverityWarning, "default-secret", "never a password"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestDefaults(t *testing.T) {
 	tests := []struct {
 		variable string
 		want     any
-		fragment string // of the error
+		fragment string // of the problem
 	}{
 		{`type: string, default: text`, "text", ""},
 		{`type: string, default: ""`, nil, ""},
@@ -115,7 +115,8 @@ func TestDefaults(t *testing.T) {
 		{`type: number, default: 0644`, nil, "without leading zeros"},
 		{`type: number, default: 1e999`, nil, "too large"},
 		{`type: number, default: .inf`, nil, "must be a decimal number"},
-		{`type: number, default: "{{ port }}"`, nil, `"{{ port }}" does not fit type number`},
+		{`type: number, default: "{{ port }}"`, nil, "templates are not evaluated here"},
+		{`type: string, default: "{{ port }}"`, "{{ port }}", "gets {{ and what follows as text"},
 		{`type: integer, default: " 10 "`, int64(10), ""},
 		{`type: integer, default: 1.5`, nil, "whole number"},
 		{`type: integer, default: 9223372036854775808`, nil, "at most 64 bits"},
@@ -144,13 +145,15 @@ func TestDefaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.variable, func(t *testing.T) {
-			c, err := Load(archiveOf(withVars("  - {name: a, displayName: A, " + test.variable + "}\n")))
-			if test.fragment != "" {
-				if err == nil || !strings.Contains(err.Error(), test.fragment) {
-					t.Errorf("got error %v, want one with %q", err, test.fragment)
-				}
+			fsys := archiveOf(withVars("  - {name: a, displayName: A, " + test.variable + "}\n"))
+			problems := problemsOf(t, fsys)
+			if len(problems) > 0 != (test.fragment != "") || !strings.Contains(problems.Error(), test.fragment) {
+				t.Errorf("got %v, want %q", problems, test.fragment)
+			}
+			if len(problems.Refused()) > 0 {
 				return
 			}
+			c, err := Load(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +166,7 @@ func TestDefaults(t *testing.T) {
 
 func TestDefaultInTextHasPlaceOfText(t *testing.T) {
 	got := problemsOf(t, archiveOf(withVars("  - name: a\n    displayName: A\n    type: integer\n    array: true\n    default: |\n      - 1\n      - x\n")))
-	checkProblems(t, got, []expect{{13, 14, "resources[0].vars[0].default[1]", SeverityError, "default", `"x" does not fit`}})
+	checkProblems(t, got, []expect{{13, 14, "resources[0].vars[0].default[1]", SeverityError, "default-type", `"x" does not fit`}})
 }
 
 func TestLoadPermissions(t *testing.T) {
@@ -193,11 +196,11 @@ clusterRoles:
 		role string
 		want expect
 	}{
-		"unknown key":    {"{apiGroups: [a], resources: [b], verbs: [get], resourceName: [c]}", expect{8, 64, "roles[0].resourceName", SeverityError, "rbac", "unknown key"}},
-		"no verbs":       {"{apiGroups: [a], resources: [b]}", expect{8, 3, "roles[0]", SeverityError, "rbac", "needs verbs"}},
-		"no apiGroups":   {"{resources: [b], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "rbac", "needs apiGroups"}},
-		"no resources":   {"{apiGroups: [a], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "rbac", "needs resources"}},
-		"URLs in a role": {"{nonResourceURLs: [/version], verbs: [get]}", expect{8, 21, "roles[0].nonResourceURLs", SeverityError, "rbac", "clusterRoles only"}},
+		"unknown key":    {"{apiGroups: [a], resources: [b], verbs: [get], resourceName: [c]}", expect{8, 64, "roles[0].resourceName", SeverityError, "permission-key", "unknown key"}},
+		"no verbs":       {"{apiGroups: [a], resources: [b]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs verbs"}},
+		"no apiGroups":   {"{resources: [b], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs apiGroups"}},
+		"no resources":   {"{apiGroups: [a], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs resources"}},
+		"URLs in a role": {"{nonResourceURLs: [/version], verbs: [get]}", expect{8, 21, "roles[0].nonResourceURLs", SeverityError, "permission", "clusterRoles only"}},
 		"empty resource": {"{apiGroups: [a], resources: [b, ''], verbs: [get]}", expect{8, 35, "roles[0].resources[1]", SeverityError, "type", "must not be empty"}},
 		"text as list":   {"{apiGroups: [a], resources: [b], verbs: get}", expect{8, 43, "roles[0].verbs", SeverityError, "type", "must be a list"}},
 	}
@@ -209,7 +212,7 @@ clusterRoles:
 	}
 	t.Run("resources and URLs", func(t *testing.T) {
 		got := problemsOf(t, archiveOf(head+resources+"clusterRoles:\n- {apiGroups: [a], nonResourceURLs: [/version], verbs: [get]}\n"))
-		checkProblems(t, got, []expect{{8, 3, "clusterRoles[0]", SeverityError, "rbac", "not of both"}})
+		checkProblems(t, got, []expect{{8, 3, "clusterRoles[0]", SeverityError, "permission", "not of both"}})
 	})
 }
 
@@ -259,7 +262,7 @@ func FuzzLoad(f *testing.F) {
 		c, err := Load(fsys)
 		if err != nil {
 			var problems Problems
-			if !errors.As(err, &problems) || len(problems.withSeverity(SeverityError)) == 0 {
+			if !errors.As(err, &problems) || len(problems.Refused()) == 0 {
 				t.Fatalf("unexpected error: %v", err)
 			}
 			return

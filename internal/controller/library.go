@@ -67,7 +67,8 @@ func loadFailure(err error) error {
 	case errors.As(err, &unreadable):
 		return stalled(archiveReason(unreadable.Reason), err)
 	case errors.As(err, &problems):
-		return stalled(problemReason(problems), errors.New(problems.Summary(problemSummaryLines)))
+		refused := problems.Refused()
+		return stalled(problemReason(refused), errors.New(refused.Summary(problemSummaryLines)))
 	}
 	return retry(v2beta2.ReasonStorageFailed, err)
 }

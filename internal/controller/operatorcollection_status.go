@@ -154,12 +154,13 @@ func warnings(oc *v2beta2.OperatorCollection, c *collection.Collection) []string
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
 	}
-	for i, warning := range c.Warnings {
+	findings := c.Problems.Findings()
+	for i, problem := range findings {
 		if i == maxWarnings {
-			texts = append(texts, fmt.Sprintf("%d more warnings", len(c.Warnings)-maxWarnings))
+			texts = append(texts, fmt.Sprintf("%d more warnings", len(findings)-maxWarnings))
 			break
 		}
-		texts = append(texts, warning.String())
+		texts = append(texts, problem.String())
 	}
 	return texts
 }

@@ -74,13 +74,10 @@ var problemReasons = map[string]string{
 	"missing-finalizer":         v2beta2.ReasonPlaybookMissing,
 }
 
-// problemReason is the reason that all errors share, or InvalidCollection.
+// problemReason is the reason that all problems share, or InvalidCollection.
 func problemReason(problems collection.Problems) string {
 	reason := ""
 	for _, problem := range problems {
-		if problem.Severity != collection.SeverityError {
-			continue
-		}
 		of, ok := problemReasons[problem.Rule]
 		if !ok || reason != "" && of != reason {
 			return v2beta2.ReasonInvalidCollection

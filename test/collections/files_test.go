@@ -34,8 +34,8 @@ func checkFilesCollection(t *testing.T, fsys fs.FS) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Warnings) > 0 {
-		t.Errorf("warnings:\n%v", c.Warnings)
+	if len(c.Problems) > 0 {
+		t.Errorf("problems:\n%v", c.Problems)
 	}
 	var kinds []string
 	for _, resource := range c.Resources {

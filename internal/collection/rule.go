@@ -1,0 +1,175 @@
+package collection
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Rule is one thing that is checked. One rule has one severity and one consequence in a cluster.
+type Rule struct {
+	// Name is short and stable: "kind-name".
+	Name     string
+	Severity Severity
+	// Refused says that the cluster refuses a collection that breaks the rule: it cannot be rendered, or would do harm.
+	// A collection that breaks only other rules is installed, with a warning.
+	Refused bool
+	// Section is that of the Operator Collection Specification which the rule comes from, "" for a rule of ours.
+	Section string
+	// Summary says in one sentence what is checked.
+	Summary string
+}
+
+// Rules returns every rule, sorted by name.
+func Rules() []Rule {
+	all := slices.Clone(ruleTable)
+	slices.SortFunc(all, func(a, b Rule) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Sections of the Operator Collection Specification.
+const (
+	sectionRoot       = "OperatorHub Integration"
+	sectionIcon       = "Icon Object"
+	sectionResources  = "Operator Resources"
+	sectionVariables  = "Resource Variables"
+	sectionFields     = "Object Variables"
+	sectionProvided   = "Provided Variables"
+	sectionPermission = "Operator Roles Permission"
+)
+
+// Names of the rules. A problem is reported with one of them; its severity comes from ruleTable.
+const (
+	// Files.
+	ruleMissingConfig   = "missing-operator-config"
+	ruleDuplicateConfig = "duplicate-operator-config"
+	ruleMissingGalaxy   = "missing-galaxy"
+	ruleFile            = "file"
+	ruleYAML            = "yaml"
+	ruleJSON            = "json"
+	ruleDuplicateKey    = "duplicate-key"
+	ruleType            = "type"
+	ruleUnknownKey      = "unknown-key"
+	// The collection.
+	ruleRequired      = "required"
+	ruleDisplayName   = "display-name"
+	ruleIdentity      = "identity"
+	ruleDerivedName   = "derived-name"
+	ruleVersion       = "version"
+	ruleVersionAPI    = "version-api"
+	ruleVersionClash  = "version-clash"
+	ruleMatchDomain   = "match-domain"
+	ruleMatchName     = "match-name"
+	ruleMatchVersion  = "match-version"
+	ruleInventoryName = "inventory-name"
+	ruleIconData      = "icon-data"
+	ruleIconType      = "icon-type"
+	// Kinds.
+	ruleKindName         = "kind-name"
+	ruleKindUnique       = "kind-unique"
+	rulePlaybookPath     = "playbook-path"
+	ruleFinalizerPath    = "finalizer-path"
+	ruleMissingPlaybook  = "missing-playbook"
+	ruleMissingFinalizer = "missing-finalizer"
+	// Variables.
+	ruleVarName               = "var-name"
+	ruleVarUnique             = "var-unique"
+	ruleReservedVar           = "reserved-var"
+	ruleVarType               = "var-type"
+	ruleArrayType             = "array-type"
+	ruleNestedObject          = "nested-object"
+	ruleObjectVariables       = "object-variables"
+	ruleObjectVariablesUnused = "object-variables-unused"
+	ruleOptionsType           = "options-type"
+	ruleOptionUnique          = "option-unique"
+	ruleDefaultType           = "default-type"
+	ruleDefaultOption         = "default-option"
+	ruleDefaultObject         = "default-object"
+	ruleDefaultTemplate       = "default-template"
+	ruleDefaultSecret         = "default-secret"
+	ruleKindReference         = "kind-reference"
+	// Permissions.
+	rulePermissionKey = "permission-key"
+	rulePermission    = "permission"
+	// Galaxy metadata and dependencies.
+	ruleGalaxyName         = "galaxy-name"
+	ruleGalaxyMetadata     = "galaxy-metadata"
+	ruleGalaxyBuild        = "galaxy-build"
+	ruleRequiresAnsible    = "requires-ansible"
+	ruleRequirements       = "requirements"
+	ruleRequirementsRole   = "requirements-role"
+	ruleRequirementsSource = "requirements-source"
+	rulePythonRequirements = "python-requirements"
+)
+
+// ruleTable is the documentation of every rule.
+var ruleTable = []Rule{
+	{ruleMissingConfig, SeverityError, true, sectionRoot, "There is an operator-config.yml or operator-config.yaml at the root."},
+	{ruleDuplicateConfig, SeverityError, true, sectionRoot, "There are not both, operator-config.yml and operator-config.yaml."},
+	{ruleMissingGalaxy, SeverityError, true, sectionRoot, "There is a MANIFEST.json (archives) or a galaxy.yml (folders) at the root."},
+	{ruleFile, SeverityError, true, "", "A file that has to be read is a regular file, not too large, and no link to a file of another name."},
+	{ruleYAML, SeverityError, true, "", "A YAML file can be read, holds one document and is not too large."},
+	{ruleJSON, SeverityError, true, "", "MANIFEST.json can be read as JSON."},
+	{ruleDuplicateKey, SeverityError, true, "", "No key is given twice in a mapping."},
+	{ruleType, SeverityError, true, "", "A value has the type its key asks for: text, boolean, list or mapping."},
+	{ruleUnknownKey, SeverityWarning, false, "", "Every key is one that something reads."},
+
+	{ruleRequired, SeverityError, true, sectionRoot, "The keys are there without which nothing can be made: domain, name, version, resources; kind and playbook of a resource; " +
+		"name and type of a variable."},
+	{ruleDisplayName, SeverityError, false, sectionRoot, "The collection and every variable have a displayName; else the name is shown."},
+	{ruleIdentity, SeverityError, true, sectionRoot, "domain and name are DNS subdomains (RFC 1123) of at most 63 characters."},
+	{ruleDerivedName, SeverityError, true, "", "The names made of domain, name and version are legal in Kubernetes: the operator's and its version's, at most 63 characters each."},
+	{ruleVersion, SeverityError, true, sectionRoot, "version is a semantic version."},
+	{ruleVersionAPI, SeverityError, true, "", "version makes a legal name of an API version."},
+	{ruleVersionClash, SeverityWarning, false, "", "version has nothing that its API version's name leaves out, so that no two versions share the name: no build metadata, no capitals."},
+	{ruleMatchDomain, SeverityWarning, false, sectionRoot, "domain is the namespace in MANIFEST.json or galaxy.yml; - and _ count as the same."},
+	{ruleMatchName, SeverityWarning, false, sectionRoot, "name is the name in MANIFEST.json or galaxy.yml; - and _ count as the same."},
+	{ruleMatchVersion, SeverityWarning, false, sectionRoot, "version is the version in MANIFEST.json or galaxy.yml."},
+	{ruleInventoryName, SeverityError, true, "", "inventoryName is a name that an Ansible group may have, and none that Ansible gives itself."},
+	{ruleIconData, SeverityWarning, false, sectionIcon, "base64data is base64 text; else the icon is left out."},
+	{ruleIconType, SeverityWarning, false, sectionIcon, "mediatype is the media type of an image; else the icon is left out."},
+
+	{ruleKindName, SeverityError, true, sectionResources, "kind is in Pascal case and at most 59 characters long."},
+	{ruleKindUnique, SeverityError, true, sectionResources, "No two kinds share a name, nor one that is made of it: list kind, plural, singular."},
+	{rulePlaybookPath, SeverityError, true, sectionResources, "playbook is a path relative to the collection's root that does not leave it."},
+	{ruleFinalizerPath, SeverityError, true, sectionResources, "finalizer is a path relative to the collection's root that does not leave it."},
+	{ruleMissingPlaybook, SeverityError, true, sectionResources, "playbook is a file of the collection."},
+	{ruleMissingFinalizer, SeverityError, true, sectionResources, "finalizer is a file of the collection."},
+
+	{ruleVarName, SeverityError, true, sectionVariables, "name is one that an Ansible variable may have."},
+	{ruleVarUnique, SeverityError, true, sectionVariables, "No two variables of a resource, and no two of an object, share a name."},
+	{ruleReservedVar, SeverityError, true, sectionProvided, "No variable has a name that Ansible or the operator sets itself: ansible_*, zoscb_*, k8s_*, zosendpoint and names for the whole resource."},
+	{ruleVarType, SeverityError, true, sectionVariables, "type is string, number, integer, boolean, password or object."},
+	{ruleArrayType, SeverityError, true, sectionVariables, "Only string, number, integer and object variables of a resource are arrays."},
+	{ruleNestedObject, SeverityError, true, sectionFields, "There are no objects inside objects."},
+	{ruleObjectVariables, SeverityError, true, sectionVariables, "A variable of type object has objectVariables."},
+	{ruleObjectVariablesUnused, SeverityWarning, false, sectionVariables, "Only a variable of type object has objectVariables; else they are ignored."},
+	{ruleOptionsType, SeverityError, false, sectionVariables, "Only a variable of type string has options; else they are ignored."},
+	{ruleOptionUnique, SeverityWarning, false, sectionVariables, "No option is given twice."},
+	{ruleDefaultType, SeverityError, false, sectionVariables, "default fits the variable's type after conversion from a text; else it is left out."},
+	{ruleDefaultOption, SeverityError, false, sectionVariables, "default is one of the options; else it is left out."},
+	{ruleDefaultObject, SeverityError, false, sectionVariables, "The default of an object has only fields of the object, and all that are required; else it is left out."},
+	{ruleDefaultTemplate, SeverityWarning, false, sectionVariables, "default is no template ({{ }}): it reaches the playbook as text."},
+	{ruleDefaultSecret, SeverityWarning, false, sectionVariables, "The default of a password is the name of a Secret."},
+	{ruleKindReference, SeverityError, false, sectionVariables, "kindReference is a name that a kind may have; else it is ignored."},
+
+	{rulePermissionKey, SeverityError, true, sectionPermission, "A policy rule has only keys of a policy rule: without a misspelt one it would grant more than its author meant."},
+	{rulePermission, SeverityError, true, sectionPermission, "A policy rule has verbs, and either apiGroups and resources or, in clusterRoles, nonResourceURLs."},
+
+	{ruleGalaxyName, SeverityError, true, "", "The Galaxy metadata has a namespace and a name that are legal for Ansible, and a version."},
+	{ruleGalaxyMetadata, SeverityError, false, "", "Each value of the Galaxy metadata has the right type."},
+	{ruleGalaxyBuild, SeverityError, false, "", "galaxy.yml has what an archive needs: readme, authors, a semantic version, and no manifest directives."},
+	{ruleRequiresAnsible, SeverityWarning, false, "", "requires_ansible in meta/runtime.yml is a version range; else it is ignored."},
+	{ruleRequirements, SeverityError, true, "", "Collection requirements name collections that can be asked for, or files that the collection holds; at most 500."},
+	{ruleRequirementsRole, SeverityWarning, false, "", "Requirements ask for no roles: these are not installed."},
+	{ruleRequirementsSource, SeverityWarning, false, "", "The source of a requirement is an http or https address; else the configured server is asked."},
+	{rulePythonRequirements, SeverityError, true, "", "Every requirements.txt is one that pip can read, and the files it names are there."},
+}
+
+// ruleByName is for looking a rule up when it is broken.
+var ruleByName = func() map[string]Rule {
+	byName := make(map[string]Rule, len(ruleTable))
+	for _, rule := range ruleTable {
+		byName[rule.Name] = rule
+	}
+	return byName
+}()
