@@ -84,7 +84,6 @@ func loadGalaxyYAML(fsys fs.FS) (galaxyYAML, error) {
 	var galaxy galaxyYAML
 	if content != nil {
 		galaxy = l.readGalaxyYAML(content)
-		galaxy.checkBuild()
 	}
 	if len(l.problems.withSeverity(SeverityError)) > 0 {
 		l.problems.sort()

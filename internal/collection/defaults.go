@@ -133,10 +133,13 @@ func readMemberDefault(v value, variable Var) any {
 	if !v.present() {
 		return nil
 	}
-	if v.blank() && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
+	if v.blank() && !variable.Array && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
 		return ""
 	}
-	if variable.Type == Object {
+	switch {
+	case variable.Array:
+		return readArrayDefault(v, variable)
+	case variable.Type == Object:
 		return readObjectDefault(v, variable)
 	}
 	return readScalarDefault(v, variable)

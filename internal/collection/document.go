@@ -40,8 +40,7 @@ func (r *reporter) parseDocument(file string, content []byte) (doc value, ok boo
 	doc = value{r: r, file: file, at: &yaml.Node{}}
 	root, err := r.parseYAML(content)
 	if err != nil {
-		doc.at.Line = syntaxLine(err)
-		doc.at.Column = min(doc.at.Line, 1)
+		doc.at.Line, doc.at.Column = syntaxPlace(content, err)
 		doc.report(ruleYAML, "cannot be read as YAML: %s", lineInMessage.ReplaceAllString(err.Error(), ""))
 		return doc, false
 	}
@@ -60,8 +59,9 @@ func (r *reporter) parseYAML(content []byte) (*yaml.Node, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := decoder.Decode(&yaml.Node{}); err == nil {
-		return nil, errors.New("the file holds more than one document (---); keep the first only")
+	var second yaml.Node
+	if err := decoder.Decode(&second); err == nil {
+		return nil, fmt.Errorf("line %d: the file holds more than one document (---); keep the first only", second.Line)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -102,14 +102,20 @@ func checkSize(n *yaml.Node, depth int, budget *int) error {
 
 var lineInMessage = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 
-// syntaxLine is the line of a syntax error, which the YAML package tells in the message only; 0 if it does not.
-func syntaxLine(err error) int {
+// syntaxPlace is the place of a syntax error: where the text begins in the line that the YAML package tells in the
+// message. It tells none for the first line.
+func syntaxPlace(content []byte, err error) (line, column int) {
 	match := lineInMessage.FindStringSubmatch(err.Error())
-	line, err := strconv.Atoi(match[1])
-	if err != nil {
-		return 0
+	if line, err = strconv.Atoi(match[1]); err != nil {
+		line = 1
 	}
-	return line
+	at := 0
+	for text := range bytes.Lines(content) {
+		if at++; at == line && len(bytes.TrimSpace(text)) > 0 {
+			return line, 1 + len(text) - len(bytes.TrimLeft(text, " "))
+		}
+	}
+	return line, 1
 }
 
 // child makes the value of node at path, remembering its place for the rules that look at the finished model.
@@ -320,12 +326,47 @@ func (m mapping) warnUnknown(known ...string) {
 		if slices.Contains(known, key) {
 			continue
 		}
-		if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) }); i >= 0 {
-			m.fields[key].report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", known[i])
+		if near := nearest(key, known); near != "" {
+			m.fields[key].report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", near)
 			continue
 		}
 		m.fields[key].report(ruleUnknownKey, "unknown key, ignored")
 	}
+}
+
+// nearest is the known key that is likely meant by another one: at most a third of it differs. "" if there is none.
+func nearest(key string, known []string) string {
+	if len(key) > maxQuoted {
+		return ""
+	}
+	best, least := "", len(key)/3+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters one must insert, remove or replace to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 func joinPath(parent, key string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // readGalaxy reads the metadata of MANIFEST.json, or of galaxy.yml where there is none, as Ansible does.
@@ -60,8 +61,9 @@ func (l *loader) readRuntime(c *Collection) error {
 // manifest is the part of MANIFEST.json that is read. Keys are looked up exactly, as Ansible does it: Go's decoding
 // into structs would take "Namespace" for "namespace".
 type manifest struct {
-	l      *loader
-	fields map[string]json.RawMessage
+	l       *loader
+	content []byte
+	fields  map[string]json.RawMessage
 }
 
 // readManifest reads MANIFEST.json's collection_info. It is read as JSON, not YAML: their escapes differ.
@@ -71,9 +73,9 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		l.jsonError(content, err)
 		return Galaxy{}
 	}
-	m := manifest{l: l}
+	m := manifest{l: l, content: content}
 	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
-		m.report("collection_info", ruleGalaxyName, "is required, and an object")
+		m.report("", ruleGalaxyName, "is required, and an object")
 		return Galaxy{}
 	}
 	g := Galaxy{
@@ -90,7 +92,7 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		Issues:        decode[string](m, "issues"),
 		Dependencies:  decode[map[string]string](m, "dependencies"),
 	}
-	g.check(func(key, rule, message string) { m.report("collection_info."+key, rule, "%s", message) })
+	g.check(func(key, rule, message string) { m.report(key, rule, "%s", message) })
 	return g
 }
 
@@ -103,7 +105,7 @@ func decode[T any](m manifest, key string) T {
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
 		var zero T
-		m.report("collection_info."+key, ruleGalaxyMetadata, "is not of the expected type (%s)", typeName(out))
+		m.report(key, ruleGalaxyMetadata, "is not of the expected type (%s)", typeName(out))
 		return zero
 	}
 	return out
@@ -119,8 +121,33 @@ func typeName(v any) string {
 	return "text"
 }
 
-func (m manifest) report(path, rule, format string, args ...any) {
-	m.l.report(Problem{File: manifestFile, Path: path}, rule, format, args...)
+// report records that a key of collection_info breaks a rule, or with key "" collection_info itself.
+func (m manifest) report(key, rule, format string, args ...any) {
+	place := Problem{File: manifestFile, Line: 1, Column: 1, Path: "collection_info"}
+	if key != "" {
+		place.Path += "." + key
+	}
+	// JSON is YAML as far as places go.
+	if root, err := (&reporter{nodesLeft: maxNodes}).parseYAML(m.content); err == nil {
+		at := member(root, "collection_info")
+		if field := member(at, key); field != nil {
+			at = field
+		}
+		if at != nil {
+			place.Line, place.Column = at.Line, at.Column
+		}
+	}
+	m.l.report(place, rule, format, args...)
+}
+
+// member is the value of a key of a mapping, or nil.
+func member(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
 }
 
 func (l *loader) jsonError(content []byte, err error) {
@@ -158,7 +185,6 @@ type galaxyYAML struct {
 	Galaxy
 	readme, licenseFile string
 	buildIgnore         []string
-	root                mapping
 }
 
 var galaxyKeys = []string{
@@ -194,18 +220,14 @@ func (r *reporter) readGalaxyYAML(content []byte) galaxyYAML {
 		readme:      root.get("readme").text(),
 		licenseFile: root.get("license_file").text(),
 		buildIgnore: readTextOrList(root.get("build_ignore")),
-		root:        root,
 	}
 	g.check(func(key, rule, message string) { root.get(key).report(rule, "%s", message) })
+	g.checkBuild(root)
 	return g
 }
 
 // checkBuild reports what an archive needs beyond what loading a folder needs.
-func (g *galaxyYAML) checkBuild() {
-	m := g.root
-	if m.r == nil {
-		return
-	}
+func (g *galaxyYAML) checkBuild(m mapping) {
 	if g.readme == "" {
 		m.get("readme").report(ruleGalaxyBuild, "is required")
 	}

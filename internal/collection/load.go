@@ -19,6 +19,8 @@ const (
 	filesFile    = "FILES.json"
 	galaxyFile   = "galaxy.yml"
 	runtimeFile  = "meta/runtime.yml"
+
+	ansibleConfigFile = "ansible.cfg"
 )
 
 var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
@@ -72,6 +74,7 @@ func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
 		l.readConfig, l.readGalaxy, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
+		l.checkAnsibleConfig,
 	}
 	for _, step := range steps {
 		if err := step(c); err != nil {
@@ -110,7 +113,7 @@ func (l *loader) readConfig(c *Collection) error {
 		return err
 	}
 	if doc, ok := l.parseDocument(l.configFile, content); ok {
-		l.readOperatorConfig(c, doc)
+		l.readOperatorConfig(c, doc, content)
 	}
 	return nil
 }
@@ -184,6 +187,15 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 		}
 	}
 	return nil
+}
+
+// checkAnsibleConfig reports settings of Ansible that the author's machine honours and the runtime may not.
+func (l *loader) checkAnsibleConfig(*Collection) error {
+	exists, err := l.exists(ansibleConfigFile)
+	if exists {
+		l.reportFile(ansibleConfigFile, ruleAnsibleConfig, "settings of Ansible do not belong into a collection; remove the file or add it to build_ignore")
+	}
+	return err
 }
 
 // isAbsent says whether an error means that a file cannot be there: it does not exist, its path leads through a file or

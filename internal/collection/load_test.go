@@ -130,7 +130,7 @@ func TestLoadRoot(t *testing.T) {
 		}},
 		"not a mapping": {"- a\n", []expect{{1, 1, "", SeverityError, "type", "must be a mapping of keys to values, not a list"}}},
 		"syntax":        {"domain: acme\nname: [\n", []expect{{2, 1, "", SeverityError, "yaml", "cannot be read as YAML: did not find expected node content"}}},
-		"two documents": {head + "- {kind: Thing, playbook: run.yml}\n---\na: b\n", []expect{{0, 0, "", SeverityError, "yaml", "more than one document"}}},
+		"two documents": {head + "- {kind: Thing, playbook: run.yml}\n---\na: b\n", []expect{{7, 1, "", SeverityError, "yaml", "more than one document"}}},
 		"duplicate key": {"domain: acme\ndomain: acme\nname: demo\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
 			{2, 1, "", SeverityError, "duplicate-key", `key "domain" is given twice, first in line 1`}}},
 		"unknown keys": {head + "- {kind: Thing, playbook: run.yml}\nmaturity: x\ndisplayname: y\n", []expect{
@@ -169,7 +169,7 @@ func TestLoadRoot(t *testing.T) {
 		"icons": {head + "- {kind: Thing, playbook: run.yml}\nicon:\n- {base64data: '***', mediatype: image/png}\n- {base64data: YQ==, mediatype: text/html}\n- {mediatype: image/png}\n", []expect{
 			{8, 16, "icon[0].base64data", SeverityWarning, "icon-data", "not base64"},
 			{9, 33, "icon[1].mediatype", SeverityWarning, "icon-type", "media type of an image"},
-			{10, 3, "icon[2].base64data", SeverityWarning, "icon-data", "not base64"}}},
+			{10, 3, "icon[2].base64data", SeverityError, "icon-keys", "is required"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -190,8 +190,8 @@ func TestLoadResources(t *testing.T) {
 			{6, 3, "resources[0].kind", SeverityError, "required", "is required"},
 			{6, 3, "resources[0].playbook", SeverityError, "required", "is required"}}},
 		"not Pascal case": {"- {kind: thing, playbook: run.yml}\n- {kind: Some_Thing, playbook: run.yml}\n", []expect{
-			{6, 10, "resources[0].kind", SeverityError, "kind-name", `"thing" is not in Pascal case`},
-			{7, 10, "resources[1].kind", SeverityError, "kind-name", `"Some_Thing" is not in Pascal case`}}},
+			{6, 10, "resources[0].kind", SeverityError, "kind-case", `"thing" is not in Pascal case`},
+			{7, 10, "resources[1].kind", SeverityError, "kind-name", `"Some_Thing" is not legal`}}},
 		"long kind": {"- kind: " + strings.Repeat("A", 60) + "\n  playbook: run.yml\n", []expect{
 			{6, 9, "resources[0].kind", SeverityError, "kind-name", "at most 59"}}},
 		"kind twice": {"- {kind: Thing, playbook: run.yml}\n- {kind: Thing, playbook: run.yml}\n", []expect{
@@ -249,16 +249,16 @@ func TestLoadFiles(t *testing.T) {
 		"manifest syntax": {sound(func(f fstest.MapFS) { f["MANIFEST.json"].Data = []byte("{\n  x}") }),
 			"MANIFEST.json:2:3: cannot be read as JSON: invalid character 'x' looking for beginning of object key string"},
 		"manifest empty": {sound(func(f fstest.MapFS) { f["MANIFEST.json"].Data = []byte("{}") }),
-			"MANIFEST.json: collection_info: is required, and an object"},
+			"MANIFEST.json:1:1: collection_info: is required, and an object"},
 		"manifest fields": {sound(func(f fstest.MapFS) {
 			f["MANIFEST.json"].Data = []byte(`{"collection_info": {"Namespace": "acme", "name": "../x", "version": null, "tags": "a"}}`)
-		}), "MANIFEST.json: collection_info.name: \"../x\" is not legal for Ansible: use letters, digits and _, not beginning with a digit\n" +
-			"MANIFEST.json: collection_info.namespace: is required\n" +
-			"MANIFEST.json: collection_info.tags: is not of the expected type (list of texts)\n" +
-			"MANIFEST.json: collection_info.version: is required"},
+		}), "MANIFEST.json:1:21: collection_info.namespace: is required\n" +
+			"MANIFEST.json:1:51: collection_info.name: \"../x\" is not legal for Ansible: use letters, digits and _, not beginning with a digit\n" +
+			"MANIFEST.json:1:70: collection_info.version: is required\n" +
+			"MANIFEST.json:1:84: collection_info.tags: is not of the expected type (list of texts)"},
 		"galaxy.yml": {sound(func(f fstest.MapFS) {
 			delete(f, "MANIFEST.json")
-			f["galaxy.yml"] = &fstest.MapFile{Data: []byte("namespace: acme\nname: my-demo\nversion: 1.2.3\ndependencies: [a]\n")}
+			f["galaxy.yml"] = &fstest.MapFile{Data: []byte("namespace: acme\nname: my-demo\nversion: 1.2.3\ndependencies: [a]\nreadme: README.md\nauthors: me\n")}
 		}), "galaxy.yml:2:7: name: \"my-demo\" is not legal for Ansible: use letters, digits and _, not beginning with a digit\n" +
 			"galaxy.yml:4:15: dependencies: must be a mapping of keys to values, not a list"},
 		"runtime.yml": {sound(func(f fstest.MapFS) { f["meta/runtime.yml"] = &fstest.MapFile{Data: []byte("requires_ansible: {}\n")} }),

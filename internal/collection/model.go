@@ -73,7 +73,8 @@ type Icon struct {
 
 // Resource is one kind that the collection offers.
 type Resource struct {
-	// Kind is in Pascal case and at most 59 characters long, so that "<Kind>List" is a legal name too.
+	// Kind consists of letters and digits, begins with a letter, in Pascal case if the author follows the specification,
+	// and is at most 59 characters long, so that "<Kind>List" is a legal name too.
 	Kind string
 	// DisplayName is never empty: the kind stands in for a missing one.
 	DisplayName string
@@ -120,7 +121,7 @@ type Var struct {
 	Default any
 	// KindReference names the kind whose instances are valid values, or "". The kind need not be in this collection.
 	KindReference string
-	// Fields are the members of an Object, at least one; they are neither objects nor arrays. Nil for other types.
+	// Fields are the members of an Object, at least one; they are no objects. Nil for other types.
 	Fields []Var
 }
 

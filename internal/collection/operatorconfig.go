@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"encoding/base64"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,12 +23,12 @@ var (
 	// identifier is what Ansible accepts as a variable or group name.
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	imageType  = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
+	kindName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
 // readOperatorConfig fills c with what the operator-config says ("OperatorHub Integration" and the sections after it).
 // What is reported as an error is left empty in c.
-func (l *loader) readOperatorConfig(c *Collection, doc value) {
+func (l *loader) readOperatorConfig(c *Collection, doc value, content []byte) {
 	root, ok := doc.mapping()
 	if !ok {
 		return
@@ -40,6 +39,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc value) {
 	c.Version = readVersion(root.get("version"))
 	c.DisplayName = readDisplayName(root.get("displayName"), c.Name)
 	c.Description = root.get("description").text()
+	checkHeadings(root.get("description"), content)
 	c.Provider = readProvider(root.get("provider"))
 	c.InventoryName = readInventoryName(root.get("inventoryName"))
 	c.Icons = readIcons(root.get("icon"))
@@ -83,6 +83,9 @@ func readVersion(v value) *semver.Version {
 		v.report(ruleVersion, "%s is not a semantic version such as 1.2.0 (major.minor.patch)", quote(s))
 		return nil
 	}
+	if pre := version.Prerelease(); pre != strings.ToLower(pre) {
+		v.report(ruleVersionClash, "the API version and the operator have the pre-release %s in small letters: versions that differ in it alone clash", quote(pre))
+	}
 	if version.Metadata() != "" {
 		v.report(ruleVersionClash, "the build metadata +%s has no part in the names of the API version and the operator: versions that differ in it alone clash", version.Metadata())
 	}
@@ -119,38 +122,6 @@ func readInventoryName(v value) string {
 		return ""
 	}
 	return s
-}
-
-// readIcons drops icons that nothing can show, with a warning: they hurt nobody.
-func readIcons(v value) []Icon {
-	var icons []Icon
-	for _, item := range v.list() {
-		m, ok := item.mapping()
-		if !ok {
-			continue
-		}
-		m.warnUnknown(iconKeys...)
-		data, mediaType := m.get("base64data"), m.get("mediatype")
-		icon := Icon{
-			Base64Data: strings.Join(strings.Fields(data.text()), ""),
-			MediaType:  bareMediaType(mediaType.text()),
-		}
-		if _, err := base64.StdEncoding.DecodeString(icon.Base64Data); err != nil || icon.Base64Data == "" {
-			data.report(ruleIconData, "is not base64 text; the icon is left out")
-			continue
-		}
-		if !imageType.MatchString(icon.MediaType) {
-			mediaType.report(ruleIconType, "must be the media type of an image, such as image/svg+xml; the icon is left out")
-			continue
-		}
-		icons = append(icons, icon)
-	}
-	return icons
-}
-
-func bareMediaType(s string) string {
-	s, _, _ = strings.Cut(s, ";")
-	return strings.ToLower(strings.TrimSpace(s))
 }
 
 func readResources(v value) []Resource {
@@ -198,12 +169,14 @@ func readKind(v value) string {
 	switch {
 	case s == "":
 		return ""
-	case !pascalCase.MatchString(s):
-		v.report(ruleKindName, "%s is not in Pascal case: begin with a capital letter and use letters and digits only, as in SomeMiddleware", quote(s))
+	case !kindName.MatchString(s):
+		v.report(ruleKindName, "%s is not legal in Kubernetes: use letters and digits only, beginning with a letter, as in SomeMiddleware", quote(s))
 		return ""
 	case len(s) > maxKindLength:
 		v.report(ruleKindName, "must be at most %d characters long, is %d", maxKindLength, len(s))
 		return ""
+	case !pascalCase.MatchString(s):
+		v.report(ruleKindCase, "%s is not in Pascal case: begin with a capital letter, as in SomeMiddleware", quote(s))
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -61,6 +62,13 @@ func readRule(m mapping, cluster bool) []rbacv1.PolicyRule {
 	}
 	if !checkRule(m, rule, cluster) {
 		return nil
+	}
+	for _, key := range []string{"apiGroups", "resources", "verbs", "nonResourceURLs"} {
+		for _, item := range m.get(key).list() {
+			if strings.Contains(item.text(), "*") {
+				item.report(rulePermissionWildcard, "the wildcard %s grants more than anybody can foresee; list what is needed", quote(item.text()))
+			}
+		}
 	}
 	return []rbacv1.PolicyRule{rule}
 }

@@ -34,7 +34,7 @@ const (
 	sectionVariables  = "Resource Variables"
 	sectionFields     = "Object Variables"
 	sectionProvided   = "Provided Variables"
-	sectionPermission = "Operator Roles Permission"
+	sectionPermission = "Operator ClusterRoles Permission, Operator Roles Permission"
 )
 
 // Names of the rules. A problem is reported with one of them; its severity comes from ruleTable.
@@ -49,22 +49,28 @@ const (
 	ruleDuplicateKey    = "duplicate-key"
 	ruleType            = "type"
 	ruleUnknownKey      = "unknown-key"
+	ruleAnsibleConfig   = "ansible-config"
 	// The collection.
-	ruleRequired      = "required"
-	ruleDisplayName   = "display-name"
-	ruleIdentity      = "identity"
-	ruleDerivedName   = "derived-name"
-	ruleVersion       = "version"
-	ruleVersionAPI    = "version-api"
-	ruleVersionClash  = "version-clash"
-	ruleMatchDomain   = "match-domain"
-	ruleMatchName     = "match-name"
-	ruleMatchVersion  = "match-version"
-	ruleInventoryName = "inventory-name"
-	ruleIconData      = "icon-data"
-	ruleIconType      = "icon-type"
+	ruleRequired           = "required"
+	ruleDisplayName        = "display-name"
+	ruleIdentity           = "identity"
+	ruleDerivedName        = "derived-name"
+	ruleVersion            = "version"
+	ruleVersionAPI         = "version-api"
+	ruleVersionClash       = "version-clash"
+	ruleMatchDomain        = "match-domain"
+	ruleMatchName          = "match-name"
+	ruleMatchVersion       = "match-version"
+	ruleDescriptionHeading = "description-heading"
+	ruleInventoryName      = "inventory-name"
+	ruleIconData           = "icon-data"
+	ruleIconType           = "icon-type"
+	ruleIconKeys           = "icon-keys"
+	ruleIconContent        = "icon-content"
+	ruleIconSize           = "icon-size"
 	// Kinds.
 	ruleKindName         = "kind-name"
+	ruleKindCase         = "kind-case"
 	ruleKindUnique       = "kind-unique"
 	rulePlaybookPath     = "playbook-path"
 	ruleFinalizerPath    = "finalizer-path"
@@ -74,22 +80,27 @@ const (
 	ruleVarName               = "var-name"
 	ruleVarUnique             = "var-unique"
 	ruleReservedVar           = "reserved-var"
+	ruleAnsibleKeyword        = "ansible-keyword"
 	ruleVarType               = "var-type"
 	ruleArrayType             = "array-type"
 	ruleNestedObject          = "nested-object"
 	ruleObjectVariables       = "object-variables"
 	ruleObjectVariablesUnused = "object-variables-unused"
+	ruleOptionalObject        = "optional-object"
 	ruleOptionsType           = "options-type"
 	ruleOptionUnique          = "option-unique"
+	ruleOptionEmpty           = "option-empty"
 	ruleDefaultType           = "default-type"
 	ruleDefaultOption         = "default-option"
 	ruleDefaultObject         = "default-object"
 	ruleDefaultTemplate       = "default-template"
 	ruleDefaultSecret         = "default-secret"
 	ruleKindReference         = "kind-reference"
+	ruleKindReferenceUnknown  = "kind-reference-unknown"
 	// Permissions.
-	rulePermissionKey = "permission-key"
-	rulePermission    = "permission"
+	rulePermissionKey      = "permission-key"
+	rulePermission         = "permission"
+	rulePermissionWildcard = "permission-wildcard"
 	// Galaxy metadata and dependencies.
 	ruleGalaxyName         = "galaxy-name"
 	ruleGalaxyMetadata     = "galaxy-metadata"
@@ -112,6 +123,7 @@ var ruleTable = []Rule{
 	{ruleDuplicateKey, SeverityError, true, "", "No key is given twice in a mapping."},
 	{ruleType, SeverityError, true, "", "A value has the type its key asks for: text, boolean, list or mapping."},
 	{ruleUnknownKey, SeverityWarning, false, "", "Every key is one that something reads."},
+	{ruleAnsibleConfig, SeverityWarning, false, "", "There is no ansible.cfg at the root."},
 
 	{ruleRequired, SeverityError, true, sectionRoot, "The keys are there without which nothing can be made: domain, name, version, resources; kind and playbook of a resource; " +
 		"name and type of a variable."},
@@ -124,11 +136,16 @@ var ruleTable = []Rule{
 	{ruleMatchDomain, SeverityWarning, false, sectionRoot, "domain is the namespace in MANIFEST.json or galaxy.yml; - and _ count as the same."},
 	{ruleMatchName, SeverityWarning, false, sectionRoot, "name is the name in MANIFEST.json or galaxy.yml; - and _ count as the same."},
 	{ruleMatchVersion, SeverityWarning, false, sectionRoot, "version is the version in MANIFEST.json or galaxy.yml."},
+	{ruleDescriptionHeading, SeverityError, false, sectionRoot, "In the description that YAML makes, each markdown heading stands alone on its line."},
 	{ruleInventoryName, SeverityError, true, "", "inventoryName is a name that an Ansible group may have, and none that Ansible gives itself."},
 	{ruleIconData, SeverityWarning, false, sectionIcon, "base64data is base64 text; else the icon is left out."},
 	{ruleIconType, SeverityWarning, false, sectionIcon, "mediatype is the media type of an image; else the icon is left out."},
+	{ruleIconKeys, SeverityError, false, sectionIcon, "An icon has base64data and mediatype; else it is left out."},
+	{ruleIconContent, SeverityWarning, false, sectionIcon, "The content of an icon is what mediatype says: PNG, JPEG, GIF, WebP or SVG."},
+	{ruleIconSize, SeverityWarning, false, "", "An icon has at most 100 KiB."},
 
-	{ruleKindName, SeverityError, true, sectionResources, "kind is in Pascal case and at most 59 characters long."},
+	{ruleKindName, SeverityError, true, sectionResources, "kind consists of letters and digits, begins with a letter, and is at most 59 characters long."},
+	{ruleKindCase, SeverityError, false, sectionResources, "kind is in Pascal case: it begins with a capital letter."},
 	{ruleKindUnique, SeverityError, true, sectionResources, "No two kinds share a name, nor one that is made of it: list kind, plural, singular."},
 	{rulePlaybookPath, SeverityError, true, sectionResources, "playbook is a path relative to the collection's root that does not leave it."},
 	{ruleFinalizerPath, SeverityError, true, sectionResources, "finalizer is a path relative to the collection's root that does not leave it."},
@@ -138,22 +155,27 @@ var ruleTable = []Rule{
 	{ruleVarName, SeverityError, true, sectionVariables, "name is one that an Ansible variable may have."},
 	{ruleVarUnique, SeverityError, true, sectionVariables, "No two variables of a resource, and no two of an object, share a name."},
 	{ruleReservedVar, SeverityError, true, sectionProvided, "No variable has a name that Ansible or the operator sets itself: ansible_*, zoscb_*, k8s_*, zosendpoint and names for the whole resource."},
+	{ruleAnsibleKeyword, SeverityWarning, false, "", "No variable has the name of an Ansible keyword, such as name, tags or port."},
 	{ruleVarType, SeverityError, true, sectionVariables, "type is string, number, integer, boolean, password or object."},
-	{ruleArrayType, SeverityError, true, sectionVariables, "Only string, number, integer and object variables of a resource are arrays."},
+	{ruleArrayType, SeverityError, false, sectionVariables, "Only string, number, integer and object variables of a resource are arrays."},
 	{ruleNestedObject, SeverityError, true, sectionFields, "There are no objects inside objects."},
 	{ruleObjectVariables, SeverityError, true, sectionVariables, "A variable of type object has objectVariables."},
 	{ruleObjectVariablesUnused, SeverityWarning, false, sectionVariables, "Only a variable of type object has objectVariables; else they are ignored."},
+	{ruleOptionalObject, SeverityInfo, false, sectionFields, "The defaults of an object's fields always apply: none of its fields is required without a default, or the object is required or has a default."},
 	{ruleOptionsType, SeverityError, false, sectionVariables, "Only a variable of type string has options; else they are ignored."},
 	{ruleOptionUnique, SeverityWarning, false, sectionVariables, "No option is given twice."},
+	{ruleOptionEmpty, SeverityWarning, false, sectionVariables, "No option is empty; else it is left out."},
 	{ruleDefaultType, SeverityError, false, sectionVariables, "default fits the variable's type after conversion from a text; else it is left out."},
 	{ruleDefaultOption, SeverityError, false, sectionVariables, "default is one of the options; else it is left out."},
 	{ruleDefaultObject, SeverityError, false, sectionVariables, "The default of an object has only fields of the object, and all that are required; else it is left out."},
 	{ruleDefaultTemplate, SeverityWarning, false, sectionVariables, "default is no template ({{ }}): it reaches the playbook as text."},
 	{ruleDefaultSecret, SeverityWarning, false, sectionVariables, "The default of a password is the name of a Secret."},
 	{ruleKindReference, SeverityError, false, sectionVariables, "kindReference is a name that a kind may have; else it is ignored."},
+	{ruleKindReferenceUnknown, SeverityWarning, false, sectionVariables, "kindReference names a kind of the collection, or ZosEndpoint."},
 
 	{rulePermissionKey, SeverityError, true, sectionPermission, "A policy rule has only keys of a policy rule: without a misspelt one it would grant more than its author meant."},
 	{rulePermission, SeverityError, true, sectionPermission, "A policy rule has verbs, and either apiGroups and resources or, in clusterRoles, nonResourceURLs."},
+	{rulePermissionWildcard, SeverityWarning, false, sectionPermission, "A policy rule has no wildcards (*)."},
 
 	{ruleGalaxyName, SeverityError, true, "", "The Galaxy metadata has a namespace and a name that are legal for Ansible, and a version."},
 	{ruleGalaxyMetadata, SeverityError, false, "", "Each value of the Galaxy metadata has the right type."},

@@ -16,6 +16,7 @@ var rules = []func(*loader, *Collection){
 	checkOperatorName,
 	checkAPIVersion,
 	checkKinds,
+	checkKindReferences,
 	checkGalaxyIdentity,
 }
 
@@ -70,6 +71,28 @@ func checkKinds(l *loader, c *Collection) {
 		}
 		for _, name := range names {
 			owner[name] = r.Kind
+		}
+	}
+}
+
+// endpointKind is the kind of ours that a variable may refer to.
+const endpointKind = "ZosEndpoint"
+
+// checkKindReferences: a variable may refer to a kind of another collection, of which nobody can know here.
+func checkKindReferences(l *loader, c *Collection) {
+	check := func(path string, v Var) {
+		if _, ours := c.Resource(v.KindReference); v.KindReference != "" && v.KindReference != endpointKind && !ours {
+			l.at(l.configFile, path+".kindReference").report(ruleKindReferenceUnknown,
+				"this collection has no kind %s; if it is one of another collection, that one must be imported too", quote(v.KindReference))
+		}
+	}
+	for i, r := range c.Resources {
+		for j, v := range r.Vars {
+			path := fmt.Sprintf("resources[%d].vars[%d]", i, j)
+			check(path, v)
+			for k, field := range v.Fields {
+				check(fmt.Sprintf("%s.objectVariables[%d]", path, k), field)
+			}
 		}
 	}
 }

@@ -28,6 +28,7 @@ func readVars(v value, level varLevel) []Var {
 	for _, item := range items {
 		m, ok := item.mapping()
 		if !ok {
+			vars = append(vars, Var{}) // Positions stay those of the file.
 			continue
 		}
 		variable := readVar(m, level)
@@ -54,12 +55,29 @@ func readVar(m mapping, level varLevel) Var {
 	}
 	v.DisplayName = readDisplayName(m.get("displayName"), v.Name)
 	if v.Array && (level == objectField || v.Type == Boolean || v.Type == Password) {
-		m.get("array").report(ruleArrayType, "arrays are possible for string, number, integer and object variables of a resource only")
+		m.get("array").report(ruleArrayType, "the specification has arrays for string, number, integer and object variables of a resource only")
 	}
 	v.Options = readOptions(m.get("options"), v.Type)
 	v.Fields = readFields(m.get("objectVariables"), v.Type, level)
 	v.Default = readDefault(m.get("default"), v)
+	if v.Type == Object && !v.Array && !v.Required && v.Default == nil {
+		checkOptionalObject(m, v)
+	}
 	return v
+}
+
+// checkOptionalObject: an API server completes an object that is not there only if the defaults alone make a whole one.
+func checkOptionalObject(m mapping, v Var) {
+	if !slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Default != nil }) {
+		return
+	}
+	for _, field := range v.Fields {
+		if field.Required && field.Default == nil && field.Name != "" {
+			m.get("objectVariables").report(ruleOptionalObject,
+				"the defaults of these fields apply only to a user who gives the object, because %s is required and has no default", quote(field.Name))
+			return
+		}
+	}
 }
 
 // readVarName reads a name. Extra variables beat every other kind of variable in Ansible, so the names of resource
@@ -76,9 +94,20 @@ func readVarName(v value, level varLevel) string {
 	case level == resourceVar && isReservedVar(s):
 		v.report(ruleReservedVar, "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
 		return ""
+	case level == resourceVar && slices.Contains(ansibleKeywords, s):
+		v.report(ruleAnsibleKeyword, "%s is a keyword of Ansible, which warns about such variables; prefer another name", quote(s))
 	}
 	return s
 }
+
+// ansibleKeywords are the keywords of plays, roles, blocks and tasks, which ansible-core holds to be reserved names.
+var ansibleKeywords = strings.Fields(`
+	action always any_errors_fatal args async become become_exe become_flags become_method become_user block changed_when
+	check_mode collections connection debugger delay delegate_facts delegate_to diff environment fact_path failed_when
+	force_handlers gather_facts gather_subset gather_timeout handlers hosts ignore_errors ignore_unreachable listen
+	local_action loop loop_control max_fail_percentage module_defaults name no_log notify order poll port post_tasks
+	pre_tasks register remote_user rescue retries roles run_once serial strategy tags tasks throttle timeout until
+	validate_argspec vars vars_files vars_prompt when with_`)
 
 func isReservedVar(name string) bool {
 	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
@@ -114,7 +143,7 @@ func readKindReference(v value) string {
 		return ""
 	}
 	s := v.text()
-	if s != "" && !pascalCase.MatchString(s) {
+	if s != "" && (!kindName.MatchString(s) || len(s) > maxKindLength) {
 		v.report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", quote(s))
 		return ""
 	}
@@ -124,8 +153,10 @@ func readKindReference(v value) string {
 func readOptions(v value, t VarType) []string {
 	var options []string
 	for _, item := range v.list() {
-		option := item.requiredText()
+		option := item.text()
 		switch {
+		case item.blank():
+			item.report(ruleOptionEmpty, "an empty option is left out: a user who wants none leaves the variable out")
 		case option == "":
 		case slices.Contains(options, option):
 			item.report(ruleOptionUnique, "%s is given twice", quote(option))

@@ -32,13 +32,13 @@ func TestLoadVars(t *testing.T) {
 		"unknown type": {"  - {name: a, displayName: A, type: String}\n", []expect{
 			{9, 37, "resources[0].vars[0].type", SeverityError, "var-type", `"String" is not a type`}}},
 		"array of booleans": {"  - {name: a, displayName: A, type: boolean, array: true}\n", []expect{
-			{9, 53, "resources[0].vars[0].array", SeverityError, "array-type", "arrays are possible for"}}},
+			{9, 53, "resources[0].vars[0].array", SeverityError, "array-type", "the specification has arrays for"}}},
 		"array of passwords": {"  - {name: a, displayName: A, type: password, array: true}\n", []expect{
-			{9, 54, "resources[0].vars[0].array", SeverityError, "array-type", "arrays are possible for"}}},
+			{9, 54, "resources[0].vars[0].array", SeverityError, "array-type", "the specification has arrays for"}}},
 		"options": {"  - {name: a, displayName: A, type: number, options: ['1']}\n  - {name: b, displayName: B, type: string, options: [x, x, '']}\n", []expect{
 			{9, 54, "resources[0].vars[0].options", SeverityError, "options-type", "string variables only"},
 			{10, 58, "resources[0].vars[1].options[1]", SeverityWarning, "option-unique", "given twice"},
-			{10, 61, "resources[0].vars[1].options[2]", SeverityError, "required", "is required"}}},
+			{10, 61, "resources[0].vars[1].options[2]", SeverityWarning, "option-empty", "left out"}}},
 		"kindReference": {"  - {name: a, displayName: A, type: string, kindReference: other thing}\n  - {name: b, displayName: B, type: string, kindReference: ''}\n", []expect{
 			{9, 60, "resources[0].vars[0].kindReference", SeverityError, "kind-reference", "not the name of a kind"}}},
 		"object without fields": {"  - {name: a, displayName: A, type: object}\n", []expect{
@@ -77,7 +77,7 @@ func TestReservedVars(t *testing.T) {
 		"ansible_connection": true, "ansible_operator_meta": true, "zoscb_playbook": true, "k8s_cr_kind": true, "k8s_managed": true,
 		"zosendpoint": true, "_suboperator_zoscb_ibm_com_thing": true, "_suboperator_zoscb_ibm_com_thing_spec": true,
 		"_demo_acme_suboperator_zoscb_ibm_com_thing": true,
-		"ansible": false, "zosendpoints": false, "k8s": false, "_x": false, "name": false, "my_ansible_host": false,
+		"ansible": false, "zosendpoints": false, "k8s": false, "_x": false, "names": false, "my_ansible_host": false,
 	} {
 		got := problemsOf(t, archiveOf(withVars("  - {name: "+name+", displayName: A, type: string}\n")))
 		if refused {

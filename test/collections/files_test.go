@@ -34,8 +34,8 @@ func checkFilesCollection(t *testing.T, fsys fs.FS) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Problems) > 0 {
-		t.Errorf("problems:\n%v", c.Problems)
+	if findings := c.Problems.Findings(); len(findings) > 0 {
+		t.Errorf("problems:\n%v", findings)
 	}
 	var kinds []string
 	for _, resource := range c.Resources {

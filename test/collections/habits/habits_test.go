@@ -21,8 +21,8 @@ func TestCollections(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(c.Problems) > 0 {
-				t.Errorf("problems:\n%v", c.Problems)
+			if findings := c.Problems.Findings(); len(findings) > 0 {
+				t.Errorf("problems:\n%v", findings)
 			}
 			got := c.Domain + "/" + c.Name + " = " + c.Galaxy.Namespace + "." + c.Galaxy.Name
 			if diff := cmp.Diff(want, got); diff != "" {
