@@ -239,11 +239,19 @@ func (l *loader) addGalaxyDependencies(c *Collection) {
 	for name := range c.Galaxy.Dependencies {
 		names = append(names, name)
 	}
+	if len(names) > maxRequirements {
+		l.reportFile(l.galaxySource, ruleRequirements, "dependencies: the collection needs more than %d collections", maxRequirements)
+		return
+	}
 	slices.Sort(names)
 	for _, name := range names {
 		version, problem := checkCollection(name, c.Galaxy.Dependencies[name])
 		if problem != "" {
-			l.reportFile(l.galaxySource, ruleRequirements, "dependencies: %s %s", quote(name), problem)
+			if l.galaxySource == manifestFile {
+				l.manifest.report([]string{"dependencies", name}, ruleRequirements, "%s %s", quote(name), problem)
+			} else {
+				l.at(galaxyFile, joinPath("dependencies", name)).report(ruleRequirements, "%s %s", quote(name), problem)
+			}
 			continue
 		}
 		c.Dependencies.Collections = append(c.Dependencies.Collections, Requirement{

@@ -102,20 +102,24 @@ func checkSize(n *yaml.Node, depth int, budget *int) error {
 
 var lineInMessage = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 
-// syntaxPlace is the place of a syntax error: where the text begins in the line that the YAML package tells in the
-// message. It tells none for the first line.
+// syntaxPlace is the place of a syntax error: the line that the YAML package tells in the message, or the last one with
+// a text before it, and the column in which its text begins.
 func syntaxPlace(content []byte, err error) (line, column int) {
-	match := lineInMessage.FindStringSubmatch(err.Error())
-	if line, err = strconv.Atoi(match[1]); err != nil {
-		line = 1
+	message := err.Error()
+	told, err := strconv.Atoi(lineInMessage.FindStringSubmatch(message)[1])
+	if err != nil || strings.Contains(message, "did not find expected") {
+		told++ // The package's parser, unlike its scanner, counts lines from 0 and keeps quiet about 0.
 	}
-	at := 0
+	line, column, at := 1, 1, 0
 	for text := range bytes.Lines(content) {
-		if at++; at == line && len(bytes.TrimSpace(text)) > 0 {
-			return line, 1 + len(text) - len(bytes.TrimLeft(text, " "))
+		if at++; at > told {
+			break
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			line, column = at, 1+len(text)-len(bytes.TrimLeft(text, " "))
 		}
 	}
-	return line, 1
+	return line, column
 }
 
 // child makes the value of node at path, remembering its place for the rules that look at the finished model.

@@ -61,9 +61,10 @@ func (l *loader) readRuntime(c *Collection) error {
 // manifest is the part of MANIFEST.json that is read. Keys are looked up exactly, as Ansible does it: Go's decoding
 // into structs would take "Namespace" for "namespace".
 type manifest struct {
-	l       *loader
-	content []byte
-	fields  map[string]json.RawMessage
+	l      *loader
+	fields map[string]json.RawMessage
+	// root is the same file as YAML, which it is as far as places go; nil if it is not.
+	root *yaml.Node
 }
 
 // readManifest reads MANIFEST.json's collection_info. It is read as JSON, not YAML: their escapes differ.
@@ -73,9 +74,11 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		l.jsonError(content, err)
 		return Galaxy{}
 	}
-	m := manifest{l: l, content: content}
+	m := manifest{l: l}
+	m.root, _ = (&reporter{nodesLeft: maxNodes}).parseYAML(content)
+	l.manifest = m
 	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
-		m.report("", ruleGalaxyName, "is required, and an object")
+		m.report(nil, ruleGalaxyName, "is required, and an object")
 		return Galaxy{}
 	}
 	g := Galaxy{
@@ -92,7 +95,7 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		Issues:        decode[string](m, "issues"),
 		Dependencies:  decode[map[string]string](m, "dependencies"),
 	}
-	g.check(func(key, rule, message string) { m.report(key, rule, "%s", message) })
+	g.check(func(key, rule, message string) { m.report([]string{key}, rule, "%s", message) })
 	return g
 }
 
@@ -105,7 +108,7 @@ func decode[T any](m manifest, key string) T {
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
 		var zero T
-		m.report(key, ruleGalaxyMetadata, "is not of the expected type (%s)", typeName(out))
+		m.report([]string{key}, ruleGalaxyMetadata, "is not of the expected type (%s)", typeName(out))
 		return zero
 	}
 	return out
@@ -121,21 +124,16 @@ func typeName(v any) string {
 	return "text"
 }
 
-// report records that a key of collection_info breaks a rule, or with key "" collection_info itself.
-func (m manifest) report(key, rule, format string, args ...any) {
-	place := Problem{File: manifestFile, Line: 1, Column: 1, Path: "collection_info"}
-	if key != "" {
-		place.Path += "." + key
-	}
-	// JSON is YAML as far as places go.
-	if root, err := (&reporter{nodesLeft: maxNodes}).parseYAML(m.content); err == nil {
-		at := member(root, "collection_info")
-		if field := member(at, key); field != nil {
-			at = field
+// report records that a key of collection_info breaks a rule, or with no key collection_info itself.
+func (m manifest) report(keys []string, rule, format string, args ...any) {
+	keys = append([]string{"collection_info"}, keys...)
+	place := Problem{File: manifestFile, Line: 1, Column: 1, Path: strings.Join(keys, ".")}
+	at := m.root
+	for _, key := range keys {
+		if at = member(at, key); at == nil {
+			break
 		}
-		if at != nil {
-			place.Line, place.Column = at.Line, at.Column
-		}
+		place.Line, place.Column = at.Line, at.Column
 	}
 	m.l.report(place, rule, format, args...)
 }

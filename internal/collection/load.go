@@ -68,6 +68,8 @@ type loader struct {
 	fsys fs.FS
 	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
 	configFile, galaxySource string
+	// manifest is MANIFEST.json, if that is the file with the Galaxy metadata.
+	manifest manifest
 }
 
 func (l *loader) load() (*Collection, error) {
