@@ -2,7 +2,6 @@ package collection
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,19 +21,22 @@ func checkHeadings(v value, content []byte) {
 	if !ok {
 		return
 	}
-	var lines []string
+	lines := map[string]bool{}
+	glued := false
 	for line := range strings.Lines(text) {
-		lines = append(lines, strings.TrimSpace(line))
+		line = strings.TrimSpace(line)
+		lines[line] = true
+		glued = glued || gluedHeading.MatchString(line)
 	}
 	found := false
 	for _, written := range writtenLines(v.node, content) {
-		if heading.MatchString(written.text) && !slices.Contains(lines, written.text) {
+		if heading.MatchString(written.text) && !lines[written.text] {
 			found = true
 			v.r.report(Problem{File: v.file, Line: written.line, Column: written.column, Path: v.path}, ruleDescriptionHeading,
 				"the heading %s does not end up alone on its line, because YAML joins the lines here; begin the description with |- instead", quote(written.text))
 		}
 	}
-	if !found && slices.ContainsFunc(lines, gluedHeading.MatchString) {
+	if glued && !found {
 		v.report(ruleDescriptionHeading, "a heading does not stand alone on its line; put each on a line of its own")
 	}
 }

@@ -330,9 +330,11 @@ func (m mapping) warnUnknown(known ...string) {
 		if slices.Contains(known, key) {
 			continue
 		}
-		if near := nearest(key, known); near != "" {
-			m.fields[key].report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", near)
-			continue
+		if m.r.count[ruleUnknownKey] < maxProblems {
+			if near := nearest(key, known); near != "" {
+				m.fields[key].report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", near)
+				continue
+			}
 		}
 		m.fields[key].report(ruleUnknownKey, "unknown key, ignored")
 	}

@@ -80,8 +80,12 @@ const endpointKind = "ZosEndpoint"
 
 // checkKindReferences: a variable may refer to a kind of another collection, of which nobody can know here.
 func checkKindReferences(l *loader, c *Collection) {
+	known := map[string]bool{"": true, endpointKind: true}
+	for _, r := range c.Resources {
+		known[r.Kind] = true
+	}
 	check := func(path string, v Var) {
-		if _, ours := c.Resource(v.KindReference); v.KindReference != "" && v.KindReference != endpointKind && !ours {
+		if !known[v.KindReference] {
 			l.at(l.configFile, path+".kindReference").report(ruleKindReferenceUnknown,
 				"this collection has no kind %s; if it is one of another collection, that one must be imported too", quote(v.KindReference))
 		}

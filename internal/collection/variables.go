@@ -165,7 +165,7 @@ func readOptions(v value, t VarType) []string {
 		}
 	}
 	if len(options) > 0 && t != String && t != "" {
-		v.report(ruleOptionsType, "options are possible for string variables only")
+		v.report(ruleOptionsType, "options are possible for string variables only; they are ignored")
 		return nil
 	}
 	return options

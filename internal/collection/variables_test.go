@@ -2,7 +2,8 @@ package collection
 
 import (
 	"encoding/json"
-	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -253,21 +254,41 @@ func FuzzLoad(f *testing.F) {
 	} {
 		f.Add([]byte(config), []byte(testManifest))
 	}
-	for _, name := range []string{"minimal/operator-config.yaml", "region/operator-config.yml", "users/operator-config.yml"} {
-		f.Add(readTestdata(f, name), []byte(`{"collection_info": {"namespace": "a", "name": "b", "version": "1.0.0", "tags": null, "dependencies": {"a.b": "*"}}}`))
+	files, err := filepath.Glob("testdata/*/operator-config.y*")
+	shapes, shapesErr := filepath.Glob("testdata/shapes/*/operator-config.y*")
+	if err != nil || shapesErr != nil || len(files)*len(shapes) == 0 {
+		f.Fatal("no seeds", err, shapesErr)
+	}
+	for _, file := range append(files, shapes...) {
+		config, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(config, readTestdata(f, "region.MANIFEST.golden.json"))
 	}
 	f.Fuzz(func(t *testing.T, config, manifest []byte) {
 		fsys := archiveOf(string(config))
 		fsys["MANIFEST.json"].Data = manifest
-		c, err := Load(fsys)
-		if err != nil {
-			var problems Problems
-			if !errors.As(err, &problems) || len(problems.Refused()) == 0 {
-				t.Fatalf("unexpected error: %v", err)
-			}
-			return
+		problemsOf(t, fsys)
+		if c, err := Load(fsys); err == nil {
+			checkPromises(t, c)
 		}
-		checkPromises(t, c)
+	})
+}
+
+// FuzzManifest: whatever MANIFEST.json says, Load refuses it or knows the collection's name in Ansible.
+func FuzzManifest(f *testing.F) {
+	f.Add(readTestdata(f, "region.MANIFEST.golden.json"))
+	f.Add([]byte(testManifest))
+	f.Add([]byte(manifestWith(`"dependencies": {"a.b": ">=1", "a": "x", "c.d": null}, "tags": "x", "authors": [1]`)))
+	f.Add([]byte("{\"collection_info\": [\n\"\\ud800\"]}"))
+	f.Fuzz(func(t *testing.T, manifest []byte) {
+		fsys := archiveOf(sound)
+		fsys["MANIFEST.json"].Data = manifest
+		problemsOf(t, fsys)
+		if c, err := Load(fsys); err == nil {
+			checkPromises(t, c)
+		}
 	})
 }
 
