@@ -14,6 +14,9 @@ const (
 	ConditionImported = "Imported"
 	// ConditionInstalled is true when every SubOperatorConfig of an OperatorCollection is Ready.
 	ConditionInstalled = "Installed"
+	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule. It is there once an archive
+	// was accepted, speaks of that archive, and has no influence on Ready.
+	ConditionConformant = "Conformant"
 	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a host
 	// key that is known. It never blocks a run.
 	ConditionReachable = "Reachable"
@@ -21,7 +24,8 @@ const (
 
 // ConditionTypes lists every condition type of this API.
 var ConditionTypes = []string{
-	ConditionReady, ConditionReconciling, ConditionStalled, ConditionImported, ConditionInstalled, ConditionReachable,
+	ConditionReady, ConditionReconciling, ConditionStalled, ConditionImported, ConditionInstalled, ConditionConformant,
+	ConditionReachable,
 }
 
 // Reasons of success and progress.
@@ -99,6 +103,12 @@ const (
 	ReasonVersionConflict = "VersionConflict"
 )
 
+// Reasons of an OperatorCollection whose archive was accepted though it has flaws.
+const (
+	// ReasonRulesBroken says that the archive breaks rules that do not keep it from being installed.
+	ReasonRulesBroken = "RulesBroken"
+)
+
 // Reasons that keep an OperatorCollection from being deleted.
 const (
 	// ReasonInstancesExist says that custom resources of the collection still exist.
@@ -159,7 +169,8 @@ var Reasons = []string{
 	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureUnsupported, ReasonArtifactChanged,
 	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
 	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
-	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonInstancesExist, ReasonFinalizingInstances,
+	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonRulesBroken,
+	ReasonInstancesExist, ReasonFinalizingInstances,
 	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
 	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
 	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonDependencyMissing, ReasonWorkloadUnavailable,

@@ -233,7 +233,7 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions: Ready, Imported, Installed, and while they are true Reconciling and Stalled.
+	// conditions: Ready, Imported, Installed, Conformant, and while they are true Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -251,7 +251,7 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Config *CollectionConfigStatus `json:"config,omitempty"`
 
-	// warnings about the archive that do not keep it from being installed.
+	// warnings about the spec, and the rules that the archive breaks without being refused.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`

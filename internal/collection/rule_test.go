@@ -1,13 +1,18 @@
 package collection
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // sources returns the package's files without its tests.
@@ -141,4 +146,68 @@ func identifierOf(e ast.Expr) string {
 		return identifierOf(e.X) + "." + e.Sel.Name
 	}
 	return ""
+}
+
+const (
+	rulesPage   = "../../docs/spec/operator-config.md"
+	rulesMarker = "<!-- The table is generated: go test ./internal/collection -update -->\n"
+)
+
+// The page of the specification ends with a table of all rules, and says at each key which of them check it.
+func TestRulesAreDocumented(t *testing.T) {
+	content, err := os.ReadFile(rulesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, table, found := strings.Cut(string(content), rulesMarker)
+	if !found {
+		t.Fatalf("%s has lost its marker", rulesPage)
+	}
+	want := rulesAsTable()
+	if *update {
+		if err := os.WriteFile(rulesPage, []byte(text+rulesMarker+want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		table = want
+	}
+	if diff := cmp.Diff(want, table); diff != "" {
+		t.Errorf("the table of rules is out of date (-want +got):\n%s", diff)
+	}
+
+	mentioned := map[string]bool{}
+	for _, match := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(text, -1) {
+		mentioned[match[1]] = true
+	}
+	for _, rule := range Rules() {
+		if rule.Section != "" && !mentioned[rule.Name] {
+			t.Errorf("%s has no key that rule %s checks", rulesPage, rule.Name)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), "|"), "|")
+		for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[len(cells)-1], -1) {
+			if _, known := ruleByName[match[1]]; !known {
+				t.Errorf("%s says that a rule %q checks a key, which does not exist", rulesPage, match[1])
+			}
+		}
+	}
+}
+
+func rulesAsTable() string {
+	var b strings.Builder
+	b.WriteString("\n| Rule | Severity | In a cluster | Section | Checks |\n|---|---|---|---|---|\n")
+	for _, rule := range Rules() {
+		consequence := "installed with a warning"
+		switch {
+		case rule.Refused:
+			consequence = "refused"
+		case rule.Severity == SeverityInfo:
+			consequence = "installed"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", rule.Name, rule.Severity, consequence, rule.Section, rule.Summary)
+	}
+	return b.String()
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // kstatus reads Ready, Reconciling and Stalled together: only one of the last two may exist, and only while it is true.
@@ -100,5 +102,36 @@ func TestTruncate(t *testing.T) {
 		if whole := len(message) <= 100; whole != (got == message) || !whole && !strings.HasSuffix(got, " ...") {
 			t.Errorf("%s: got %q", name, got)
 		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	problem := func(severity collection.Severity) collection.Problem {
+		return collection.Problem{File: "operator-config.yml", Message: "odd", Severity: severity}
+	}
+	for name, test := range map[string]struct {
+		problems collection.Problems
+		want     string
+	}{
+		"nothing":      {},
+		"a hint":       {problems: collection.Problems{problem(collection.SeverityInfo)}},
+		"a warning":    {collection.Problems{problem(collection.SeverityWarning)}, "operator-config.yml: warning: odd"},
+		"errors first": {collection.Problems{problem(collection.SeverityWarning), problem(collection.SeverityError)}, "operator-config.yml: odd\noperator-config.yml: warning: odd"},
+		"many": {slices.Repeat(collection.Problems{problem(collection.SeverityError)}, 30),
+			strings.Repeat("operator-config.yml: odd\n", 9) + "and 21 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &collection.Collection{Problems: test.problems}
+			err := conformance(c)
+			if test.want == "" {
+				if err != nil || len(warnings(&v2beta2.OperatorCollection{}, c)) > 0 {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if f := asFailure(err); f == nil || f.reason != v2beta2.ReasonRulesBroken || f.Error() != test.want {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
 	}
 }

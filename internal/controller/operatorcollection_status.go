@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,6 +79,17 @@ func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
 		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.uploadPath}
 	}
 	oc.Status.Warnings = warnings(oc, c)
+	setCondition(&oc.Status.Conditions, v2beta2.ConditionConformant, oc.Generation, conformance(c), "no rule is broken")
+}
+
+// conformance is nil if the collection breaks no rule.
+func conformance(c *collection.Collection) error {
+	findings := c.Problems.Findings()
+	if len(findings) == 0 {
+		return nil
+	}
+	// The last of the lines says how many more problems there are.
+	return stalled(v2beta2.ReasonRulesBroken, errors.New(findings.Summary(problemSummaryLines-1)))
 }
 
 // describeImport sets Imported and, where the steps got that far, the state of each SubOperatorConfig.

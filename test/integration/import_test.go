@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -85,6 +86,30 @@ var _ = Describe("An OperatorCollection", func() {
 		expectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "no SubOperatorConfig", false)
 		Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(beTrue())
 		Consistently(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+
+	It("says which rules its archive breaks, and is installed all the same", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		sound := s.variables
+		s.variables = "{name: size, displayName: Size, type: integer, default: many}"
+		oc := newCollection(namespace, "oc", s.pinned())
+		create(ctx, oc)
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		const flaw = "operator-config.yml:10:65: resources[0].vars[0].default: \"many\" does not fit type integer"
+		Expect(conditionOf(ctx, oc, v2beta2.ConditionConformant)(NewWithT(GinkgoT()))).
+			To(And(beFalse(), because(v2beta2.ReasonRulesBroken), saying(flaw)))
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring(flaw)))
+
+		By("saying nothing of the kind about a new version without flaws")
+		s.variables, s.version = sound, "1.0.1"
+		spec := s.pinned()
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q,"digest":%q}}`, spec.CollectionURL, spec.Digest))
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionConformant)).WithContext(ctx).
+			Should(And(beTrue(), because(v2beta2.ReasonSucceeded)))
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Warnings).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
 	It("waits for an archive that is uploaded later", func(ctx context.Context) {
