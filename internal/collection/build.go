@@ -9,8 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -19,17 +17,8 @@ import (
 // manifestFormat is the version of the layout of MANIFEST.json and FILES.json that ansible-core knows.
 const manifestFormat = 1
 
-// maxPatternBytes bounds a pattern of build_ignore.
-const maxPatternBytes = 1024
-
 // maxBuildDepth keeps a folder with a circle of links from being walked forever.
 const maxBuildDepth = 64
-
-// ignoredAlways are patterns of what ansible-galaxy never puts into an archive; ignoredDirs are base names of folders.
-var (
-	ignoredAlways = []string{manifestFile, filesFile, galaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}
-	ignoredDirs   = map[string]bool{"CVS": true, ".bzr": true, ".hg": true, ".git": true, ".svn": true, "__pycache__": true, ".tox": true}
-)
 
 // Build writes the archive (tar.gz) of the collection whose folder is fsys: what `ansible-galaxy collection build`
 // puts into one, with the same MANIFEST.json and FILES.json. The same folder gives the same bytes.
@@ -42,9 +31,7 @@ func Build(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ignore := compilePatterns(append(ignoredAlways[:len(ignoredAlways):len(ignoredAlways)],
-		append([]string{galaxy.Namespace + "-" + galaxy.Name + "-*.tar.gz"}, galaxy.buildIgnore...)...))
-	list := &fileList{fsys: fsys, ignore: ignore, Files: []fileEntry{{Name: ".", Type: "dir", Format: manifestFormat}}, Format: manifestFormat}
+	list := &fileList{fsys: fsys, ignore: newIgnoreList(galaxy), Files: []fileEntry{{Name: ".", Type: "dir", Format: manifestFormat}}, Format: manifestFormat}
 	if err := list.addFolder(".", 0); err != nil {
 		return fmt.Errorf("list the collection's files: %w", err)
 	}
@@ -98,7 +85,7 @@ type fileList struct {
 	Format int         `json:"format"`
 
 	fsys   fs.FS
-	ignore []*regexp.Regexp
+	ignore ignoreList
 }
 
 type fileEntry struct {
@@ -181,7 +168,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 			return err
 		}
 		switch {
-		case l.ignored(name, info.IsDir()):
+		case l.ignore.matches(name, info.IsDir()):
 		case info.IsDir():
 			l.Files = append(l.Files, fileEntry{Name: name, Type: "dir", Format: manifestFormat})
 			err = l.addFolder(name, depth+1)
@@ -209,72 +196,6 @@ func (l *fileList) addFile(name string) error {
 	}
 	l.Files = append(l.Files, checkedEntry(name, hash.Sum(nil)))
 	return nil
-}
-
-func (l *fileList) ignored(name string, dir bool) bool {
-	if dir && ignoredDirs[path.Base(name)] {
-		return true
-	}
-	for _, pattern := range l.ignore {
-		if pattern.MatchString(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// compilePatterns turns the shell patterns of build_ignore into regular expressions. They match a whole path, and
-// unlike in [path.Match] a star matches slashes too and nothing is illegal: Python's fnmatch does it so.
-func compilePatterns(patterns []string) []*regexp.Regexp {
-	out := make([]*regexp.Regexp, len(patterns))
-	for i, pattern := range patterns {
-		out[i] = regexp.MustCompile(`(?s)^` + shellPattern(pattern) + `$`)
-	}
-	return out
-}
-
-func shellPattern(pattern string) string {
-	var b strings.Builder
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '*':
-			b.WriteString(`.*`)
-		case '?':
-			b.WriteString(`.`)
-		case '[':
-			class, length := shellClass(pattern[i:])
-			b.WriteString(class)
-			i += length - 1
-		default:
-			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
-		}
-	}
-	return b.String()
-}
-
-// shellClass converts the character class that pattern begins with and returns its length. A bracket that nothing
-// closes stands for itself, and a class that means nothing to a regular expression (a range backwards) matches nothing.
-func shellClass(pattern string) (class string, length int) {
-	start := 1
-	if strings.HasPrefix(pattern[1:], "!") {
-		start++
-	}
-	end := start + 1
-	for end < len(pattern) && pattern[end] != ']' {
-		end++
-	}
-	if end >= len(pattern) {
-		return `\[`, 1
-	}
-	set := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`, `~`, `\~`).Replace(pattern[start:end])
-	class = "[" + set + "]"
-	if start == 2 {
-		class = "[^" + set + "]"
-	}
-	if _, err := regexp.Compile(class); err != nil {
-		class = `[^\x00-\x{10FFFF}]`
-	}
-	return class, end + 1
 }
 
 // marshal writes JSON as Python's json.dumps does with an indent of one.

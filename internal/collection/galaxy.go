@@ -17,7 +17,13 @@ func (l *loader) readGalaxy(c *Collection) error {
 		read func([]byte) Galaxy
 	}{
 		{manifestFile, l.readManifest},
-		{galaxyFile, func(content []byte) Galaxy { return l.readGalaxyYAML(content).Galaxy }},
+		{galaxyFile, func(content []byte) Galaxy {
+			g := l.readGalaxyYAML(content)
+			if l.count[ruleGalaxyBuild] == 0 {
+				l.fsys = archiveView{l.fsys, newIgnoreList(g)}
+			}
+			return g.Galaxy
+		}},
 	} {
 		exists, err := l.exists(source.file)
 		if err != nil {
@@ -234,6 +240,9 @@ func (g *galaxyYAML) checkBuild(m mapping) {
 	}
 	if _, err := semver.StrictNewVersion(g.Version); err != nil && g.Version != "" {
 		m.get("version").report(ruleGalaxyBuild, "%s is not a semantic version such as 1.2.0", quote(g.Version))
+	}
+	if len(g.buildIgnore) > maxPatterns {
+		m.get("build_ignore").report(ruleGalaxyBuild, "has more than %d patterns", maxPatterns)
 	}
 	for _, pattern := range g.buildIgnore {
 		if len(pattern) > maxPatternBytes {

@@ -65,6 +65,7 @@ func load(fsys fs.FS) (*Collection, Problems, error) {
 // loader is one Load under way.
 type loader struct {
 	*reporter
+	// fsys is the archive, or the author's folder without what the archive will not hold.
 	fsys fs.FS
 	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
 	configFile, galaxySource string
@@ -75,7 +76,7 @@ type loader struct {
 func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
-		l.readConfig, l.readGalaxy, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
+		l.readGalaxy, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
 		l.checkAnsibleConfig,
 	}
 	for _, step := range steps {

@@ -179,7 +179,7 @@ var ruleTable = []Rule{
 
 	{ruleGalaxyName, SeverityError, true, "", "The Galaxy metadata has a namespace and a name that are legal for Ansible, and a version."},
 	{ruleGalaxyMetadata, SeverityError, false, "", "Each value of the Galaxy metadata has the right type."},
-	{ruleGalaxyBuild, SeverityError, false, "", "galaxy.yml has what an archive needs: readme, authors, a semantic version, and no manifest directives."},
+	{ruleGalaxyBuild, SeverityError, false, "", "galaxy.yml has what an archive needs: readme, authors and a semantic version; no manifest directives, and at most 200 patterns in build_ignore."},
 	{ruleRequiresAnsible, SeverityWarning, false, "", "requires_ansible in meta/runtime.yml is a version range; else it is ignored."},
 	{ruleRequirements, SeverityError, true, "", "Collection requirements name collections that can be asked for, or files that the collection holds; at most 500."},
 	{ruleRequirementsRole, SeverityWarning, false, "", "Requirements ask for no roles: these are not installed."},

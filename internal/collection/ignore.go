@@ -1,0 +1,126 @@
+package collection
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Bounds on build_ignore: the bytes of a pattern, and the number of patterns.
+const (
+	maxPatternBytes = 1024
+	maxPatterns     = 200
+)
+
+// ignoredAlways are patterns of what ansible-galaxy never puts into an archive; ignoredDirs are base names of folders.
+var (
+	ignoredAlways = []string{manifestFile, filesFile, galaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}
+	ignoredDirs   = map[string]bool{"CVS": true, ".bzr": true, ".hg": true, ".git": true, ".svn": true, "__pycache__": true, ".tox": true}
+)
+
+// ignoreList says what of an author's folder does not go into the archive.
+type ignoreList struct{ patterns []*regexp.Regexp }
+
+func newIgnoreList(g galaxyYAML) ignoreList {
+	own := []string{g.Namespace + "-" + g.Name + "-*.tar.gz"}
+	return ignoreList{compilePatterns(slices.Concat(ignoredAlways, own, g.buildIgnore))}
+}
+
+// matches says whether a file or folder is left out itself. What is below a folder that is left out goes with it.
+func (l ignoreList) matches(name string, dir bool) bool {
+	return dir && ignoredDirs[path.Base(name)] || slices.ContainsFunc(l.patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) })
+}
+
+// archiveView is an author's folder as the archive that is built from it will be: what is left out is not there.
+type archiveView struct {
+	fs.FS
+	ignore ignoreList
+}
+
+func (v archiveView) Open(name string) (fs.File, error) {
+	if _, err := v.Stat(name); err != nil {
+		return nil, err
+	}
+	return v.FS.Open(name)
+}
+
+// Stat opens nothing: a folder may hold a named pipe.
+func (v archiveView) Stat(name string) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
+	}
+	info, err := fs.Stat(v.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	for part, dir := name, info.IsDir(); part != "."; part, dir = path.Dir(part), true {
+		if v.ignore.matches(part, dir) {
+			return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+		}
+	}
+	return info, nil
+}
+
+func (v archiveView) ReadDir(name string) ([]fs.DirEntry, error) {
+	if _, err := v.Stat(name); err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(v.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return v.ignore.matches(path.Join(name, e.Name()), e.IsDir()) }), err
+}
+
+// compilePatterns turns the shell patterns of build_ignore into regular expressions. They match a whole path, and
+// unlike in [path.Match] a star matches slashes too and nothing is illegal: Python's fnmatch does it so.
+func compilePatterns(patterns []string) []*regexp.Regexp {
+	out := make([]*regexp.Regexp, len(patterns))
+	for i, pattern := range patterns {
+		out[i] = regexp.MustCompile(`(?s)^` + shellPattern(pattern) + `$`)
+	}
+	return out
+}
+
+func shellPattern(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '*':
+			b.WriteString(`.*`)
+		case '?':
+			b.WriteString(`.`)
+		case '[':
+			class, length := shellClass(pattern[i:])
+			b.WriteString(class)
+			i += length - 1
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	return b.String()
+}
+
+// shellClass converts the character class that pattern begins with and returns its length. A bracket that nothing
+// closes stands for itself, and a class that means nothing to a regular expression (a range backwards) matches nothing.
+func shellClass(pattern string) (class string, length int) {
+	start := 1
+	if strings.HasPrefix(pattern[1:], "!") {
+		start++
+	}
+	end := start + 1
+	for end < len(pattern) && pattern[end] != ']' {
+		end++
+	}
+	if end >= len(pattern) {
+		return `\[`, 1
+	}
+	set := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`, `~`, `\~`).Replace(pattern[start:end])
+	class = "[" + set + "]"
+	if start == 2 {
+		class = "[^" + set + "]"
+	}
+	if _, err := regexp.Compile(class); err != nil {
+		class = `[^\x00-\x{10FFFF}]`
+	}
+	return class, end + 1
+}
