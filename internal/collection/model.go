@@ -2,8 +2,9 @@
 //
 // [Load] reads a collection (an unpacked archive or an author's folder) and either returns a model in which every
 // name is legal on a Kubernetes API server and every file it mentions exists, or says everything that is wrong with
-// it at once. [Build] makes an archive from an author's folder. The package works on bytes and file systems alone: it
-// knows no cluster, network, clock or environment.
+// it at once. [Lint] says the latter also of a collection that loads; [Rules] are what both check. [Build] makes an
+// archive from an author's folder. The package works on bytes and file systems alone: it knows no cluster, network,
+// clock or environment.
 package collection
 
 import (

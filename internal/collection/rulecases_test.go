@@ -99,7 +99,7 @@ var fileCases = []ruleCase{
 	config(ruleUnknownKey, "IBM's extensions", sound+"provider: A\nreplaces: b\nmigrationPlaybook: c\ncollectionPath: d\ninventoryName: e\n"),
 	config(ruleUnknownKey, "at the root", sound+"maturity: stable\n", [2]int{7, 11}),
 	config(ruleUnknownKey, "in a resource", head+"- {kind: Thing, playbook: run.yml, playbok: x}\n", [2]int{6, 45}),
-	config(ruleUnknownKey, "in a variable", variable("type: string, defualt: b"), [2]int{9, 54}),
+	config(ruleUnknownKey, "in a variable", variable("type: string, defaults: b"), [2]int{9, 55}),
 	config(ruleUnknownKey, "in an icon", sound+"icon:\n- {base64data: YQ==, mediatype: image/x, media: x}\n", [2]int{8, 49}),
 	inGalaxyYAML(ruleUnknownKey, "in galaxy.yml", goodGalaxy+"tag: x\n", [2]int{6, 6}),
 	inFile(ruleAnsibleConfig, "elsewhere", "playbooks/ansible.cfg", "[defaults]\n"),

@@ -81,6 +81,23 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// What loads can be rendered, whatever rules it breaks, and an API server takes its CRDs.
+func TestWhatLoadsIsRendered(t *testing.T) {
+	shapes, err := filepath.Glob("../collection/testdata/shapes/*/operator-config.y*")
+	if err != nil || len(shapes) == 0 {
+		t.Fatal("no collections found", err)
+	}
+	for _, config := range shapes {
+		t.Run(filepath.Base(filepath.Dir(config)), func(t *testing.T) {
+			c, err := collection.Load(os.DirFS(filepath.Dir(config)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			renderAll(t, c, c.Group(false))
+		})
+	}
+}
+
 // renderAll returns everything that is rendered for c as YAML, by file name. The names keep the order of application.
 func renderAll(t *testing.T, c *collection.Collection, group string) map[string]string {
 	t.Helper()
