@@ -1,0 +1,63 @@
+// Command kubectl-collection is the tool of those who write and administer operator collections: it says what is wrong
+// with a collection and what a cluster would make of it, without one. It also works as `kubectl collection` and
+// `oc collection`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of all subcommands.
+const (
+	exitClean    = 0
+	exitFindings = 1
+	exitFailure  = 2
+)
+
+// errFindings ends a command that did its work and found something wrong, which it has printed already.
+var errFindings = errors.New("findings")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main with everything that it takes from its surroundings as parameters.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitClean
+	case errors.Is(err, errFindings):
+		return exitFindings
+	}
+	fmt.Fprintln(stderr, "error:", err)
+	return exitFailure
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-collection",
+		Short:         "Checks operator collections and shows what a cluster makes of them",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
+	}
+	root.AddCommand()
+	return root
+}
