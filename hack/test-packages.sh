@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs from Debian what `make test` runs the runtime's engine with: Ansible, and an SSH server as the other side.
+# Installs from Debian what `make test` runs the runtime's engine with: Ansible, and an SSH server as the other side; and
+# openssl and gpg, whose signatures ours are compared with.
 # Without root, or elsewhere, those tests say what they lack and are skipped.
 set -euo pipefail
 
-packages=(ansible-core python3-ansible-runner python3-kubernetes python3-pip openssh-client openssh-server libnss-wrapper)
+packages=(ansible-core python3-ansible-runner python3-kubernetes python3-pip openssh-client openssh-server libnss-wrapper openssl gnupg)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -29,7 +29,7 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/collection", "internal/fetch",
 		"internal/probe", "internal/render", "internal/verify",
 	},
-	"cmd/kubectl-collection": {"internal/archive", "internal/collection", "internal/render"},
+	"cmd/kubectl-collection": {"internal/archive", "internal/collection", "internal/render", "internal/verify"},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/controller", "internal/fetch", "internal/render",
 	},

@@ -72,8 +72,11 @@ const (
 	ReasonDigestMismatch = "DigestMismatch"
 	// ReasonNotVerified says that nothing proves where the archive comes from.
 	ReasonNotVerified = "NotVerified"
-	// ReasonSignatureUnsupported says that spec.signatureSecret is set, which this version cannot check.
-	ReasonSignatureUnsupported = "SignatureUnsupported"
+	// ReasonSignatureInvalid says that no signature in spec.signatureSecret is right for the archive and a key there.
+	ReasonSignatureInvalid = "SignatureInvalid"
+	// ReasonSignatureSecretInvalid says that the Secret in spec.signatureSecret is missing, lacks a usable key or
+	// signature, or holds what must not be there.
+	ReasonSignatureSecretInvalid = "SignatureSecretInvalid"
 	// ReasonArtifactChanged says that the origin now serves other content than the one that was installed, though the
 	// spec did not change.
 	ReasonArtifactChanged = "ArtifactChanged"
@@ -166,7 +169,8 @@ var Reasons = []string{
 	ReasonSucceeded, ReasonProgressing, ReasonTerminating, ReasonNotInstalled,
 	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
 	ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed, ReasonCredentialsInvalid,
-	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureUnsupported, ReasonArtifactChanged,
+	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,
+	ReasonArtifactChanged,
 	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
 	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
 	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonRulesBroken,

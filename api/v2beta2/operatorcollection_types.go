@@ -137,13 +137,14 @@ type OperatorCollectionSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
 
-	// signatureSecret names a Secret with a public key and the archive's detached signature.
-	// This version does not check signatures and refuses the collection unless skipSignatureVerification is true.
+	// signatureSecret names a Secret in this namespace with a public key and a detached signature: either over the archive
+	// (RSA, ECDSA or Ed25519; key in PEM), or a GPG signature over its MANIFEST.json, as Ansible Galaxy makes it. Its keys
+	// are recognised by their content. An archive whose signature is not right is refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SignatureSecret string `json:"signatureSecret,omitempty"`
 
-	// skipSignatureVerification installs an archive whose origin nothing proves.
+	// skipSignatureVerification installs an archive whose origin nothing proves. signatureSecret is not looked at then.
 	// +optional
 	SkipSignatureVerification bool `json:"skipSignatureVerification,omitempty"`
 
@@ -179,9 +180,17 @@ type Artifact struct {
 	Digest string `json:"digest"`
 	// size of the archive in bytes.
 	Size int64 `json:"size"`
-	// verification says what the archive was accepted for: Digest (it matches spec.digest) or Skipped.
+	// verification says what the archive was accepted for: Signature (over the archive), GalaxySignature (over its
+	// MANIFEST.json), Digest (it matches spec.digest) or Skipped.
 	Verification string `json:"verification"`
-	// sourceHash identifies the parts of the spec that the archive was fetched for.
+	// verifiedBy is the fingerprint of the public key whose signature was right: sha256:<hex> of its DER encoding, or that
+	// of a GPG key in upper-case hexadecimal digits.
+	// +optional
+	VerifiedBy string `json:"verifiedBy,omitempty"`
+	// verifiedAt is when the archive was first verified this way. It is absent if verification was skipped.
+	// +optional
+	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
+	// sourceHash identifies the parts of the spec that the archive was fetched for: its address, and how it is verified.
 	SourceHash string `json:"sourceHash"`
 }
 

@@ -16,6 +16,8 @@ type Library struct {
 
 	mu     sync.Mutex
 	loaded map[string]*collection.Collection
+
+	proofs proofs
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
@@ -48,6 +50,7 @@ func (l *Library) Load(digest string) (*collection.Collection, error) {
 
 // Remove drops an archive from the store and from memory.
 func (l *Library) Remove(digest string) error {
+	l.proofs.forget(digest)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.loaded, digest)

@@ -101,7 +101,7 @@ func (r *OperatorCollectionReconciler) ofCRD(ctx context.Context, object client.
 
 func (r *OperatorCollectionReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.requests(ctx, func(oc *v2beta2.OperatorCollection) bool {
-		return oc.Spec.CredentialsSecret == object.GetName()
+		return oc.Spec.CredentialsSecret == object.GetName() || oc.Spec.SignatureSecret == object.GetName()
 	}, client.InNamespace(object.GetNamespace()))
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
 // collectionFacts is what the steps found out about an OperatorCollection, for those after them and for its status.
@@ -53,15 +52,16 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 }
 
-// ensureArtifact makes sure that the store holds the archive that the spec asks for. What the spec asked for before is
-// never downloaded again as long as the store has it; if it must be, its content may not have changed.
+// ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
+// says now. What the spec asked for before is never downloaded again as long as the store has it; if it must be, its
+// content may not have changed.
 func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	source := sourceHash(&oc.Spec)
-	current := oc.Status.Artifact
-	known := current != nil && current.SourceHash == source
-	if known && r.Library.Store.Has(current.Digest) {
-		facts.artifact = current
-		return nil
+	policy, err := r.verificationPolicy(ctx, oc)
+	if err != nil {
+		return err
+	}
+	if facts.artifact, err = r.verifyStored(oc, policy); err != nil || facts.artifact != nil {
+		return err
 	}
 	file, err := r.obtain(ctx, oc, facts)
 	if err != nil {
@@ -69,24 +69,18 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 
-	if known && file.Digest != current.Digest {
+	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest {
 		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,
 			"the archive's content changed from %s to %s though the spec did not: change spec.digest to accept it", current.Digest, file.Digest)
 	}
-	result, err := verify.Verify(verify.Policy{
-		Digest:                    oc.Spec.Digest,
-		SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
-		SignatureSecret:           oc.Spec.SignatureSecret != "",
-	}, file.Digest)
+	verified, err := r.verifyFile(oc, policy, file)
 	if err != nil {
-		return stalled(verifyReason(err), err)
+		return err
 	}
 	if err := r.Library.Store.Put(file); err != nil {
 		return retry(v2beta2.ReasonStorageFailed, err)
 	}
-	facts.artifact = &v2beta2.Artifact{
-		Digest: file.Digest, Size: file.Size, Verification: result.Method, SourceHash: source,
-	}
+	facts.artifact = verified
 	return nil
 }
 
@@ -322,9 +316,14 @@ func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2
 	return socs, nil
 }
 
-// sourceHash identifies what the archive is fetched from and verified with. Credentials have no part in it.
+// sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials have no
+// part in it.
 func sourceHash(spec *v2beta2.OperatorCollectionSpec) string {
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q %q %t", spec.CollectionURL, spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)
-	return fmt.Sprintf("%x", hash.Sum(nil)[:8])
+	return shortHash("%q", spec.CollectionURL) + "-" +
+		shortHash("%q %q %t", spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)
+}
+
+func shortHash(format string, args ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
+	return fmt.Sprintf("%x", sum[:8])
 }

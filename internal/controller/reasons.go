@@ -40,14 +40,23 @@ func fetchFailure(err error) error {
 	return retry(reason, err)
 }
 
-func verifyReason(err error) string {
+// verifyFailure gives an error of [verify.Verify] its reason. A Secret or what a server has may be corrected without a
+// change of the spec.
+func verifyFailure(err error) error {
+	var unreadable *archive.Error
 	switch {
 	case errors.Is(err, verify.ErrDigestMismatch), errors.Is(err, verify.ErrInvalidDigest):
-		return v2beta2.ReasonDigestMismatch
-	case errors.Is(err, verify.ErrUnsupportedSignature):
-		return v2beta2.ReasonSignatureUnsupported
+		return stalled(v2beta2.ReasonDigestMismatch, err)
+	case errors.Is(err, verify.ErrUnverified):
+		return stalled(v2beta2.ReasonNotVerified, err)
+	case errors.Is(err, verify.ErrInvalidEvidence):
+		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval, "%w", err)
+	case errors.Is(err, verify.ErrInvalidSignature):
+		return waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
+	case errors.As(err, &unreadable):
+		return loadFailure(err)
 	}
-	return v2beta2.ReasonNotVerified
+	return retry(v2beta2.ReasonStorageFailed, err)
 }
 
 func archiveReason(reason archive.Reason) string {

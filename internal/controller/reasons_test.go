@@ -114,15 +114,21 @@ func TestArchiveReason(t *testing.T) {
 	}
 }
 
-func TestVerifyReason(t *testing.T) {
-	for err, want := range map[error]string{
-		verify.ErrDigestMismatch:       v2beta2.ReasonDigestMismatch,
-		verify.ErrInvalidDigest:        v2beta2.ReasonDigestMismatch,
-		verify.ErrUnsupportedSignature: v2beta2.ReasonSignatureUnsupported,
-		errors.New("anything else"):    v2beta2.ReasonNotVerified,
+func TestVerifyFailure(t *testing.T) {
+	for err, want := range map[error]failure{
+		verify.ErrDigestMismatch:   {reason: v2beta2.ReasonDigestMismatch, stalled: true},
+		verify.ErrInvalidDigest:    {reason: v2beta2.ReasonDigestMismatch, stalled: true},
+		verify.ErrUnverified:       {reason: v2beta2.ReasonNotVerified, stalled: true},
+		verify.ErrInvalidEvidence:  {reason: v2beta2.ReasonSignatureSecretInvalid, retryAfter: missingInterval},
+		verify.ErrInvalidSignature: {reason: v2beta2.ReasonSignatureInvalid, retryAfter: changedInterval},
+		verify.ErrContentChanged:   {reason: v2beta2.ReasonStorageFailed},
+		errors.New("broken disk"):  {reason: v2beta2.ReasonStorageFailed},
+
+		error(&archive.Error{Reason: archive.NotGzip, Err: errors.New("x")}): {reason: v2beta2.ReasonArchiveNotGzip, stalled: true},
 	} {
-		if got := verifyReason(fmt.Errorf("wrapped: %w", err)); got != want {
-			t.Errorf("%v: got %s, want %s", err, got, want)
+		got := asFailure(verifyFailure(fmt.Errorf("wrapped: %w", err)))
+		if got.reason != want.reason || got.stalled != want.stalled || got.retryAfter != want.retryAfter || !errors.Is(got, err) {
+			t.Errorf("%v: got %+v, want %+v", err, got, want)
 		}
 	}
 }

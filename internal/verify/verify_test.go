@@ -1,14 +1,79 @@
 package verify
 
 import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"strings"
 	"testing"
+	"time"
 )
 
+// content is what is signed in these tests. That it is no archive does not matter here.
+var content = []byte("an archive")
+
+// archiveOf is an archive with a MANIFEST.json, unless that is nil.
+func archiveOf(content, manifest []byte) Archive {
+	return Archive{
+		Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(content)),
+		Size:   int64(len(content)),
+		Open:   func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+		Manifest: func(io.Reader) ([]byte, error) {
+			if manifest == nil {
+				return nil, fs.ErrNotExist
+			}
+			return manifest, nil
+		},
+	}
+}
+
+// ed25519Key is always the same.
+func ed25519Key() crypto.Signer { return ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)) }
+
+func publicPEM(t testing.TB, key crypto.Signer) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+func sign(t testing.TB, key crypto.Signer, content []byte) []byte {
+	t.Helper()
+	signature, _, err := Sign(key, bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+func recognize(t testing.TB, data map[string][]byte) *Evidence {
+	t.Helper()
+	evidence, err := Recognize(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return evidence
+}
+
+func evidenceFor(t testing.TB, content []byte) *Evidence {
+	t.Helper()
+	key := ed25519Key()
+	return recognize(t, map[string][]byte{"key": publicPEM(t, key), "signature": sign(t, key, content)})
+}
+
 func TestVerify(t *testing.T) {
-	actual := "sha256:" + strings.Repeat("a", 64)
-	other := "sha256:" + strings.Repeat("b", 64)
+	archive := archiveOf(content, nil)
+	actual, other := archive.Digest, "sha256:"+strings.Repeat("b", 64)
+	right, wrong := evidenceFor(t, content), evidenceFor(t, []byte("another archive"))
 	tests := []struct {
 		name    string
 		policy  Policy
@@ -19,21 +84,27 @@ func TestVerify(t *testing.T) {
 	}{
 		{"pinned", Policy{Digest: actual}, actual, MethodDigest, nil, ""},
 		{"pinned and skip", Policy{Digest: actual, SkipSignatureVerification: true}, actual, MethodDigest, nil, ""},
-		{"pinned and signature", Policy{Digest: actual, SignatureSecret: true}, actual, MethodDigest, nil, ""},
+		{"pinned and signature", Policy{Digest: actual, Evidence: right}, actual, MethodSignature, nil, ""},
+		{"pinned and a wrong signature", Policy{Digest: actual, Evidence: wrong}, actual, "", ErrInvalidSignature, actual},
+		{"other digest and a right signature", Policy{Digest: other, Evidence: right}, actual, "", ErrDigestMismatch, other},
+		{"signature", Policy{Evidence: right}, actual, MethodSignature, nil, ""},
+		{"wrong signature", Policy{Evidence: wrong}, actual, "", ErrInvalidSignature, "is not signed by the key sha256:"},
 		{"skip", Policy{SkipSignatureVerification: true}, actual, MethodSkipped, nil, ""},
-		{"skip and signature", Policy{SkipSignatureVerification: true, SignatureSecret: true}, actual, MethodSkipped, nil, ""},
+		{"skip and a wrong signature", Policy{SkipSignatureVerification: true, Evidence: wrong}, actual, MethodSkipped, nil, ""},
 		{"other digest", Policy{Digest: other}, actual, "", ErrDigestMismatch, "spec.digest is " + other + ", but the archive has " + actual},
 		{"other digest and skip", Policy{Digest: other, SkipSignatureVerification: true}, actual, "", ErrDigestMismatch, actual},
-		{"signature", Policy{SignatureSecret: true}, actual, "", ErrUnsupportedSignature, "pin spec.digest or set spec.skipSignatureVerification"},
-		{"nothing", Policy{}, actual, "", ErrUnverified, "spec.digest"},
+		{"nothing", Policy{}, actual, "", ErrUnverified, "spec.signatureSecret"},
 		{"pinned digest without algorithm", Policy{Digest: actual[7:]}, actual, "", ErrInvalidDigest, "spec.digest"},
 		{"pinned digest too short", Policy{Digest: "sha256:abc", SkipSignatureVerification: true}, actual, "", ErrInvalidDigest, "spec.digest"},
-		{"pinned digest with a second line", Policy{Digest: actual + "\n"}, actual + "\n", "", ErrInvalidDigest, "archive"},
+		{"pinned digest with a second line", Policy{Digest: actual + "\n"}, actual + "\n", "", ErrInvalidDigest, "spec.digest"},
 		{"no digest of the archive", Policy{SkipSignatureVerification: true}, "", "", ErrInvalidDigest, "archive"},
+		{"content that is not that of the digest", Policy{Evidence: right}, other, "", ErrContentChanged, actual},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Verify(tt.policy, tt.digest)
+			archive := archive
+			archive.Digest = tt.digest
+			got, err := Verify(tt.policy, archive)
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("got error %v, want %v", err, tt.want)
 			}
@@ -43,7 +114,11 @@ func TestVerify(t *testing.T) {
 				}
 				return
 			}
-			if want := (Result{Method: tt.method, Digest: tt.digest}); got != want {
+			want := Result{Method: tt.method, Digest: tt.digest}
+			if tt.method == MethodSignature {
+				want.Key = right.keys[0].fingerprint
+			}
+			if got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
@@ -52,28 +127,89 @@ func TestVerify(t *testing.T) {
 
 // Whoever copies the digest from a message into the spec has verified nothing.
 func TestUnverifiedDoesNotOfferTheActualDigest(t *testing.T) {
-	actual := "sha256:" + strings.Repeat("a", 64)
-	for _, policy := range []Policy{{}, {SignatureSecret: true}} {
-		if _, err := Verify(policy, actual); err == nil || strings.Contains(err.Error(), actual[7:]) {
-			t.Errorf("%+v: got %v", policy, err)
+	archive := archiveOf(content, nil)
+	if _, err := Verify(Policy{}, archive); err == nil || strings.Contains(err.Error(), archive.Digest[7:]) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestVerifyReadsNothingWithoutASignature(t *testing.T) {
+	archive := archiveOf(content, nil)
+	archive.Open = nil
+	for _, policy := range []Policy{
+		{Digest: archive.Digest}, {SkipSignatureVerification: true}, {SkipSignatureVerification: true, Evidence: evidenceFor(t, content)},
+	} {
+		if _, err := Verify(policy, archive); err != nil {
+			t.Errorf("%+v: %v", policy, err)
+		}
+	}
+}
+
+func TestVerifyTellsWhatKeptItFromReading(t *testing.T) {
+	broken := errors.New("broken disk")
+	for name, open := range map[string]func() (io.ReadCloser, error){
+		"opening": func() (io.ReadCloser, error) { return nil, broken },
+		"reading": func() (io.ReadCloser, error) { return io.NopCloser(failing{broken}), nil },
+	} {
+		archive := archiveOf(content, nil)
+		archive.Open = open
+		if _, err := Verify(Policy{Evidence: evidenceFor(t, content)}, archive); !errors.Is(err, broken) || errors.Is(err, ErrInvalidSignature) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// zeros is an endless archive.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestEd25519IsBounded(t *testing.T) {
+	large := func() io.Reader { return io.LimitReader(zeros{}, MaxEd25519Bytes+1) }
+	if _, _, err := Sign(ed25519Key(), large()); err == nil || !strings.Contains(err.Error(), "RSA or ECDSA") {
+		t.Errorf("signing: got %v", err)
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, large()); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{MaxEd25519Bytes + 1, 5} { // told right, and told wrong
+		archive := Archive{
+			Digest: fmt.Sprintf("sha256:%x", hash.Sum(nil)), Size: size,
+			Open: func() (io.ReadCloser, error) { return io.NopCloser(large()), nil },
+		}
+		_, err := Verify(Policy{Evidence: evidenceFor(t, content)}, archive)
+		if !errors.Is(err, ErrInvalidSignature) || !strings.Contains(err.Error(), "64 MiB") {
+			t.Errorf("size %d: got %v", size, err)
 		}
 	}
 }
 
 func FuzzVerify(f *testing.F) {
-	actual := "sha256:" + strings.Repeat("a", 64)
-	f.Add(actual, actual, true, false)
-	f.Add("", actual, false, false)
-	f.Add(actual+" ", actual, false, true)
+	archive := archiveOf(content, nil)
+	f.Add(archive.Digest, archive.Digest, true, false)
+	f.Add("", archive.Digest, false, false)
+	f.Add(archive.Digest+" ", archive.Digest, false, true)
+	right := evidenceFor(f, content)
 	f.Fuzz(func(t *testing.T, pinned, digest string, skip, signature bool) {
-		result, err := Verify(Policy{Digest: pinned, SkipSignatureVerification: skip, SignatureSecret: signature}, digest)
+		archive := archive
+		archive.Digest = digest
+		policy := Policy{Digest: pinned, SkipSignatureVerification: skip, Time: time.Unix(1, 0)}
+		if signature {
+			policy.Evidence = right
+		}
+		result, err := Verify(policy, archive)
 		if err != nil {
 			return
 		}
 		if pinned != "" && pinned != digest {
 			t.Errorf("accepted %q with %q pinned", digest, pinned)
 		}
-		if pinned == "" && !skip {
+		if pinned == "" && !skip && !signature {
 			t.Errorf("accepted %q without any proof", digest)
 		}
 		if result.Digest != digest {

@@ -142,12 +142,6 @@ var _ = Describe("Bad input", func() {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive())}
 			},
 		}),
-		Entry("a signature, which this version cannot check", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonSignatureUnsupported, message: "signatureSecret", stalled: true,
-			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
-				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive()), SignatureSecret: "signature"}
-			},
-		}),
 		Entry("no URL, and no labels of an upload", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonInvalidURL, message: "spec.collectionURL", stalled: true,
 			spec: fromURL(func() string { return "" }),

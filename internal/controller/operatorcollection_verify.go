@@ -1,0 +1,200 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/verify"
+)
+
+// verificationPolicy is what the spec says about verification, with the Secret that it names. It is asked for on every
+// run: neither status nor the fact that an archive is stored proves anything.
+type verificationPolicy struct {
+	verify.Policy
+	// secret is the UID of the Secret, and version its resourceVersion.
+	secret  types.UID
+	version string
+}
+
+// verificationPolicy fails if no archive could satisfy the spec.
+func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, oc *v2beta2.OperatorCollection) (*verificationPolicy, error) {
+	policy := &verificationPolicy{Policy: verify.Policy{
+		Digest: oc.Spec.Digest, SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
+	}}
+	if oc.Spec.SignatureSecret != "" && !oc.Spec.SkipSignatureVerification {
+		if err := r.readEvidence(ctx, oc, policy); err != nil {
+			return nil, err
+		}
+	}
+	if err := policy.Check(); err != nil {
+		return nil, verifyFailure(err)
+	}
+	return policy, nil
+}
+
+func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
+	secret := &corev1.Secret{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: oc.Namespace, Name: oc.Spec.SignatureSecret}, secret)
+	if apierrors.IsNotFound(err) {
+		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval,
+			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading Secret %q: %w", oc.Spec.SignatureSecret, err)
+	}
+	if policy.Evidence, err = verify.Recognize(secret.Data); err != nil {
+		return verifyFailure(fmt.Errorf("spec.signatureSecret: Secret %q: %w", secret.Name, err))
+	}
+	policy.secret, policy.version = secret.UID, secret.ResourceVersion
+	return nil
+}
+
+// isKnown says whether status speaks of the archive that the spec asks for.
+func isKnown(oc *v2beta2.OperatorCollection) bool {
+	return oc.Status.Artifact != nil && oc.Status.Artifact.SourceHash == sourceHash(&oc.Spec)
+}
+
+// verifyStored verifies the archive that the store has, and gives none if another has to be fetched: the spec asks for
+// another, or for a verification that this one does not pass.
+func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
+	current, known := oc.Status.Artifact, isKnown(oc)
+	if current == nil || !known && !onlyProofChanged(oc, policy) || !r.Library.Store.Has(current.Digest) {
+		return nil, nil
+	}
+	open := func() (io.ReadCloser, error) {
+		content, _, err := r.Library.Store.Open(current.Digest)
+		return content, err
+	}
+	verified, err := r.accept(oc, policy, current.Digest, current.Size, open)
+	switch {
+	case errors.Is(err, verify.ErrContentChanged):
+		// The store is damaged. What is fetched has to have the same digest.
+		if err := r.Library.Remove(current.Digest); err != nil {
+			return nil, retry(v2beta2.ReasonStorageFailed, err)
+		}
+		return nil, nil
+	case err != nil && !known:
+		return nil, nil
+	case err != nil:
+		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; what runs keeps running: %w", err))
+	}
+	return verified, nil
+}
+
+// onlyProofChanged says whether the archive that is stored may be what the spec asks for, now with other proof.
+func onlyProofChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
+	current := oc.Status.Artifact
+	was, _, _ := strings.Cut(current.SourceHash, "-")
+	is, _, _ := strings.Cut(sourceHash(&oc.Spec), "-")
+	return oc.Spec.Digest == current.Digest || policy.Evidence != nil && was == is
+}
+
+// verifyFile verifies an archive that is not in the store yet.
+func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection, policy *verificationPolicy, file *fetch.File) (*v2beta2.Artifact, error) {
+	verified, err := r.accept(oc, policy, file.Digest, file.Size, func() (io.ReadCloser, error) { return os.Open(file.Path) })
+	if err != nil {
+		return nil, verifyFailure(err)
+	}
+	return verified, nil
+}
+
+// accept verifies an archive and says on what grounds it was accepted. Its errors are those of [verify.Verify].
+func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, digest string, size int64,
+	open func() (io.ReadCloser, error)) (*v2beta2.Artifact, error) {
+	candidate := verify.Archive{Digest: digest, Size: size, Open: open, Manifest: readManifest}
+	now, before := metav1.Now().Rfc3339Copy(), oc.Status.Artifact
+	if before == nil || before.Digest != digest || before.VerifiedAt == nil {
+		before = &v2beta2.Artifact{VerifiedAt: &now}
+	}
+	policy.Time = now.Time
+	result, err := r.Library.proofs.verify(policy, candidate)
+	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
+		// A GPG key that has expired since the archive was verified with it does not undo that.
+		policy.Time = before.VerifiedAt.Time
+		if then, thenErr := r.Library.proofs.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
+			result, err = then, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	verified := &v2beta2.Artifact{
+		Digest: digest, Size: size, Verification: result.Method, VerifiedBy: result.Key, SourceHash: sourceHash(&oc.Spec),
+	}
+	switch {
+	case result.Method == verify.MethodSkipped:
+	case result.Method == before.Verification && result.Key == before.VerifiedBy:
+		verified.VerifiedAt = before.VerifiedAt
+	default:
+		verified.VerifiedAt = &now
+	}
+	return verified, nil
+}
+
+func readManifest(content io.Reader) ([]byte, error) {
+	return archive.ReadFile(content, archive.DefaultLimits, verify.ManifestFile)
+}
+
+// proofs remembers which signatures were right, so that an archive is read only when it or the Secret is new, and after a
+// restart. Only one archive is verified at a time: an Ed25519 key needs all of it in memory.
+type proofs struct {
+	mu    sync.Mutex
+	known map[proofOf]proof
+}
+
+type proofOf struct {
+	digest string
+	secret types.UID
+}
+
+type proof struct {
+	version string
+	result  verify.Result
+}
+
+// verify is [verify.Verify]. What was right remains right as long as the Secret does not change.
+func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
+	if policy.Evidence == nil {
+		return verify.Verify(policy.Policy, candidate)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := proofOf{digest: candidate.Digest, secret: policy.secret}
+	if known, ok := p.known[of]; ok && known.version == policy.version && (policy.Digest == "" || policy.Digest == candidate.Digest) {
+		return known.result, nil
+	}
+	result, err := verify.Verify(policy.Policy, candidate)
+	if err != nil {
+		delete(p.known, of)
+		return result, err
+	}
+	if p.known == nil {
+		p.known = map[proofOf]proof{}
+	}
+	p.known[of] = proof{version: policy.version, result: result}
+	return result, nil
+}
+
+func (p *proofs) forget(digest string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for of := range p.known {
+		if of.digest == digest {
+			delete(p.known, of)
+		}
+	}
+}

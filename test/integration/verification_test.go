@@ -1,0 +1,416 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/verify"
+)
+
+// signer signs archives.
+type signer struct {
+	key         crypto.Signer
+	fingerprint string
+}
+
+func newSignerOf(key crypto.Signer, err error) *signer {
+	GinkgoHelper()
+	Expect(err).NotTo(HaveOccurred())
+	_, fingerprint, err := verify.Sign(key, strings.NewReader(""))
+	Expect(err).NotTo(HaveOccurred())
+	return &signer{key: key, fingerprint: fingerprint}
+}
+
+func rsaSigner() *signer {
+	GinkgoHelper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	return newSignerOf(key, err)
+}
+
+func ecdsaSigner() *signer {
+	GinkgoHelper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return newSignerOf(key, err)
+}
+
+func ed25519Signer() *signer {
+	GinkgoHelper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	return newSignerOf(key, err)
+}
+
+func (s *signer) public() []byte {
+	GinkgoHelper()
+	der, err := x509.MarshalPKIXPublicKey(s.key.Public())
+	Expect(err).NotTo(HaveOccurred())
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+func (s *signer) private() []byte {
+	GinkgoHelper()
+	der, err := x509.MarshalPKCS8PrivateKey(s.key)
+	Expect(err).NotTo(HaveOccurred())
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+func (s *signer) sign(content []byte) []byte {
+	GinkgoHelper()
+	signature, _, err := verify.Sign(s.key, bytes.NewReader(content))
+	Expect(err).NotTo(HaveOccurred())
+	return signature
+}
+
+// evidence is what a Secret has to hold for the content.
+func (s *signer) evidence(content []byte) map[string][]byte {
+	return map[string][]byte{"any-name": s.public(), "another": s.sign(content)}
+}
+
+const signatureSecret = "proof"
+
+func secretOf(namespace string, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: signatureSecret}, Data: data}
+}
+
+// setSecret creates the Secret or replaces what it holds.
+func setSecret(ctx context.Context, namespace string, data map[string][]byte) {
+	GinkgoHelper()
+	secret := secretOf(namespace, data)
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
+	create(ctx, secret)
+}
+
+// signed is the spec of an OperatorCollection whose archive must be signed.
+func signed(content []byte) v2beta2.OperatorCollectionSpec {
+	return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(content), SignatureSecret: signatureSecret}
+}
+
+// gpg runs gpg with a home of its own.
+func gpg(home string, args ...string) []byte {
+	GinkgoHelper()
+	command := exec.Command("gpg", append([]string{"--homedir", home, "--batch", "--yes", "--pinentry-mode", "loopback", "--passphrase", ""}, args...)...)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	output, err := command.Output()
+	Expect(err).NotTo(HaveOccurred(), "gpg is needed (hack/test-packages.sh): %s", stderr.String())
+	return output
+}
+
+// galaxyEvidence signs an archive's MANIFEST.json as Ansible Galaxy does, and returns the key's fingerprint too.
+func galaxyEvidence(content []byte) (map[string][]byte, string) {
+	GinkgoHelper()
+	home, err := os.MkdirTemp("", "gpg") // The path of the agent's socket has to be short.
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() {
+		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run()
+		Expect(os.RemoveAll(home)).To(Succeed())
+	})
+	gpg(home, "--quick-generate-key", "tests <tests@example.com>", "ed25519", "sign", "never")
+	manifest, err := archive.ReadFile(bytes.NewReader(content), archive.DefaultLimits, verify.ManifestFile)
+	Expect(err).NotTo(HaveOccurred())
+	path := filepath.Join(home, verify.ManifestFile)
+	Expect(os.WriteFile(path, manifest, 0o600)).To(Succeed())
+	signature := gpg(home, "--armor", "--output", "-", "--detach-sign", path)
+	for line := range strings.Lines(string(gpg(home, "--with-colons", "--list-keys"))) {
+		if fingerprint, found := strings.CutPrefix(line, "fpr:::::::::"); found {
+			return map[string][]byte{"galaxy.asc": signature, "galaxy.pub": gpg(home, "--armor", "--export")}, strings.TrimSuffix(fingerprint, ":\n")
+		}
+	}
+	Fail("gpg made no key")
+	return nil, ""
+}
+
+func expectVerified(ctx context.Context, oc *v2beta2.OperatorCollection, method, by string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(g)).To(beTrue())
+		get(ctx, g, oc)
+		g.Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", method), HaveField("VerifiedBy", by),
+			HaveField("VerifiedAt", HaveValue(HaveField("Time", BeTemporally("~", time.Now(), time.Hour)))))))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+var _ = Describe("A signed archive", func() {
+	for name, newSigner := range map[string]func() *signer{"RSA": rsaSigner, "ECDSA": ecdsaSigner, "Ed25519": ed25519Signer} {
+		It("is imported when its "+name+" signature is right, and status says whose key that was", func(ctx context.Context) {
+			namespace, s, signer := newNamespace(ctx), newSample(), newSigner()
+			content := s.archive()
+			create(ctx, secretOf(namespace, map[string][]byte{
+				"key": signer.public(), "sig": []byte(base64.StdEncoding.EncodeToString(signer.sign(content)) + "\n"),
+			}))
+			oc := newCollection(namespace, "oc", signed(content))
+			create(ctx, oc)
+			expectVerified(ctx, oc, "Signature", signer.fingerprint)
+		}, NodeTimeout(time.Minute))
+	}
+
+	It("is imported when Ansible Galaxy's GPG signature of its MANIFEST.json is right", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		content := s.archive()
+		data, fingerprint := galaxyEvidence(content)
+		create(ctx, secretOf(namespace, data))
+		oc := newCollection(namespace, "oc", signed(content))
+		create(ctx, oc)
+		expectVerified(ctx, oc, "GalaxySignature", fingerprint)
+	}, NodeTimeout(time.Minute))
+
+	DescribeTable("is refused, nothing of it is installed, and it heals with the Secret",
+		func(ctx context.Context, reason, message string, wrong func(right *signer, content []byte) map[string][]byte) {
+			namespace, s, right := newNamespace(ctx), newSample(), ecdsaSigner()
+			content := s.archive()
+			if data := wrong(right, content); data != nil {
+				create(ctx, secretOf(namespace, data))
+			}
+			before := madeIn(ctx, namespace)
+			oc := newCollection(namespace, "oc", signed(content))
+			create(ctx, oc)
+			expectFailure(ctx, oc, reason, message, false)
+			get(ctx, NewWithT(GinkgoT()), oc)
+			Expect(oc.Status.Artifact).To(BeNil())
+			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
+			Expect(madeIn(ctx, namespace)).To(Equal(before))
+			Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "sha256", digestOf(content)[7:]+"*"))).To(BeEmpty(), "the store keeps nothing of it")
+			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "tmp", "*"))).To(BeEmpty(), "nor does the temporary folder")
+
+			setSecret(ctx, namespace, right.evidence(content))
+			expectVerified(ctx, oc, "Signature", right.fingerprint)
+		},
+		Entry("with the signature of another archive", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
+			func(right *signer, content []byte) map[string][]byte {
+				return map[string][]byte{"k": right.public(), "s": right.sign(append(content, 0))}
+			}),
+		Entry("with the signature of another key", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
+			func(right *signer, content []byte) map[string][]byte {
+				return map[string][]byte{"k": right.public(), "s": ecdsaSigner().sign(content)}
+			}),
+		Entry("with the GPG signature of another archive", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "MANIFEST.json is not what was signed",
+			func(*signer, []byte) map[string][]byte {
+				data, _ := galaxyEvidence(newSample().archive())
+				return data
+			}),
+		Entry("without the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `Secret "proof" does not exist in namespace`,
+			func(*signer, []byte) map[string][]byte { return nil }),
+		Entry("with an empty Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "it is empty",
+			func(*signer, []byte) map[string][]byte { return map[string][]byte{} }),
+		Entry("with garbage in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `key "garbage" is nothing that is known`,
+			func(right *signer, content []byte) map[string][]byte {
+				data := right.evidence(content)
+				data["garbage"] = []byte(secretValue("garbage beside a signature"))
+				return data
+			}),
+		Entry("without a public key", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "without a public key",
+			func(right *signer, content []byte) map[string][]byte {
+				return map[string][]byte{"s": right.sign(content)}
+			}),
+		Entry("with a private key in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `key "key" holds a private key`,
+			func(right *signer, content []byte) map[string][]byte {
+				return map[string][]byte{"key": right.private(), "s": right.sign(content)}
+			}),
+	)
+
+	It("must have its pinned digest too, and the other way round", func(ctx context.Context) {
+		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
+		content := s.archive()
+		create(ctx, secretOf(namespace, signer.evidence(content)))
+		spec := signed(content)
+		spec.Digest = digestOf(nil)
+		oc := newCollection(namespace, "oc", spec)
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(nil), true)
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(content)))
+		expectVerified(ctx, oc, "Signature", signer.fingerprint)
+
+		other := newCollection(namespace, "other", spec)
+		other.Spec.Digest = digestOf(content)
+		setSecret(ctx, namespace, ecdsaSigner().evidence(nil))
+		create(ctx, other)
+		expectFailure(ctx, other, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+	}, NodeTimeout(time.Minute))
+
+	It("is not looked at when verification is skipped, and status says so", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		spec := signed(s.archive())
+		spec.SkipSignatureVerification = true
+		oc := newCollection(namespace, "oc", spec)
+		create(ctx, oc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", "Skipped"), HaveField("VerifiedBy", ""), HaveField("VerifiedAt", BeNil()))))
+	}, NodeTimeout(time.Minute))
+
+	It("keeps running when the key is taken away, but is Ready only with one that is right, also after a restart", func(ctx context.Context) {
+		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
+		content := s.archive()
+		create(ctx, secretOf(namespace, signer.evidence(content)))
+		oc := newCollection(namespace, "oc", signed(content))
+		create(ctx, oc)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		artifact := oc.Status.Artifact
+		before := versions(installed(ctx, defaultSOC(oc)))
+		// From here on the archive cannot be downloaded.
+		web.replace(oc.Spec.CollectionURL, http.NotFound)
+
+		for _, change := range []struct {
+			of, reason, message string
+			data                map[string][]byte
+		}{
+			{"a rotated key", v2beta2.ReasonSignatureInvalid, "what runs keeps running", ecdsaSigner().evidence(content[:5])},
+			{"a removed signature", v2beta2.ReasonSignatureSecretInvalid, "no signature", map[string][]byte{"k": signer.public()}},
+		} {
+			By(change.of)
+			setSecret(ctx, namespace, change.data)
+			expectFailure(ctx, oc, change.reason, change.message, false)
+			theManager.kill()
+			theManager.start(ctx)
+			expectFailure(ctx, oc, change.reason, change.message, false)
+			Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
+			get(ctx, NewWithT(GinkgoT()), oc)
+			Expect(oc.Status.Artifact).To(Equal(artifact))
+		}
+
+		By("the same key again")
+		setSecret(ctx, namespace, signer.evidence(content))
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact).To(Equal(artifact), "also the time at which it was verified")
+
+		By("another key that has signed the same archive")
+		other := rsaSigner()
+		setSecret(ctx, namespace, other.evidence(content))
+		expectVerified(ctx, oc, "Signature", other.fingerprint)
+		expectReady(ctx, oc)
+
+		By("a digest instead, for which nothing needs to be downloaded")
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"signatureSecret":null,"digest":%q}}`, digestOf(content)))
+		expectVerified(ctx, oc, "Digest", "")
+		expectReady(ctx, oc)
+		Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
+	}, NodeTimeout(3*time.Minute))
+
+	It("has to prove itself when skipping ends, without being downloaded again", func(ctx context.Context) {
+		namespace, s, signer := newNamespace(ctx), newSample(), ed25519Signer()
+		content := s.archive()
+		oc := newCollection(namespace, "oc", unverified(web.serve(content)))
+		create(ctx, oc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		web.replace(oc.Spec.CollectionURL, http.NotFound)
+
+		patch(ctx, oc, `{"spec":{"skipSignatureVerification":false}}`)
+		expectFailure(ctx, oc, v2beta2.ReasonNotVerified, "spec.signatureSecret", true)
+		create(ctx, secretOf(namespace, signer.evidence(content)))
+		patch(ctx, oc, `{"spec":{"signatureSecret":"proof"}}`)
+		expectVerified(ctx, oc, "Signature", signer.fingerprint)
+	}, NodeTimeout(time.Minute))
+
+	It("is not taken from the store on the word of a status that names another archive", func(ctx context.Context) {
+		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
+		content := s.archive()
+		evil := newSample()
+		evilContent := evil.archive()
+		create(ctx, secretOf(namespace, signer.evidence(content)))
+		importUnverified := newCollection(namespace, "evil", unverified(web.serve(evilContent)))
+		create(ctx, importUnverified)
+		Eventually(conditionOf(ctx, importUnverified, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		oc := newCollection(namespace, "oc", signed(content))
+		create(ctx, oc)
+		expectVerified(ctx, oc, "Signature", signer.fingerprint)
+		Eventually(func(g Gomega) {
+			get(ctx, g, oc)
+			oc.Status.Artifact.Digest = digestOf(evilContent)
+			g.Expect(k8s.Status().Update(ctx, oc)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, digestOf(evilContent), false)
+	}, NodeTimeout(time.Minute))
+
+	It("is verified like any other when it was uploaded, and again when the manager lost it", func(ctx context.Context) {
+		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
+		content := s.archive()
+		create(ctx, secretOf(namespace, signer.evidence(content)))
+		evil := *s
+		evil.files = map[string]string{"README.md": "# tampered with\n"}
+		theManager.upload(s.name, s.version, evil.archive())
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{SignatureSecret: signatureSecret})
+		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+		theManager.upload(s.name, s.version, content)
+		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		expectVerified(ctx, oc, "Signature", signer.fingerprint)
+
+		theManager.upload(s.name, s.version, evil.archive())
+		theManager.kill()
+		theManager.loseArchives()
+		theManager.start(ctx)
+		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(evil.archive()), false)
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("The policy require-verification", func() {
+	It("forbids to skip verification, but leaves alone what is there", Serial, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		old := newCollection(namespace, "old", unverified(web.serve(s.archive())))
+		create(ctx, old)
+		Eventually(conditionOf(ctx, old, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		content, err := os.ReadFile("../../config/components/require-verification/policy.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		for _, document := range strings.Split(string(content), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+			create(ctx, object)
+			DeferCleanup(func(ctx context.Context) {
+				remove(ctx, object)
+				// Other stories skip verification.
+				Eventually(func() error {
+					return k8s.Create(ctx, newCollection("default", "allowed", unverified("https://example.com/x")), client.DryRunAll)
+				}).WithContext(ctx).Should(Succeed())
+			}, NodeTimeout(time.Minute))
+		}
+		beForbidden := MatchError(And(ContainSubstring("skipSignatureVerification: true is forbidden in this cluster"), ContainSubstring("spec.signatureSecret")))
+		Eventually(func() error {
+			return k8s.Create(ctx, newCollection(namespace, "new", unverified("https://example.com/x")), client.DryRunAll)
+		}).WithContext(ctx).Should(beForbidden)
+
+		By("allowing everything else")
+		new := newCollection(namespace, "new", newSample().pinned())
+		create(ctx, new)
+		Expect(tryPatch(ctx, new, `{"spec":{"skipSignatureVerification":true}}`)).To(beForbidden)
+
+		By("letting the manager work on what skips already, and nobody change it")
+		Expect(tryPatch(ctx, old, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(nil)))).To(beForbidden)
+		patch(ctx, old, `{"metadata":{"labels":{"mine":"yes"}}}`)
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, old)
+		remove(ctx, old)
+		Eventually(isGone(ctx, old)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+})
