@@ -58,6 +58,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
-	root.AddCommand()
+	root.AddCommand(signCommand())
+	root.AddCommand(verifyCommand())
 	return root
 }

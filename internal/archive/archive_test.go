@@ -440,3 +440,19 @@ func listing(t testing.TB, dir string) []string {
 	}
 	return names
 }
+
+func TestReadFile(t *testing.T) {
+	content := archiveOf(t, collectionEntries...)
+	if got, err := ReadFile(bytes.NewReader(content), Limits{}, "operator-config.yml"); err != nil || string(got) != "name: demo\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, name := range []string{"absent", "playbooks", "provision.yml"} { // A link is not the file itself.
+		if got, err := ReadFile(bytes.NewReader(content), Limits{}, name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	var refused *Error
+	if _, err := ReadFile(bytes.NewReader(content[:len(content)-1]), Limits{}, "operator-config.yml"); !errors.As(err, &refused) {
+		t.Errorf("cut off behind the file: got %v", err)
+	}
+}

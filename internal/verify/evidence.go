@@ -84,7 +84,7 @@ func invalid(format string, args ...any) error {
 }
 
 func privateKeyFound(name string) error {
-	return invalid("key %q holds a private key. It belongs with whoever signs, never here: remove it, and replace the key pair if "+
+	return invalid("%q holds a private key. It belongs with whoever signs, never here: remove it, and replace the key pair if "+
 		"others can read this", name)
 }
 
@@ -121,16 +121,16 @@ func (e *Evidence) addPEM(name string, armoured []byte) error {
 	block, _ := pem.Decode(armoured)
 	switch {
 	case block == nil:
-		return invalid("key %q is damaged: a BEGIN line has no END line, or what is between them is not base64", name)
+		return invalid("%q is damaged: a BEGIN line has no END line, or what is between them is not base64", name)
 	case block.Type == "CERTIFICATE":
-		return invalid("key %q holds a certificate. Put its public key there: openssl x509 -in CERTIFICATE -noout -pubkey", name)
+		return invalid("%q holds a certificate. Put its public key there: openssl x509 -in CERTIFICATE -noout -pubkey", name)
 	case strings.HasSuffix(block.Type, "SIGNATURE") && block.Type != "SSH SIGNATURE":
 		e.signatures = append(e.signatures, signature{name, block.Bytes})
 		return nil
 	}
 	key, err := parsePublicKey(block)
 	if err != nil {
-		return invalid("key %q: %v", name, err)
+		return invalid("%q: %v", name, err)
 	}
 	e.keys = append(e.keys, key)
 	return nil
@@ -139,7 +139,7 @@ func (e *Evidence) addPEM(name string, armoured []byte) error {
 // addUnarmoured reads a signature that is raw or in base64.
 func (e *Evidence) addUnarmoured(name string, value []byte) error {
 	if len(bytes.TrimSpace(value)) == 0 {
-		return invalid("key %q is empty", name)
+		return invalid("%q is empty", name)
 	}
 	decoded, err := decodeBase64(value)
 	switch {
@@ -152,10 +152,10 @@ func (e *Evidence) addUnarmoured(name string, value []byte) error {
 		e.signatures = append(e.signatures, signature{name, value})
 		return nil
 	case len(e.keys) == 0:
-		return invalid("key %q is nothing that is known, and without a public key in PEM it cannot be told whether it is a signature: "+
+		return invalid("%q is nothing that is known, and without a public key in PEM it cannot be told whether it is a signature: "+
 			"want %s", name, wanted)
 	}
-	return invalid("key %q is nothing that is known, nor as long as a signature that a public key here makes: want %s", name, wanted)
+	return invalid("%q is nothing that is known, nor as long as a signature that a public key here makes: want %s", name, wanted)
 }
 
 func (e *Evidence) couldHaveMade(value []byte) bool {

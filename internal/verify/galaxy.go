@@ -32,11 +32,11 @@ func gpgConfig(at time.Time) *packet.Config {
 func (e *Evidence) addGPG(name string, armoured []byte) error {
 	block, err := armor.Decode(bytes.NewReader(armoured))
 	if err != nil {
-		return invalid("key %q is damaged: its GPG armour cannot be read", name)
+		return invalid("%q is damaged: its GPG armour cannot be read", name)
 	}
 	content, err := io.ReadAll(block.Body)
 	if err != nil {
-		return invalid("key %q is damaged: its GPG armour cannot be read", name)
+		return invalid("%q is damaged: its GPG armour cannot be read", name)
 	}
 	switch block.Type {
 	case "PGP SIGNATURE":
@@ -44,7 +44,7 @@ func (e *Evidence) addGPG(name string, armoured []byte) error {
 	case "PGP PUBLIC KEY BLOCK":
 		return e.addKeyring(name, content)
 	default:
-		return invalid("key %q is neither a GPG key nor a detached GPG signature (gpg --armor --detach-sign MANIFEST.json)", name)
+		return invalid("%q is neither a GPG key nor a detached GPG signature (gpg --armor --detach-sign MANIFEST.json)", name)
 	}
 	return nil
 }
@@ -52,14 +52,14 @@ func (e *Evidence) addGPG(name string, armoured []byte) error {
 func (e *Evidence) addKeyring(name string, content []byte) error {
 	entities, err := openpgp.ReadKeyRing(bytes.NewReader(content))
 	if err != nil || len(entities) == 0 {
-		return invalid("key %q: the GPG key is damaged, or of a kind that is not known", name)
+		return invalid("%q: the GPG key is damaged, or of a kind that is not known", name)
 	}
 	for _, entity := range entities {
 		if entity.PrivateKey != nil {
 			return privateKeyFound(name)
 		}
 		if bits, err := entity.PrimaryKey.BitLength(); err == nil && bits > maxRSABits {
-			return invalid("key %q: the GPG key has %d bits: want at most %d", name, bits, maxRSABits)
+			return invalid("%q: the GPG key has %d bits: want at most %d", name, bits, maxRSABits)
 		}
 	}
 	e.keyring = append(e.keyring, entities...)

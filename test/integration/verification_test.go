@@ -218,7 +218,7 @@ var _ = Describe("A signed archive", func() {
 			func(*signer, []byte) map[string][]byte { return nil }),
 		Entry("with an empty Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "it is empty",
 			func(*signer, []byte) map[string][]byte { return map[string][]byte{} }),
-		Entry("with garbage in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `key "garbage" is nothing that is known`,
+		Entry("with garbage in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `"garbage" is nothing that is known`,
 			func(right *signer, content []byte) map[string][]byte {
 				data := right.evidence(content)
 				data["garbage"] = []byte(secretValue("garbage beside a signature"))
@@ -228,7 +228,7 @@ var _ = Describe("A signed archive", func() {
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"s": right.sign(content)}
 			}),
-		Entry("with a private key in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `key "key" holds a private key`,
+		Entry("with a private key in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `"key" holds a private key`,
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"key": right.private(), "s": right.sign(content)}
 			}),
