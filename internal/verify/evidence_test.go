@@ -51,6 +51,7 @@ func TestRecognizeRefuses(t *testing.T) {
 		{"a GPG key that is none", map[string][]byte{"a": []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nAAAA\n-----END PGP PUBLIC KEY BLOCK-----\n")}, `"a": the GPG key is damaged`},
 		{"a clear-signed text", map[string][]byte{"a": []byte("-----BEGIN PGP MESSAGE-----\n\nAAAA\n-----END PGP MESSAGE-----\n")}, "detached GPG signature"},
 		{"a GPG signature without key", map[string][]byte{"a": []byte("-----BEGIN PGP SIGNATURE-----\n\nAAAA\n-----END PGP SIGNATURE-----\n")}, "gpg --armor --export"},
+		{"a huge GPG signature", map[string][]byte{"a": []byte("-----BEGIN PGP SIGNATURE-----\n\n" + strings.Repeat("AAAAAAAA\n", maxGPGSignatureBytes/4) + "-----END PGP SIGNATURE-----\n")}, `"a": the GPG signature has more than 8192 bytes`},
 		{"too many keys", map[string][]byte{"a": bytes.Repeat(public, maxKeys+1)}, "more than 32 keys"},
 		{"too many signatures", map[string][]byte{"a": public, "b": bytes.Repeat(block("SIGNATURE", signed), maxSignatures+1)}, "32 signatures"},
 		{"too much", map[string][]byte{"a": make([]byte, maxEvidenceBytes+1)}, "more than 1048576 bytes"},

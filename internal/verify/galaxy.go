@@ -18,6 +18,12 @@ import (
 // ManifestFile is the file of an archive that an Ansible Galaxy signature is for.
 const ManifestFile = "MANIFEST.json"
 
+// Bounds of the work that a signature may ask for: each signature packet hashes all of MANIFEST.json.
+const (
+	maxManifestBytes     = 256 << 10
+	maxGPGSignatureBytes = 8 << 10
+)
+
 // weakHashes prove nothing, neither in a signature nor in what binds a key to its owner.
 var weakHashes = map[crypto.Hash]bool{crypto.MD5: true, crypto.SHA1: true, crypto.RIPEMD160: true}
 
@@ -40,6 +46,9 @@ func (e *Evidence) addGPG(name string, armoured []byte) error {
 	}
 	switch block.Type {
 	case "PGP SIGNATURE":
+		if len(content) > maxGPGSignatureBytes {
+			return invalid("%q: the GPG signature has more than %d bytes", name, maxGPGSignatureBytes)
+		}
 		e.galaxySignatures = append(e.galaxySignatures, signature{name, content})
 	case "PGP PUBLIC KEY BLOCK":
 		return e.addKeyring(name, content)
@@ -78,6 +87,9 @@ func (e *Evidence) verifyManifest(archive Archive, at time.Time) (string, error)
 	}
 	if err != nil {
 		return "", err
+	}
+	if len(manifest) > maxManifestBytes {
+		return "", fmt.Errorf("%w: MANIFEST.json has more than %d bytes", ErrInvalidSignature, maxManifestBytes)
 	}
 	var reason error
 	for _, s := range e.galaxySignatures {

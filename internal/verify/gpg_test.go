@@ -92,6 +92,7 @@ func TestGPG(t *testing.T) {
 				}
 			}
 			expectGPG(t, g.evidence(), append(slices.Clone(manifest), '\n'), now.Add(time.Hour), "MANIFEST.json is not what was signed")
+			expectGPG(t, g.evidence(), make([]byte, maxManifestBytes+1), now.Add(time.Hour), "more than 262144 bytes")
 			expectGPG(t, g.evidence(), nil, now.Add(time.Hour), "has no MANIFEST.json")
 			expectGPG(t, g.evidence(), manifest, now.Add(-time.Hour), "dated later than now")
 		})
