@@ -401,9 +401,9 @@ var _ = Describe("The policy require-verification", func() {
 		}).WithContext(ctx).Should(beForbidden)
 
 		By("allowing everything else")
-		new := newCollection(namespace, "new", newSample().pinned())
-		create(ctx, new)
-		Expect(tryPatch(ctx, new, `{"spec":{"skipSignatureVerification":true}}`)).To(beForbidden)
+		fresh := newCollection(namespace, "new", newSample().pinned())
+		create(ctx, fresh)
+		Expect(tryPatch(ctx, fresh, `{"spec":{"skipSignatureVerification":true}}`)).To(beForbidden)
 
 		By("letting the manager work on what skips already, and nobody change it")
 		Expect(tryPatch(ctx, old, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(nil)))).To(beForbidden)
