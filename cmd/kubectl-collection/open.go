@@ -27,7 +27,7 @@ func open(path string) (fs.FS, error) {
 		return nil, err
 	}
 	defer f.Close()
-	files, err := archive.Read(f, archive.DefaultLimits, collection.Keep)
+	files, err := archive.Read(f, archive.DefaultLimits, collection.NewKeep())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

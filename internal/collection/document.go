@@ -50,7 +50,7 @@ func (r *reporter) parseDocument(file string, content []byte) (doc value, ok boo
 // parseYAML returns the root of the only document of content, within the package's bounds. An empty content is a null.
 func (r *reporter) parseYAML(content []byte) (*yaml.Node, error) {
 	if indicators(content) > maxIndicators {
-		return nil, errors.New("the document is too large")
+		return nil, boundsError("the document is too large")
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	var doc yaml.Node
@@ -71,6 +71,11 @@ func (r *reporter) parseYAML(content []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
+// boundsError says that a document is larger than the package's bounds. It may be sound YAML.
+type boundsError string
+
+func (e boundsError) Error() string { return string(e) }
+
 func indicators(content []byte) int {
 	n := 0
 	for _, c := range content {
@@ -86,9 +91,9 @@ func checkSize(n *yaml.Node, depth int, budget *int) error {
 	*budget--
 	switch {
 	case *budget < 0:
-		return fmt.Errorf("line %d: the collection has more than %d YAML values, aliases followed", n.Line, maxNodes)
+		return boundsError(fmt.Sprintf("line %d: the collection has more than %d YAML values, aliases followed", n.Line, maxNodes))
 	case depth > maxDepth:
-		return fmt.Errorf("line %d: the document is nested more than %d levels deep", n.Line, maxDepth)
+		return boundsError(fmt.Sprintf("line %d: the document is nested more than %d levels deep", n.Line, maxDepth))
 	case n.Kind == yaml.AliasNode:
 		return checkSize(n.Alias, depth+1, budget)
 	}

@@ -77,7 +77,7 @@ func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
 		l.readGalaxy, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
-		l.checkAnsibleConfig,
+		l.checkAnsibleConfig, l.checkRuns,
 	}
 	for _, step := range steps {
 		if err := step(c); err != nil {

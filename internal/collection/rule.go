@@ -97,6 +97,20 @@ const (
 	ruleDefaultSecret         = "default-secret"
 	ruleKindReference         = "kind-reference"
 	ruleKindReferenceUnknown  = "kind-reference-unknown"
+	// Playbooks.
+	rulePlaybookSyntax      = "playbook-syntax"
+	rulePlaybookImport      = "playbook-import"
+	rulePlaybookSize        = "playbook-size"
+	ruleHostsAll            = "hosts-all"
+	ruleHostsGroup          = "hosts-group"
+	ruleHostsTemplate       = "hosts-template"
+	rulePromptedVar         = "prompted-var"
+	ruleConditionalTemplate = "conditional-template"
+	rulePythonInterpreter   = "python-interpreter"
+	ruleConnectionVar       = "connection-var"
+	ruleOptionalVar         = "optional-var"
+	ruleUnusedVar           = "unused-var"
+	ruleUndeclaredVar       = "undeclared-var"
 	// Permissions.
 	rulePermissionKey      = "permission-key"
 	rulePermission         = "permission"
@@ -172,6 +186,20 @@ var ruleTable = []Rule{
 	{ruleDefaultSecret, SeverityWarning, false, sectionVariables, "The default of a password is the name of a Secret."},
 	{ruleKindReference, SeverityError, false, sectionVariables, "kindReference is a name that a kind may have; else it is ignored."},
 	{ruleKindReferenceUnknown, SeverityWarning, false, sectionVariables, "kindReference names a kind of the collection, or ZosEndpoint."},
+
+	{rulePlaybookSyntax, SeverityError, false, sectionResources, "Playbooks are lists of plays, and what they lead to is YAML that can be read."},
+	{rulePlaybookImport, SeverityError, false, "", "A playbook that another one imports is a file of the collection."},
+	{rulePlaybookSize, SeverityInfo, false, "", "Playbooks, roles and templates are small enough to be looked into: at most 256 KiB each and 8 MiB together; else no other rule looks at them."},
+	{ruleHostsAll, SeverityError, false, sectionResources, "Every play has hosts: all; plays for localhost are allowed."},
+	{ruleHostsGroup, SeverityWarning, false, sectionResources, "No play has the group inventoryName as its hosts: other brokers may not know it."},
+	{ruleHostsTemplate, SeverityWarning, false, sectionResources, "The hosts of a play are no template: a play without matching hosts does nothing, and succeeds."},
+	{rulePromptedVar, SeverityWarning, false, "", "A variable of vars_prompt is required or has a default in the operator-config: nobody is there to be asked."},
+	{ruleConditionalTemplate, SeverityWarning, false, "", "when, failed_when, changed_when, until and that hold no variable of the kind in {{ }}: Ansible refuses them."},
+	{rulePythonInterpreter, SeverityWarning, false, "", "Neither a play's vars nor a vars file sets ansible_python_interpreter: it would beat every endpoint's and apply to localhost, too."},
+	{ruleConnectionVar, SeverityWarning, false, "", "Neither a play nor a vars file sets how the endpoint is connected to, such as ansible_host, ansible_user or connection: local."},
+	{ruleOptionalVar, SeverityInfo, false, sectionVariables, "A variable that is neither required nor has a default is used with default() or after a test with is defined."},
+	{ruleUnusedVar, SeverityInfo, false, sectionVariables, "Every variable of a kind is used in its playbooks, roles or templates."},
+	{ruleUndeclaredVar, SeverityInfo, false, sectionVariables, "Every variable that a playbook needs is declared or gets a value in the collection; else each endpoint has to set it."},
 
 	{rulePermissionKey, SeverityError, true, sectionPermission, "A policy rule has only keys of a policy rule: without a misspelt one it would grant more than its author meant."},
 	{rulePermission, SeverityError, true, sectionPermission, "A policy rule has verbs, and either apiGroups and resources or, in clusterRoles, nonResourceURLs."},

@@ -33,7 +33,7 @@ func (l *Library) Load(digest string) (*collection.Collection, error) {
 		return nil, err
 	}
 	defer content.Close()
-	files, err := archive.Read(content, archive.DefaultLimits, collection.Keep)
+	files, err := archive.Read(content, archive.DefaultLimits, collection.NewKeep())
 	if err != nil {
 		return nil, err
 	}
