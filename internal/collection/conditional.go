@@ -57,6 +57,9 @@ func withoutBraces(text string, asText func(name string) bool) (string, bool) {
 			}
 			b.WriteString(literal)
 			i = end
+			if rest := strings.TrimSpace(text[end:]); rest != "" && strings.IndexByte(`'"`, rest[0]) >= 0 {
+				return "", false // two texts side by side are one
+			}
 		case strings.HasPrefix(text[i:], "{{"):
 			inner, end, ok := braced(text, i)
 			if !ok {

@@ -153,12 +153,8 @@ func (r *scriptReader) hosts(node *yaml.Node, entries []entry) play {
 	}
 	value := entries[i].value
 	p := play{place: r.at(entries[i].place(), "hosts")}
-	items := []*yaml.Node{value}
-	if value.Kind == yaml.SequenceNode {
-		items = value.Content
-	}
-	for _, item := range items {
-		text, ok := textOf(resolved(item))
+	for _, item := range elementsOf(value) {
+		text, ok := textOf(item)
 		if !ok {
 			p.strange = true
 			continue

@@ -1,11 +1,13 @@
 package collection
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -114,13 +116,24 @@ func (r *scriptReader) read(kind scriptKind, root *yaml.Node) {
 	}
 }
 
+// parse reads YAML as Ansible's parser takes it, which is more in a few points.
 func (b *library) parse(content []byte) (*yaml.Node, error) {
 	r := &reporter{nodesLeft: min(maxNodes, b.nodesLeft)}
 	allowed := r.nodesLeft
 	root, err := r.parseYAML(content)
+	if err != nil {
+		content = tolerable.ReplaceAll(bytes.Replace(content, []byte("%YAML 1.2"), []byte("%YAML 1.1"), 1), []byte("$1${2}_"))
+		if tolerated, again := r.parseYAML(content); again == nil {
+			root, err = tolerated, nil
+		}
+	}
 	b.nodesLeft -= allowed - max(r.nodesLeft, 0)
 	return root, err
 }
+
+// tolerable is what our YAML parser refuses and Ansible's takes, besides the mark of YAML 1.2: a question mark in a plain
+// text between brackets, and an escaped slash.
+var tolerable = regexp.MustCompile(`([^\s,\[{])\?|(\\)/`)
 
 // content returns a file as far as an archive of the collection would keep it. A file that cannot be read is one whose
 // content is not known.

@@ -35,6 +35,7 @@ var ruleCases = slices.Concat(
 	permissionCases,
 	galaxyCases,
 	requirementCases,
+	playbookCases,
 )
 
 const (

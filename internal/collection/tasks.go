@@ -232,16 +232,14 @@ func (r *scriptReader) assert(args *yaml.Node) {
 	}
 }
 
-// debug prints also what is not defined.
+// debug takes the name in var for an expression, and prints it also if it is not defined.
 func (r *scriptReader) debug(args *yaml.Node) {
 	for _, e := range entriesOf(args) {
-		if e.key == "var" {
-			if text, ok := textOf(e.value); ok {
-				r.take(readExpression(text), nil)
-			}
+		if text, ok := textOf(e.value); ok && e.key == "var" {
+			r.take(readExpression(text), nil)
 		}
 	}
-	r.mention(args)
+	r.need(args)
 }
 
 // template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
