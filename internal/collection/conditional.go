@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -18,6 +17,8 @@ type bracedCondition struct {
 	keyword string
 	inList  bool
 	text    string
+	// names are the variables in the templates.
+	names []string
 }
 
 // maxCorrected bounds the expressions for which a message shows the correction.
@@ -26,8 +27,11 @@ const maxCorrected = 300
 // corrected is the line that the author should write instead, or "" if that is not certain. asText says for a name
 // whether it must be made a text to stay what it was between quotes.
 func (c bracedCondition) corrected(asText func(name string) bool) string {
+	if len(c.text) > maxCorrected {
+		return ""
+	}
 	expression, ok := withoutBraces(c.text, asText)
-	if !ok || len(c.text) > maxCorrected {
+	if !ok {
 		return ""
 	}
 	var line any = map[string]string{c.keyword: expression}
@@ -138,15 +142,4 @@ func inBrackets(expression string) string {
 		return "(" + expression + ")"
 	}
 	return expression
-}
-
-// names are the variables in the templates of the condition.
-func (c bracedCondition) names() []string {
-	var names []string
-	for _, ref := range readTemplate(c.text).references {
-		if !slices.Contains(names, ref.name) {
-			names = append(names, ref.name)
-		}
-	}
-	return names
 }

@@ -203,10 +203,8 @@ func (r *jinjaReader) statement(tokens []jinjaToken) {
 	keyword, rest := tokens[0].text, tokens[1:]
 	switch keyword {
 	case "raw":
-		if i := strings.Index(r.text[r.pos:], "endraw"); i >= 0 {
-			r.pos += i
-			r.skip("%}")
-		}
+		r.skip("endraw")
+		r.skip("%}")
 	case "for":
 		r.bindUpTo(rest, func(t jinjaToken) bool { return t.isName("in") })
 	case "set":
@@ -260,13 +258,14 @@ func (r *jinjaReader) expression(tokens []jinjaToken) {
 		case i+1 < len(tokens) && tokens[i+1].is("=") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is(",")):
 		default:
 			ref := reference{name: t.text, needed: !soft[i] && !conditional}
-			if end := endOfChain(tokens, closing, i); end < len(tokens) && tokens[end].isName("is") {
+			end := endOfChain(tokens, closing, i)
+			if end < len(tokens) && tokens[end].isName("is") {
 				ref.tested, ref.needed = true, false
 			} else if isDefault(tokens, end) {
 				ref.needed = false
 			}
 			r.found.references = append(r.found.references, ref)
-			r.found.anything = r.found.anything || holdsVariables(t.text)
+			r.found.anything = r.found.anything || holdsVariables(t.text) && !namesMember(tokens[i:end])
 		}
 	}
 }
@@ -351,6 +350,19 @@ func isDefault(tokens []jinjaToken, i int) bool {
 // holdsVariables says whether a variable holds others: one can use them without naming them.
 func holdsVariables(name string) bool {
 	return name == "vars" || name == "hostvars" || isReservedVar(name) && strings.HasPrefix(name, "_")
+}
+
+// namesMember says whether a chain such as vars['name'] or hostvars[host].name ends with a name. What stands behind
+// hostvars is that of a host.
+func namesMember(chain []jinjaToken) bool {
+	n := len(chain)
+	switch {
+	case chain[0].isName("hostvars") && (n < 4 || chain[1].is("[") && n < 6):
+		return false
+	case n >= 3 && chain[n-2].is("."):
+		return true
+	}
+	return n >= 4 && chain[n-1].is("]") && chain[n-2].kind == textToken && chain[n-3].is("[")
 }
 
 // usesAnything says whether a call reads a variable or a template whose name is not plain to see.

@@ -19,6 +19,9 @@ var connectionVars = []string{
 	"ansible_ssh_pipelining", "ansible_remote_tmp",
 }
 
+// maxEffort keeps thousands of kinds with one large playbook from taking hours.
+const maxEffort = 2_000_000
+
 // checkRuns looks into the playbooks of every kind and all they lead to.
 func (l *loader) checkRuns(c *Collection) error {
 	names, fit := playbookFiles(l.fsys)
@@ -26,7 +29,10 @@ func (l *loader) checkRuns(c *Collection) error {
 		l.reportFile("", rulePlaybookSize, "the playbooks, roles and templates are together larger than %d MiB and were not looked into", maxPlaybooksBytes>>20)
 		return nil
 	}
-	r := runRules{loader: l, library: newLibrary(l.fsys, names, c), collection: c, reported: map[Problem]bool{}, missing: map[absence][]string{}}
+	r := runRules{
+		loader: l, library: newLibrary(l.fsys, names, c), collection: c, effortLeft: maxEffort,
+		reported: map[Problem]bool{}, missing: map[absence][]string{},
+	}
 	reaches := map[string]*reach{}
 	for i, resource := range c.Resources {
 		var runs []*reach
@@ -60,6 +66,8 @@ type runRules struct {
 	*loader
 	*library
 	collection *Collection
+	// effortLeft is how many more comparisons of a kind with its playbooks are made.
+	effortLeft int
 	// reported keeps a problem of a file that many kinds use from being reported for each.
 	reported map[Problem]bool
 	// missing are the kinds by variable that they lack.
@@ -74,6 +82,9 @@ type absence struct {
 
 // once reports a problem unless it was reported before.
 func (r *runRules) once(place Problem, rule, format string, args ...any) {
+	if r.count[rule] >= maxProblems {
+		return
+	}
 	key := place
 	key.Rule, key.Message = rule, fmt.Sprintf(format, args...)
 	if r.reported[key] {
@@ -145,6 +156,9 @@ func (r *runRules) checkResource(i int, resource Resource, runs []*reach) {
 		declared[v.Name] = v
 	}
 	for _, run := range runs {
+		if r.effortLeft -= run.effort; r.effortLeft < 0 {
+			return
+		}
 		for _, s := range run.scripts {
 			r.checkPrompts(resource, s, declared)
 			r.checkConditions(s, declared)
@@ -170,7 +184,7 @@ func (r *runRules) checkPrompts(resource Resource, s *script, declared map[strin
 func (r *runRules) checkConditions(s *script, declared map[string]Var) {
 	for _, condition := range s.conditions {
 		var names []string
-		for _, name := range condition.names() {
+		for _, name := range condition.names {
 			if _, ok := declared[name]; ok {
 				names = append(names, name)
 			}

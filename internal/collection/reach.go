@@ -14,12 +14,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds on looking into the playbooks of one collection: their YAML values and distinct names in all files, and the
-// files that all runs together lead to. What lies beyond is unknown.
+// Bounds on looking into the playbooks of one collection: their YAML values and distinct names in all files, the files
+// that all runs together lead to, and the names that these runs are told of. What lies beyond is unknown.
 const (
 	maxPlaybookNodes = 1_000_000
 	maxPlaybookNames = 100_000
 	maxVisits        = 20_000
+	maxRunNames      = 1_000_000
 )
 
 // scriptKind says what a file is read as.
@@ -36,9 +37,9 @@ const (
 
 // library reads the files of playbooks and roles, each once.
 type library struct {
-	fsys                             fs.FS
-	nodesLeft, namesLeft, visitsLeft int
-	scripts                          map[scriptKey]*script
+	fsys                                           fs.FS
+	nodesLeft, namesLeft, visitsLeft, runNamesLeft int
+	scripts                                        map[scriptKey]*script
 	// large are the files that were too large to look into, in the order in which they were met.
 	large []string
 	// own is the name that roles and playbooks of the collection have before their own, such as "acme.demo.".
@@ -59,7 +60,7 @@ type scriptKey struct {
 // newLibrary makes a library of the playbooks and roles of a collection. names are all their files.
 func newLibrary(fsys fs.FS, names []string, c *Collection) *library {
 	return &library{
-		fsys: fsys, names: names, listed: map[string][]string{}, nodesLeft: maxPlaybookNodes, namesLeft: maxPlaybookNames, visitsLeft: maxVisits,
+		fsys: fsys, names: names, listed: map[string][]string{}, nodesLeft: maxPlaybookNodes, namesLeft: maxPlaybookNames, visitsLeft: maxVisits, runNamesLeft: maxRunNames,
 		scripts: map[scriptKey]*script{}, own: c.Galaxy.Namespace + "." + c.Galaxy.Name + ".",
 	}
 }
@@ -206,6 +207,8 @@ type reach struct {
 	scripts []*script
 	// exposed are those that are used for other hosts than the operator's pod.
 	exposed map[*script]bool
+	// effort is how much there is to check for each kind that uses the playbook.
+	effort int
 	// lost are the imports of playbooks that are not there.
 	lost []lead
 	variables
@@ -224,6 +227,10 @@ type visit struct {
 func (b *library) reach(playbook string) *reach {
 	r := &reach{library: b, visited: map[visit]bool{}, exposed: map[*script]bool{}}
 	r.playbook(playbook)
+	r.effort = len(r.needed) + len(r.scripts)
+	for _, s := range r.scripts {
+		r.effort += len(s.prompts) + len(s.conditions)
+	}
 	return r
 }
 
@@ -272,6 +279,11 @@ func (r *reach) visit(v visit) bool {
 
 // add merges what a file says about variables. Of a file that may not belong to the run only the uses count.
 func (r *reach) add(s *script, sure bool) {
+	r.runNamesLeft -= len(s.mentioned) + len(s.needed) + len(s.tested) + len(s.defined)
+	if r.runNamesLeft < 0 {
+		r.usesAll, r.definesAll = true, true
+		return
+	}
 	unseen := s.unknown || s.broken.Message != ""
 	r.usesAll = r.usesAll || s.usesAll || unseen
 	merge(&r.mentioned, s.mentioned)

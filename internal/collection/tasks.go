@@ -256,6 +256,9 @@ func (r *scriptReader) template(args *yaml.Node) {
 	r.need(args)
 }
 
+// maxConditionNames bounds the variables of one condition.
+const maxConditionNames = 20
+
 // conditional reads one expression or a list of them.
 func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
 	node = resolved(node)
@@ -269,10 +272,15 @@ func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
 			r.takeCondition(readExpression(text), place)
 			continue
 		}
-		r.conditions = append(r.conditions, bracedCondition{
-			place: place, keyword: keyword, inList: node.Kind == yaml.SequenceNode, text: text,
-		})
-		r.takeCondition(readTemplate(text), place)
+		w := readTemplate(text)
+		c := bracedCondition{place: place, keyword: keyword, inList: node.Kind == yaml.SequenceNode, text: text}
+		for _, ref := range w.references {
+			if !slices.Contains(c.names, ref.name) && len(c.names) < maxConditionNames {
+				c.names = append(c.names, ref.name)
+			}
+		}
+		r.conditions = append(r.conditions, c)
+		r.takeCondition(w, place)
 	}
 }
 
