@@ -175,7 +175,7 @@ func (r *runRules) checkPrompts(resource Resource, s *script, declared map[strin
 		switch v, ok := declared[p.name]; {
 		case !ok:
 			r.once(p.place, rulePromptedVar, "%s would be asked for and nobody can answer: it will be None; declare it in the vars of kind %s", quote(p.name), resource.Kind)
-		case !v.Required && v.Default == nil:
+		case !alwaysSet(v):
 			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and nobody can answer: it will be None; make it required for kind %s, or give it a default", quote(p.name), resource.Kind)
 		}
 	}
@@ -205,6 +205,11 @@ func becomesText(v Var) bool {
 	return v.Array || v.Type == Number || v.Type == Integer || v.Type == Boolean
 }
 
+// alwaysSet says whether every run gets the variable: a boolean has the default false.
+func alwaysSet(v Var) bool {
+	return v.Required || v.Default != nil || v.Type == Boolean && !v.Array
+}
+
 // checkNeeds notes the variables that a run needs and may not have, unless they are hinted at before.
 func (r *runRules) checkNeeds(resource Resource, run *reach, declared map[string]Var, hinted map[string]bool) {
 	if run.definesAll {
@@ -216,7 +221,7 @@ func (r *runRules) checkNeeds(resource Resource, run *reach, declared map[string
 		if isDeclared {
 			key.rule = ruleOptionalVar
 		}
-		if run.tested[name] || run.defined[name] || v.Required || v.Default != nil || isProvided(name) || hinted[name] {
+		if run.tested[name] || run.defined[name] || isDeclared && alwaysSet(v) || isProvided(name) || hinted[name] {
 			continue
 		}
 		hinted[name] = true
