@@ -6,14 +6,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// conditionals are the keywords whose value Ansible takes as an expression without braces. It refuses one that holds
-// text of a resource's field in braces: that text could be an expression of its own.
-var conditionals = []string{"when", "failed_when", "changed_when", "until", "that"}
-
-// bracedCondition is an expression that holds templates.
+// bracedCondition is the value of when, failed_when, changed_when, until or that, which Ansible takes as an expression
+// without braces, with templates in it. Ansible refuses one that is put together from the text of a resource's field:
+// that text could be an expression of its own.
 type bracedCondition struct {
 	place Problem
-	// keyword is when or another of conditionals; inList says that the expression is one of several.
+	// keyword is when or the like; inList says that the expression is one of several.
 	keyword string
 	inList  bool
 	text    string

@@ -68,14 +68,13 @@ func playbookFiles(fsys fs.FS) (names []string, fit bool) {
 		switch {
 		case left < 0 || entries < 0:
 			return fs.SkipAll
-		case d != nil && d.IsDir() && (err != nil || name != "." && (isHidden(name) || slices.Contains(aside, name))):
+		case err != nil || d.IsDir() && name != "." && (isHidden(name) || slices.Contains(aside, name)):
 			return fs.SkipDir
-		case err != nil || !d.Type().IsRegular() || !isPlaybookFile(name):
-			return nil
-		}
-		names = append(names, name)
-		if info, err := d.Info(); err == nil && info.Size() <= maxPlaybookBytes {
-			left -= info.Size()
+		case d.Type().IsRegular() && isPlaybookFile(name):
+			names = append(names, name)
+			if info, err := d.Info(); err == nil && info.Size() <= maxPlaybookBytes {
+				left -= info.Size()
+			}
 		}
 		return nil
 	})

@@ -131,7 +131,7 @@ func (r *runRules) checkHosts(p play) {
 		case host == group:
 			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", quote(host))
 		default:
-			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: the play would do nothing, and succeed; write hosts: all", quote(host))
+			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", quote(host))
 		}
 	}
 }
@@ -196,7 +196,7 @@ func (r *runRules) checkConditions(s *script, declared map[string]Var) {
 		if line := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); line != "" {
 			advice = "write " + line
 		}
-		r.once(condition.place, ruleConditionalTemplate, "holds %s in {{ }}, which Ansible refuses for the fields of a resource; %s", strings.Join(names, " and "), advice)
+		r.once(condition.place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
 	}
 }
 

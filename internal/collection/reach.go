@@ -188,9 +188,9 @@ func (b *library) files(folder string) []string {
 		switch {
 		case b.visitsLeft < 0:
 			return fs.SkipAll
-		case err != nil && d != nil && d.IsDir():
+		case err != nil:
 			return fs.SkipDir
-		case err == nil && d.Type().IsRegular():
+		case d.Type().IsRegular():
 			names = append(names, name)
 		}
 		return nil
