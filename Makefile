@@ -51,15 +51,15 @@ fuzz: ## Fuzz every parser for FUZZTIME each.
 ##@ Change
 
 .PHONY: build
-build: ## Build the manager into bin/.
-	CGO_ENABLED=0 go build -o bin/manager ./cmd/manager
+build: ## Build the manager and kubectl-collection into bin/.
+	CGO_ENABLED=0 go build -o bin/ ./cmd/manager ./cmd/kubectl-collection
 
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test ./internal/render ./internal/collection -update
+	go test ./internal/render ./internal/collection ./cmd/kubectl-collection -update
 
 .PHONY: lint
 lint: ## Run the linters.

@@ -21,22 +21,23 @@ var layers = map[string][]string{
 	"internal/archive":    {},
 	"internal/collection": {"internal/archive"},
 	"internal/render":     {"api/v2beta2", "internal/collection"},
+	"internal/lint":       {"internal/archive", "internal/collection", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/probe":      {},
 	"internal/engine":     {},
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/collection", "internal/fetch",
-		"internal/probe", "internal/render", "internal/verify",
+		"internal/lint", "internal/probe", "internal/render", "internal/verify",
 	},
-	"cmd/kubectl-collection": {"internal/archive", "internal/collection", "internal/render", "internal/verify"},
+	"cmd/kubectl-collection": {"internal/archive", "internal/collection", "internal/lint", "internal/render", "internal/verify"},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/controller", "internal/fetch", "internal/render",
 	},
 }
 
 // pure packages turn bytes and values into values.
-var pure = []string{"internal/archive", "internal/verify", "internal/collection", "internal/render"}
+var pure = []string{"internal/archive", "internal/verify", "internal/collection", "internal/render", "internal/lint"}
 
 // impure are packages, and all below them, that a pure package must not import itself.
 var impure = []string{

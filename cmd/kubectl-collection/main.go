@@ -15,6 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// toolName is that of the executable, which kubectl and oc find by it.
+const toolName = "kubectl-collection"
+
 // Exit codes of all subcommands.
 const (
 	exitClean    = 0
@@ -52,13 +55,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "kubectl-collection",
-		Short:         "Checks operator collections and shows what a cluster makes of them",
+		Use:   toolName,
+		Short: "Check operator collections and show what a cluster makes of them",
+		Long: `Checks operator collections and shows what a cluster makes of them, without one. It is a plug-in of kubectl and oc.
+
+An operator collection is an Ansible collection with an operator-config.yml. Collection Operator turns it into a
+Kubernetes operator.`,
+		Example: `  # Begin a collection, and check it
+  kubectl collection init zos_users
+  kubectl collection lint zos_users`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
-	root.AddCommand(signCommand())
-	root.AddCommand(verifyCommand())
+	root.AddCommand(initCommand(), lintCommand(), schemaCommand(), signCommand(), verifyCommand(), versionCommand())
 	return root
 }

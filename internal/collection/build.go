@@ -25,7 +25,8 @@ const maxBuildDepth = 64
 //
 // Files are left out that ansible-galaxy leaves out and that match galaxy.yml's build_ignore. Links are followed; give
 // the FS of an [os.Root] where they must not lead out of the folder. Manifest directives are not supported. A
-// galaxy.yml that breaks rules gives an error of type [Problems]; nothing is written then.
+// galaxy.yml that breaks rules, and a file that cannot be put into an archive, give an error of type [Problems]; nothing
+// is written then.
 func Build(fsys fs.FS, w io.Writer) error {
 	galaxy, err := loadGalaxyYAML(fsys)
 	if err != nil {
@@ -155,7 +156,7 @@ func checkedEntry(name string, sum []byte) fileEntry {
 // addFolder adds what is below a folder, in the order of names.
 func (l *fileList) addFolder(folder string, depth int) error {
 	if depth > maxBuildDepth {
-		return fmt.Errorf("%s lies more than %d folders deep; is there a circle of links?", quote(folder), maxBuildDepth)
+		return unpackable(folder, "lies more than %d folders deep; is there a circle of links?", maxBuildDepth)
 	}
 	entries, err := fs.ReadDir(l.fsys, folder)
 	if err != nil {
@@ -163,11 +164,15 @@ func (l *fileList) addFolder(folder string, depth int) error {
 	}
 	for _, entry := range entries {
 		name := path.Join(folder, entry.Name())
-		info, err := fs.Stat(l.fsys, name)
-		if err != nil {
-			return err
+		if l.ignore.matches(name, entry.IsDir()) {
+			continue
 		}
+		info, err := fs.Stat(l.fsys, name)
 		switch {
+		case isAbsent(err):
+			return unpackable(name, "is a link that leads nowhere; remove it or add it to build_ignore")
+		case err != nil:
+			return err
 		case l.ignore.matches(name, info.IsDir()):
 		case info.IsDir():
 			l.Files = append(l.Files, fileEntry{Name: name, Type: "dir", Format: manifestFormat})
@@ -175,13 +180,18 @@ func (l *fileList) addFolder(folder string, depth int) error {
 		case info.Mode().IsRegular():
 			err = l.addFile(name)
 		default:
-			err = fmt.Errorf("%s is neither a file nor a folder; remove it or add it to build_ignore", quote(name))
+			err = unpackable(name, "is neither a file nor a folder; remove it or add it to build_ignore")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unpackable is the error of a file that cannot be put into an archive.
+func unpackable(name, format string, args ...any) error {
+	return Problems{NewProblem(Problem{File: name}, RuleArchive, fmt.Sprintf(format, args...))}
 }
 
 func (l *fileList) addFile(name string) error {

@@ -149,8 +149,13 @@ func (v value) blank() bool {
 }
 
 // report records that the value breaks a rule.
+// place is a Problem that says only where.
+func (v value) place() Problem {
+	return Problem{File: v.file, Line: v.at.Line, Column: v.at.Column, Path: v.path}
+}
+
 func (v value) report(rule, format string, args ...any) {
-	v.r.report(Problem{File: v.file, Line: v.at.Line, Column: v.at.Column, Path: v.path}, rule, format, args...)
+	v.r.report(v.place(), rule, format, args...)
 }
 
 // scalar returns the text of a scalar as its author wrote it, also where YAML sees a number, a boolean or a date.

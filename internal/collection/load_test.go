@@ -142,7 +142,7 @@ func TestLoadRoot(t *testing.T) {
 		"long name": {"domain: acme\nname: " + long + long + "\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
 			{2, 7, "name", SeverityError, "identity", "at most 63 characters long, is 80"}}},
 		"long operator name": {"domain: " + long + "\nname: " + long + "\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
-			{1, 9, "domain", SeverityWarning, "match-domain", "differs from the namespace \"acme\" in MANIFEST.json"},
+			{1, 9, "domain", SeverityWarning, "match-domain", "differs from the collection's Galaxy namespace \"acme\""},
 			{2, 7, "name", SeverityError, "derived-name", "longer than 63"},
 			{2, 7, "name", SeverityWarning, "match-name", "differs"}}},
 		"long CSV name": {"domain: acme\nname: " + long + "\nversion: 1.2.3-b123456789\ndisplayName: Demo\n" + resources, []expect{
@@ -154,7 +154,7 @@ func TestLoadRoot(t *testing.T) {
 		"API version not legal": {"domain: acme\nname: demo\nversion: 1.2.3-beta-\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityError, "version-api", `gives the API version "v1minor2patch3-beta-"`},
 			{3, 10, "version", SeverityError, "derived-name", "not legal"},
-			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the version "1.2.3"`}}},
+			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the collection's Galaxy version "1.2.3"`}}},
 		"build metadata": {"domain: acme\nname: demo\nversion: 1.2.3+7\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityWarning, "match-version", "differs"},
 			{3, 10, "version", SeverityWarning, "version-clash", "build metadata +7"}}},

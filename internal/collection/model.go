@@ -87,6 +87,8 @@ type Resource struct {
 	Vars []Var
 	// Hidden asks not to offer the kind under Installed Operators.
 	Hidden bool
+	// Place is where the operator-config names the kind, for [NewProblem].
+	Place Problem `json:"-"`
 }
 
 // VarType is the type of a variable as the Operator Collection Specification names it.

@@ -149,6 +149,7 @@ func readResource(v value) Resource {
 		Description: m.get("description").text(),
 		Hidden:      m.get("hideResource").boolean(),
 		Vars:        readVars(m.get("vars"), resourceVar),
+		Place:       m.get("kind").place(),
 	}
 	if playbook := m.get("playbook"); playbook.blank() {
 		playbook.report(ruleRequired, "is required: the path of the playbook that manages this kind")

@@ -33,6 +33,12 @@ type Problem struct {
 	Severity Severity
 }
 
+// NewProblem says that a rule of [Rules] is broken at a place: a Problem that has File, Line, Column and Path.
+func NewProblem(place Problem, rule, message string) Problem {
+	place.Rule, place.Severity, place.Message = rule, ruleByName[rule].Severity, message
+	return place
+}
+
 // Refused says that the cluster refuses the collection because of the problem.
 func (p Problem) Refused() bool { return ruleByName[p.Rule].Refused }
 
@@ -74,6 +80,13 @@ func (ps Problems) Refused() Problems { return ps.filter(Problem.Refused) }
 // Findings returns the errors and warnings, without the infos.
 func (ps Problems) Findings() Problems {
 	return ps.filter(func(p Problem) bool { return p.Severity != SeverityInfo })
+}
+
+// Merge returns the problems of both lists, sorted, each once.
+func Merge(a, b Problems) Problems {
+	merged := slices.Concat(a, b)
+	merged.sort()
+	return slices.Compact(merged)
 }
 
 func (ps Problems) lines(limit int) string {

@@ -126,6 +126,14 @@ const (
 	rulePythonRequirements = "python-requirements"
 )
 
+// Names of the rules that are checked outside of this package, in internal/lint.
+const (
+	RuleArchive   = "archive"
+	RuleCRDSchema = "crd-schema"
+	RuleExample   = "example"
+	RuleOCLint    = "oc-lint"
+)
+
 // ruleTable is the documentation of every rule.
 var ruleTable = []Rule{
 	{ruleMissingConfig, SeverityError, true, sectionRoot, "There is an operator-config.yml or operator-config.yaml at the root."},
@@ -213,6 +221,11 @@ var ruleTable = []Rule{
 	{ruleRequirementsRole, SeverityWarning, false, "", "Requirements ask for no roles: these are not installed."},
 	{ruleRequirementsSource, SeverityWarning, false, "", "The source of a requirement is an http or https address; else the configured server is asked."},
 	{rulePythonRequirements, SeverityError, true, "", "Every requirements.txt is one that pip can read, and the files it names are there."},
+
+	{RuleArchive, SeverityError, true, "", "The archive, or the one that is built of a folder, can be unpacked: it is whole, not too large, and no path or link in it leads out of it."},
+	{RuleCRDSchema, SeverityError, true, "", "The API server accepts the CustomResourceDefinition that is made of a kind: the code of the API server says so, and it can be stored."},
+	{RuleExample, SeverityError, false, "", "The example of a kind that consoles offer (alm-examples) is valid: required variables can be given a value."},
+	{RuleOCLint, SeverityWarning, false, "", "A file .oc-lint can be read, and has only keys and rules that exist; else these are ignored."},
 }
 
 // ruleByName is for looking a rule up when it is broken.

@@ -47,7 +47,7 @@ func ruleConstants(t *testing.T) map[string]string {
 				return true
 			}
 			for i, name := range spec.Names {
-				if name.Obj == nil || name.Obj.Kind != ast.Con || !strings.HasPrefix(name.Name, "rule") || len(spec.Values) <= i {
+				if name.Obj == nil || name.Obj.Kind != ast.Con || !strings.HasPrefix(strings.ToLower(name.Name), "rule") || len(spec.Values) <= i {
 					continue
 				}
 				literal, ok := spec.Values[i].(*ast.BasicLit)

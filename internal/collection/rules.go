@@ -114,8 +114,8 @@ func checkGalaxyIdentity(l *loader, c *Collection) {
 		{"version", ruleMatchVersion, version, c.Galaxy.Version, "version"},
 	} {
 		if pair.ours != "" && pair.theirs != "" && dashed(pair.ours) != dashed(pair.theirs) {
-			l.at(l.configFile, pair.key).report(pair.rule, "%s differs from the %s %s in %s",
-				quote(pair.ours), pair.galaxyKey, quote(pair.theirs), l.galaxySource)
+			l.at(l.configFile, pair.key).report(pair.rule, "%s differs from the collection's Galaxy %s %s",
+				quote(pair.ours), pair.galaxyKey, quote(pair.theirs))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 // Library loads collections from the artifact store and remembers them by digest.
@@ -21,7 +22,7 @@ type Library struct {
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [artifact.Store.Open], [archive.Read] and [collection.Load].
+// of [artifact.Store.Open], [archive.Read] and [lint.Check], whose problems are one of them.
 func (l *Library) Load(digest string) (*collection.Collection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,9 +38,12 @@ func (l *Library) Load(digest string) (*collection.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := collection.Load(files)
+	c, problems, err := lint.Check(files)
 	if err != nil {
 		return nil, err
+	}
+	if c == nil {
+		return nil, problems
 	}
 	if l.loaded == nil {
 		l.loaded = map[string]*collection.Collection{}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+const filesCollection = "../../test/collections/files"
+
+// tool runs the tool and returns what it printed.
+func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// mustRun fails the test unless the tool ends with the code.
+func mustRun(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	got, stdout, stderr := tool(t, args...)
+	if got != code {
+		t.Fatalf("%q ended with %d instead of %d\n%s%s", args, got, code, stdout, stderr)
+	}
+	return stdout
+}
+
+// copyCollection makes a copy of a collection's folder, which is the test's own.
+func copyCollection(t *testing.T, folder string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), filepath.Base(folder))
+	if err := os.CopyFS(dir, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// edit replaces text in a file, which must be there.
+func edit(t *testing.T, file, old, replacement string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), old) {
+		t.Fatalf("%s does not hold %q", file, old)
+	}
+	write(t, file, strings.Replace(string(content), old, replacement, 1))
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectGolden compares text with a file below testdata.
+func expectGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		write(t, file, got)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", file, diff)
+	}
+}

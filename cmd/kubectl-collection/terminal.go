@@ -1,0 +1,50 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// palette colours text for a terminal, or leaves it alone.
+type palette bool
+
+// colored is on for a terminal that wants colour: https://no-color.org.
+func colored(w io.Writer) palette {
+	f, ok := w.(*os.File)
+	return palette(ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
+}
+
+// severityColors are ANSI's red, yellow and cyan.
+var severityColors = map[collection.Severity]string{
+	collection.SeverityError: "31", collection.SeverityWarning: "33", collection.SeverityInfo: "36",
+}
+
+func (on palette) severity(s collection.Severity) string {
+	if !on {
+		return string(s)
+	}
+	return "\x1b[" + severityColors[s] + "m" + string(s) + "\x1b[0m"
+}
+
+// printable escapes what an archive could use to write over a terminal.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+	}
+	return b.String()
+}

@@ -1,0 +1,56 @@
+package render
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// exampleName stands in an example for every name and text that only a user can know.
+const exampleName = "example"
+
+// Example renders an instance of a kind of the collection that an API server accepts: what consoles offer to begin with.
+// It has the required variables, each with its default or the simplest value that fits, and no others.
+func Example(c *collection.Collection, r collection.Resource, group string) *unstructured.Unstructured {
+	spec := exampleFields(r.Vars)
+	spec[EndpointField] = exampleName
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/" + c.APIVersion(),
+		"kind":       r.Kind,
+		"metadata":   map[string]any{"name": exampleName},
+		"spec":       spec,
+	}}
+}
+
+func exampleFields(vars []collection.Var) map[string]any {
+	fields := map[string]any{}
+	for _, v := range vars {
+		if v.Required {
+			fields[v.Name] = exampleValue(v)
+		}
+	}
+	return fields
+}
+
+func exampleValue(v collection.Var) any {
+	if v.Default != nil {
+		return runtime.DeepCopyJSONValue(v.Default)
+	}
+	if v.Array {
+		v.Array = false
+		return []any{exampleValue(v)}
+	}
+	switch v.Type {
+	case collection.Number, collection.Integer:
+		return int64(1)
+	case collection.Boolean:
+		return false
+	case collection.Object:
+		return exampleFields(v.Fields)
+	}
+	if len(v.Options) > 0 {
+		return v.Options[0]
+	}
+	return exampleName
+}
