@@ -39,7 +39,7 @@ func Check(fsys fs.FS) (*collection.Collection, collection.Problems, error) {
 // CheckArchive is [Check] for an archive, with the archive's own [Settings]. An archive that is refused unread is one
 // problem.
 func CheckArchive(r io.Reader) (collection.Problems, Settings, error) {
-	files, err := archive.Read(r, archive.DefaultLimits, Keep)
+	files, err := archive.Read(r, archive.DefaultLimits, newKeep())
 	if err != nil {
 		problems, err := refused(err)
 		return problems, Settings{}, err
@@ -54,22 +54,15 @@ func CheckFolder(folder fs.FS) (collection.Problems, Settings, error) {
 	if isUnpacked(folder) {
 		return checkWithSettings(folder, folder)
 	}
-	problems, err := collection.CheckGalaxy(folder)
+	packed, err := pack(folder)
+	if err == nil {
+		return checkWithSettings(authored{FS: packed, folder: folder}, folder)
+	}
+	problems, err := refused(err)
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	content := folder
-	packed, err := pack(folder)
-	if err == nil {
-		content = authored{FS: packed, folder: folder}
-	} else {
-		unpackable, err := refused(err)
-		if err != nil {
-			return nil, Settings{}, err
-		}
-		problems = collection.Merge(problems, unpackable)
-	}
-	found, settings, err := checkWithSettings(content, folder)
+	found, settings, err := checkWithSettings(folder, folder)
 	return collection.Merge(problems, found), settings, err
 }
 
@@ -92,7 +85,7 @@ func checkWithSettings(content, settingsFrom fs.FS) (collection.Problems, Settin
 func pack(folder fs.FS) (*archive.Files, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(collection.Build(folder, w)) }()
-	files, err := archive.Read(r, archive.DefaultLimits, Keep)
+	files, err := archive.Read(r, archive.DefaultLimits, newKeep())
 	r.CloseWithError(err)
 	return files, err
 }

@@ -37,9 +37,12 @@ type Settings struct {
 	skip, only []string
 }
 
-// Keep says which files of an archive [Check] and [ReadSettings] read.
-func Keep(name string, size int64) bool {
-	return name == SettingsFile && size <= maxSettingsBytes || collection.Keep(name, size)
+// newKeep makes the function that says which files of one archive [Check] and [ReadSettings] read.
+func newKeep() func(name string, size int64) bool {
+	keep := collection.NewKeep()
+	return func(name string, size int64) bool {
+		return name == SettingsFile && size <= maxSettingsBytes || keep(name, size)
+	}
 }
 
 // ReadSettings reads the settings of a collection; none show everything. What is wrong with them are the problems, and
