@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -373,6 +374,25 @@ func TestReadKeepsWhatIsAskedFor(t *testing.T) {
 	var refused *Error
 	if _, err := Read(bytes.NewReader(content), Limits{KeptBytes: 6}, keepAll); !errors.As(err, &refused) || refused.Reason != TooLarge || refused.Entry != "drop" {
 		t.Errorf("above KeptBytes: got %v, want reason %s for drop", err, TooLarge)
+	}
+}
+
+func TestReadHashesEveryFile(t *testing.T) {
+	content := archiveOf(t, entryOf{name: "keep", body: "abc"}, entryOf{name: "d/drop", body: "defg"}, entryOf{name: "empty"},
+		entryOf{name: "link", kind: tar.TypeSymlink, link: "d/drop"}, entryOf{name: "folder", kind: tar.TypeSymlink, link: "d"})
+	files, err := Read(bytes.NewReader(content), Limits{}, func(name string, _ int64) bool { return name == "keep" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"keep": "abc", "d/drop": "defg", "link": "defg", "folder/drop": "defg", "empty": ""} {
+		if sum, ok := files.SHA256(name); !ok || sum != sha256.Sum256([]byte(want)) {
+			t.Errorf("%s: got %x, %t", name, sum, ok)
+		}
+	}
+	for _, name := range []string{".", "d", "folder", "missing", "../keep"} {
+		if sum, ok := files.SHA256(name); ok {
+			t.Errorf("%s: got %x", name, sum)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +16,8 @@ import (
 // ErrNotKept is what opening a file gives whose content Read was not asked to keep.
 var ErrNotKept = errors.New("the archive holds this file, but its content was not kept")
 
-// Files is the content of an archive in memory. All names, sizes and links are there; only kept files can be opened,
-// the others fail with ErrNotKept. Links are followed as in os.DirFS. It is safe for concurrent use.
+// Files is the content of an archive in memory. All names, sizes, links and checksums are there; only kept files can be
+// opened, the others fail with ErrNotKept. Links are followed as in os.DirFS. It is safe for concurrent use.
 type Files struct {
 	nodes map[string]*entry
 }
@@ -29,11 +30,12 @@ var (
 )
 
 // Read reads a whole tar.gz and keeps the content of the regular files that keep asks for, as long as together they do
-// not exceed Limits.KeptBytes. It fails with *Error if the archive is refused.
+// not exceed Limits.KeptBytes. All regular files are hashed. It fails with *Error if the archive is refused.
 func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (*Files, error) {
 	limits = limits.withDefaults()
 	files := &Files{nodes: map[string]*entry{".": {name: ".", mode: fs.ModeDir | 0o755}}}
 	left := limits.KeptBytes
+	hash, buffer := sha256.New(), make([]byte, 64<<10)
 	err := Walk(r, limits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
 		e := &entry{name: path.Base(name), mode: mode, size: size}
 		switch mode.Type() {
@@ -47,16 +49,20 @@ func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (
 			}
 			e.target = string(target)
 		default:
-			if !keep(name, size) {
-				break
+			hash.Reset()
+			if keep(name, size) {
+				if left -= size; left < 0 {
+					return refuse(TooLarge, name, "the files that must be read are together larger than %d bytes", limits.KeptBytes)
+				}
+				e.data, e.kept = make([]byte, size), true
+				if _, err := io.ReadFull(content, e.data); err != nil {
+					return readFailure(name, err)
+				}
+				hash.Write(e.data)
+			} else if _, err := io.CopyBuffer(hash, content, buffer); err != nil {
+				return err
 			}
-			if left -= size; left < 0 {
-				return refuse(TooLarge, name, "the files that must be read are together larger than %d bytes", limits.KeptBytes)
-			}
-			e.data, e.kept = make([]byte, size), true
-			if _, err := io.ReadFull(content, e.data); err != nil {
-				return readFailure(name, err)
-			}
+			hash.Sum(e.sum[:0])
 		}
 		files.put(name, e)
 		return nil
@@ -137,6 +143,16 @@ func (f *Files) Stat(name string) (fs.FileInfo, error) {
 	return e.as(name), nil
 }
 
+// SHA256 is the checksum of a regular file, or of the one that a link leads to; it is there for files that were not kept,
+// too. ok is false if there is no such file.
+func (f *Files) SHA256(name string) (sum [sha256.Size]byte, ok bool) {
+	e, err := f.lookup("checksum", name, true)
+	if err != nil || !e.mode.IsRegular() {
+		return sum, false
+	}
+	return e.sum, true
+}
+
 // Lstat implements fs.ReadLinkFS.
 func (f *Files) Lstat(name string) (fs.FileInfo, error) {
 	e, err := f.lookup("lstat", name, false)
@@ -203,6 +219,7 @@ type entry struct {
 	size     int64
 	data     []byte
 	kept     bool
+	sum      [sha256.Size]byte
 	target   string
 	children []*entry
 }
