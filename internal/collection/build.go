@@ -32,7 +32,7 @@ func Build(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	list := &fileList{fsys: fsys, ignore: newIgnoreList(galaxy), Files: []fileEntry{{Name: ".", Type: "dir", Format: manifestFormat}}, Format: manifestFormat}
+	list := &fileList{fsys: fsys, ignore: newIgnoreList(galaxy), Files: []fileEntry{{Name: ".", Type: typeFolder, Format: manifestFormat}}, Format: manifestFormat}
 	if err := list.addFolder(".", 0); err != nil {
 		return fmt.Errorf("list the collection's files: %w", err)
 	}
@@ -88,6 +88,12 @@ type fileList struct {
 	fsys   fs.FS
 	ignore ignoreList
 }
+
+// What a fileEntry is about.
+const (
+	typeFile   = "file"
+	typeFolder = "dir"
+)
 
 type fileEntry struct {
 	Name         string  `json:"name"`
@@ -150,7 +156,7 @@ func optional(s string) *string {
 }
 
 func checkedEntry(name string, sum []byte) fileEntry {
-	return fileEntry{Name: name, Type: "file", ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: manifestFormat}
+	return fileEntry{Name: name, Type: typeFile, ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: manifestFormat}
 }
 
 // addFolder adds what is below a folder, in the order of names.
@@ -175,7 +181,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 			return err
 		case l.ignore.matches(name, info.IsDir()):
 		case info.IsDir():
-			l.Files = append(l.Files, fileEntry{Name: name, Type: "dir", Format: manifestFormat})
+			l.Files = append(l.Files, fileEntry{Name: name, Type: typeFolder, Format: manifestFormat})
 			err = l.addFolder(name, depth+1)
 		case info.Mode().IsRegular():
 			err = l.addFile(name)

@@ -84,7 +84,7 @@ func TestDependencies(t *testing.T) {
 			if text, ok := files["requirements.txt"]; ok {
 				files["requirements.txt"] = strings.TrimSuffix(text, "(")
 			}
-			c, err := Load(demoWith(files))
+			c, err := Load(sealed(demoWith(files)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func FuzzDependencies(f *testing.F) {
 	f.Add("collections:\n- ibm.ibm_zos_core\n- {name: a.b, version: '>=1,<2', type: galaxy}\nroles: []\n", "requests[socks]>=2.31 ; python_version>'3'\n-f wheels\n-r x.txt\n")
 	f.Add("- ./a-b-1.0.0.tar.gz\n- src: x\n- {<<: {name: a.b}}\n", "a==1 \\\n --hash=sha256:00\n# c \\\nb @ https://x/y.whl\n")
 	f.Fuzz(func(t *testing.T, list, python string) {
-		c, err := Load(demoWith(map[string]string{"requirements.yml": list, "requirements.txt": python}))
+		c, err := Load(sealed(demoWith(map[string]string{"requirements.yml": list, "requirements.txt": python})))
 		if err != nil {
 			var problems Problems
 			if !errors.As(err, &problems) || len(problems.Refused()) == 0 {

@@ -77,12 +77,13 @@ type manifest struct {
 func (l *loader) readManifest(content []byte) Galaxy {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(content, &top); err != nil {
-		l.jsonError(content, err)
+		l.jsonError(manifestFile, content, err)
 		return Galaxy{}
 	}
 	m := manifest{l: l}
 	m.root, _ = (&reporter{nodesLeft: maxNodes}).parseYAML(content)
 	l.manifest = m
+	l.filesChecksum = m.readFilesChecksum(top["file_manifest_file"])
 	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
 		m.report(nil, ruleGalaxyName, "is required, and an object")
 		return Galaxy{}
@@ -132,7 +133,11 @@ func typeName(v any) string {
 
 // report records that a key of collection_info breaks a rule, or with no key collection_info itself.
 func (m manifest) report(keys []string, rule, format string, args ...any) {
-	keys = append([]string{"collection_info"}, keys...)
+	m.reportKeys(append([]string{"collection_info"}, keys...), rule, format, args...)
+}
+
+// reportKeys records the same of a key that the others lead to.
+func (m manifest) reportKeys(keys []string, rule, format string, args ...any) {
 	place := Problem{File: manifestFile, Line: 1, Column: 1, Path: strings.Join(keys, ".")}
 	at := m.root
 	for _, key := range keys {
@@ -154,8 +159,8 @@ func member(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func (l *loader) jsonError(content []byte, err error) {
-	p := Problem{File: manifestFile}
+func (l *loader) jsonError(file string, content []byte, err error) {
+	p := Problem{File: file}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		before := content[:min(int(syntax.Offset), len(content))]

@@ -22,7 +22,7 @@ const templateSuffix = ".j2"
 var aside = []string{"changelogs", "collections", "docs", "plugins", "tests"}
 
 // NewKeep makes the function that says which files of one archive [Load] reads. Of all others it only needs to know
-// that they exist. The function is for one reading: it counts what it keeps.
+// that they exist, and their checksums. The function is for one reading: it counts what it keeps.
 func NewKeep() func(name string, size int64) bool {
 	left := int64(maxPlaybooksBytes)
 	return func(name string, size int64) bool {
@@ -38,7 +38,7 @@ func NewKeep() func(name string, size int64) bool {
 }
 
 func isConfig(name string) bool {
-	return name == manifestFile || name == galaxyFile || name == runtimeFile ||
+	return name == manifestFile || name == filesFile || name == galaxyFile || name == runtimeFile ||
 		slices.Contains(configFiles, name) || slices.Contains(requirementsFiles, name) || path.Base(name) == pythonFile
 }
 

@@ -25,7 +25,7 @@ const (
 
 var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
 
-// maxFileBytes bounds each file that Load reads into memory.
+// maxFileBytes bounds each file that Load reads into memory, but FILES.json.
 const maxFileBytes = 4 << 20
 
 // Load reads the collection whose root is fsys: an unpacked archive or an author's folder.
@@ -71,13 +71,15 @@ type loader struct {
 	configFile, galaxySource string
 	// manifest is MANIFEST.json, if that is the file with the Galaxy metadata.
 	manifest manifest
+	// filesChecksum is what MANIFEST.json says of FILES.json.
+	filesChecksum string
 }
 
 func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
-		l.readGalaxy, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements, l.checkPlaybooks,
-		l.checkAnsibleConfig, l.checkRuns,
+		l.readGalaxy, l.checkFiles, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements,
+		l.checkPlaybooks, l.checkAnsibleConfig, l.checkRuns,
 	}
 	for _, step := range steps {
 		if err := step(c); err != nil {
@@ -122,7 +124,9 @@ func (l *loader) readConfig(c *Collection) error {
 }
 
 // read returns the content of a file; nil if it is too large or not a file, which is reported.
-func (l *loader) read(name string) ([]byte, error) {
+func (l *loader) read(name string) ([]byte, error) { return l.readAtMost(name, maxFileBytes) }
+
+func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if errors.Is(err, archive.ErrNotKept) {
 		l.reportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
@@ -140,12 +144,12 @@ func (l *loader) read(name string) ([]byte, error) {
 		l.reportFile(name, ruleFile, "is not a regular file")
 		return nil, nil
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(content) > maxFileBytes {
-		l.reportFile(name, ruleFile, "is larger than %d MiB", maxFileBytes>>20)
+	if int64(len(content)) > limit {
+		l.reportFile(name, ruleFile, "is larger than %d MiB", limit>>20)
 		return nil, nil
 	}
 	return content, nil

@@ -40,6 +40,7 @@ func archiveOf(config string) fstest.MapFS {
 // problemsOf returns all that is wrong with a collection. It loads exactly if nothing of that is refused.
 func problemsOf(t *testing.T, fsys fs.FS) Problems {
 	t.Helper()
+	fsys = sealed(fsys)
 	problems, err := Lint(fsys)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +279,7 @@ func TestLoadGalaxy(t *testing.T) {
 	fsys["MANIFEST.json"].Data = []byte(`{"collection_info": {"namespace": "acme", "name": "demo", "version": "1.2.3", "authors": ["a"],
 		"description": "\ud83d\ude00", "license": [], "license_file": null, "tags": null, "dependencies": {"ibm.ibm_zos_core": ">=1.9.0"}}}`)
 	fsys["meta/runtime.yml"] = &fstest.MapFile{Data: []byte("requires_ansible: '>=2.15'\nplugin_routing: {}\n")}
-	c, err := Load(fsys)
+	c, err := Load(sealed(fsys))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,14 +331,14 @@ func TestLoadBounds(t *testing.T) {
 		for i := range 2 * maxProblems {
 			fmt.Fprintf(&b, "x%d: 1\n", i)
 		}
-		if _, err := Load(archiveOf(b.String())); err == nil {
+		if _, err := Load(sealed(archiveOf(b.String()))); err == nil {
 			t.Error("Load accepted a collection with errors behind many warnings")
 		}
 	})
 }
 
 func TestLoadAnchors(t *testing.T) {
-	c, err := Load(archiveOf(head + `- kind: Thing
+	c, err := Load(sealed(archiveOf(head + `- kind: Thing
   playbook: &playbook run.yml
   vars:
   - &base {name: one, displayName: One, type: string, default: a}
@@ -347,7 +348,7 @@ func TestLoadAnchors(t *testing.T) {
     name: three
     default: c
 - {kind: Other, playbook: *playbook}
-`))
+`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,12 @@ const (
 	ruleType            = "type"
 	ruleUnknownKey      = "unknown-key"
 	ruleAnsibleConfig   = "ansible-config"
+	// Checksums.
+	ruleManifestChecksum = "manifest-checksum"
+	ruleFilesList        = "files-list"
+	ruleFilesMissing     = "files-missing"
+	ruleFilesChecksum    = "files-checksum"
+	ruleFilesExtra       = "files-extra"
 	// The collection.
 	ruleRequired           = "required"
 	ruleDisplayName        = "display-name"
@@ -141,7 +147,12 @@ var ruleTable = []Rule{
 	{ruleMissingGalaxy, SeverityError, true, sectionRoot, "There is a MANIFEST.json (archives) or a galaxy.yml (folders) at the root."},
 	{ruleFile, SeverityError, true, "", "A file that has to be read is a regular file, not too large, and no link to a file of another name."},
 	{ruleYAML, SeverityError, true, "", "A YAML file can be read, holds one document and is not too large."},
-	{ruleJSON, SeverityError, true, "", "MANIFEST.json can be read as JSON."},
+	{ruleJSON, SeverityError, true, "", "MANIFEST.json and FILES.json can be read as JSON."},
+	{ruleManifestChecksum, SeverityError, true, "", "MANIFEST.json holds the checksum of FILES.json."},
+	{ruleFilesList, SeverityError, true, "", "FILES.json lists files and folders, each once, with paths that do not leave the collection, and files with their checksums."},
+	{ruleFilesMissing, SeverityError, true, "", "An archive has a FILES.json, and every file and folder that it lists."},
+	{ruleFilesChecksum, SeverityError, true, "", "Every file has the checksum that FILES.json lists."},
+	{ruleFilesExtra, SeverityError, true, "", "An archive holds nothing that FILES.json does not list, but MANIFEST.json and FILES.json themselves."},
 	{ruleDuplicateKey, SeverityError, true, "", "No key is given twice in a mapping."},
 	{ruleType, SeverityError, true, "", "A value has the type its key asks for: text, boolean, list or mapping."},
 	{ruleUnknownKey, SeverityWarning, false, "", "Every key is one that something reads."},

@@ -27,6 +27,7 @@ type place struct {
 // ruleCases are the cases of all rules. A further file of rules adds a slice of its own, in a line of its own.
 var ruleCases = slices.Concat(
 	fileCases,
+	checksumCases,
 	rootCases,
 	iconCases,
 	kindCases,

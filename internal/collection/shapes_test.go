@@ -66,7 +66,7 @@ func listed(problems Problems) string {
 
 func TestLargeIconIsKept(t *testing.T) {
 	large := base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", 200<<10)))
-	c, err := Load(archiveOf(sound + "icon:\n- mediatype: image/gif\n  base64data: >-\n    " + large[:100] + "\n    " + large[100:] + "\n"))
+	c, err := Load(sealed(archiveOf(sound + "icon:\n- mediatype: image/gif\n  base64data: >-\n    " + large[:100] + "\n    " + large[100:] + "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func TestDefaults(t *testing.T) {
 			if len(problems.Refused()) > 0 {
 				return
 			}
-			c, err := Load(fsys)
+			c, err := Load(sealed(fsys))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,13 +176,13 @@ func TestLoadPermissions(t *testing.T) {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get"}}
 	}
 	t.Run("shapes", func(t *testing.T) {
-		c, err := Load(archiveOf(head + resources + `roles:
+		c, err := Load(sealed(archiveOf(head + resources + `roles:
 - rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
 - {apiGroups: [apps], resources: [deployments], verbs: [get]}
 - rules:
 clusterRoles:
   rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
-`))
+`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ clusterRoles:
 
 func TestDerivedNames(t *testing.T) {
 	fsys := archiveOf("domain: acme.tools\nname: zos-demo\nversion: 1.0.0-Beta.1\ndisplayName: Demo\nresources: [{kind: SomeMiddleware, playbook: run.yml, vars: [{name: o, displayName: O, type: object, objectVariables: [{name: p, displayName: P, type: password}]}]}]\n")
-	c, err := Load(fsys)
+	c, err := Load(sealed(fsys))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func FuzzLoad(f *testing.F) {
 		fsys := archiveOf(string(config))
 		fsys["MANIFEST.json"].Data = manifest
 		_ = problemsOf(t, fsys)
-		if c, err := Load(fsys); err == nil {
+		if c, err := Load(sealed(fsys)); err == nil {
 			checkPromises(t, c)
 		}
 	})
@@ -286,7 +286,7 @@ func FuzzManifest(f *testing.F) {
 		fsys := archiveOf(sound)
 		fsys["MANIFEST.json"].Data = manifest
 		_ = problemsOf(t, fsys)
-		if c, err := Load(fsys); err == nil {
+		if c, err := Load(sealed(fsys)); err == nil {
 			checkPromises(t, c)
 		}
 	})
