@@ -48,6 +48,10 @@ attacks: build devcluster cluster-up images ## Try the attacks of docs/security.
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)
 
+.PHONY: bench
+bench: ## Measure the way from an archive to its objects: time and memory.
+	go run ./test/bench -runs $(or $(RUNS),9)
+
 ##@ Change
 
 .PHONY: build
