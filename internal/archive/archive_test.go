@@ -1,9 +1,8 @@
-package archive
+package archive_test
 
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -16,194 +15,52 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
-// entryOf is a tar entry of a test archive; without a type it is a file with the body as content.
-type entryOf struct {
-	name string
-	kind byte
-	body string
-	link string
-	mode int64
-}
-
-func tarOf(t testing.TB, entries ...entryOf) []byte {
-	t.Helper()
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	for _, e := range entries {
-		if e.kind == 0 {
-			e.kind = tar.TypeReg
-		}
-		if e.mode == 0 {
-			e.mode = 0o644
-		}
-		header := &tar.Header{Typeflag: e.kind, Name: e.name, Linkname: e.link, Mode: e.mode, Size: int64(len(e.body))}
-		if e.kind == tar.TypeXGlobalHeader {
-			header = &tar.Header{Typeflag: e.kind, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "x"}}
-		}
-		if err := w.WriteHeader(header); err != nil {
-			t.Fatalf("write header of %q: %v", e.name, err)
-		}
-		if _, err := io.WriteString(w, e.body); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buffer.Bytes()
-}
-
-func zip(t testing.TB, content []byte) []byte {
-	t.Helper()
-	var buffer bytes.Buffer
-	w := gzip.NewWriter(&buffer)
-	if _, err := w.Write(content); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buffer.Bytes()
-}
-
-func archiveOf(t testing.TB, entries ...entryOf) []byte {
-	t.Helper()
-	return zip(t, tarOf(t, entries...))
-}
-
 // collectionEntries is laid out like the output of `ansible-galaxy collection build`.
-var collectionEntries = []entryOf{
-	{name: "MANIFEST.json", body: "{}"},
-	{name: "FILES.json", body: "{}"},
-	{name: "./operator-config.yml", body: "name: demo\n"},
-	{name: "playbooks/", kind: tar.TypeDir, mode: 0o755},
-	{name: "playbooks/create.yml", body: "- hosts: all\n"},
-	{name: "playbooks/roles", kind: tar.TypeSymlink, link: "../roles"},
-	{name: "roles/demo/files/run.sh", body: "#!/bin/sh\n", mode: 0o4755},
-	{name: "provision.yml", kind: tar.TypeSymlink, link: "playbooks/create.yml"},
+var collectionEntries = []hostile.Entry{
+	{Name: "MANIFEST.json", Body: "{}"},
+	{Name: "FILES.json", Body: "{}"},
+	{Name: "./operator-config.yml", Body: "name: demo\n"},
+	{Name: "playbooks/", Type: tar.TypeDir, Mode: 0o755},
+	{Name: "playbooks/create.yml", Body: "- hosts: all\n"},
+	{Name: "playbooks/roles", Type: tar.TypeSymlink, Link: "../roles"},
+	{Name: "roles/demo/files/run.sh", Body: "#!/bin/sh\n", Mode: 0o4755},
+	{Name: "provision.yml", Type: tar.TypeSymlink, Link: "playbooks/create.yml"},
 }
 
-var testLimits = Limits{TotalBytes: 64 << 10, FileBytes: 8 << 10, KeptBytes: 4 << 10, Entries: 12, Depth: 5, NameBytes: 60}
-
-type hostile struct {
-	name    string
-	content []byte
-	want    Reason
-	message string // part of the message that must help
-}
-
-func hostileArchives(t testing.TB) []hostile {
-	good := archiveOf(t, collectionEntries...)
-	flipped := bytes.Clone(good)
-	flipped[len(flipped)-6] ^= 0xff // in the checksum
-	many := make([]entryOf, 13)
-	for i := range many {
-		many[i] = entryOf{name: fmt.Sprintf("f%d", i)}
-	}
-	badHeader := tarOf(t, entryOf{name: "a"}, entryOf{name: "b"})
-	badHeader[512] ^= 0x01
-	withTail := append(tarOf(t, entryOf{name: "a"}), tarOf(t, entryOf{name: "hidden"})...)
-	one := func(e entryOf) []byte { return archiveOf(t, e) }
-	link := func(name, target string) []byte {
-		return archiveOf(t, entryOf{name: "a/b/file"}, entryOf{name: "top"}, entryOf{name: name, kind: tar.TypeSymlink, link: target})
-	}
-	return []hostile{
-		{"empty file", nil, Truncated, "empty"},
-		{"one byte", []byte{0x1f}, NotGzip, ".tar.gz"},
-		{"a web page", []byte("<html>"), NotGzip, ".tar.gz"},
-		{"plain tar", tarOf(t, entryOf{name: "a"}), NotGzip, ".tar.gz"},
-		{"gzip header only", good[:10], Truncated, "too early"},
-		{"cut", good[:len(good)/2], Truncated, "too early"},
-		{"cut in the checksum", good[:len(good)-3], Truncated, "too early"},
-		{"wrong checksum", flipped, Corrupt, "checksum"},
-		{"gzip of text", zip(t, []byte("hello")), NotTar, "tar"},
-		{"gzip of much text", zip(t, bytes.Repeat([]byte("hello"), 1000)), NotTar, "tar"},
-		{"no entries", archiveOf(t), Empty, "no entries"},
-		{"only the top directory", one(entryOf{name: "./", kind: tar.TypeDir}), Empty, "no entries"},
-		{"damaged second header", zip(t, badHeader), Corrupt, "header"},
-		{"tar cut", zip(t, tarOf(t, entryOf{name: "a", body: "content"})[:514]), Truncated, "too early"},
-		{"data after the tar", zip(t, withTail), TrailingData, "tar"},
-		{"data after the gzip", append(bytes.Clone(good), "tail"...), TrailingData, "gzip"},
-		{"second gzip member", append(bytes.Clone(good), good...), TrailingData, "gzip"},
-
-		{"absolute", one(entryOf{name: "/etc/passwd"}), PathEscapes, "absolute"},
-		{"parent", one(entryOf{name: "../x"}), PathEscapes, `".."`},
-		{"parent inside", one(entryOf{name: "a/../x"}), PathEscapes, `".."`},
-		{"parent directory", one(entryOf{name: "a/..", kind: tar.TypeDir}), PathEscapes, `".."`},
-		{"backslash", one(entryOf{name: `..\x`}), InvalidName, "backslash"},
-		{"line break", one(entryOf{name: "a\nb"}), InvalidName, "control"},
-		{"not UTF-8", one(entryOf{name: "a\xffb"}), InvalidName, "UTF-8"},
-		{"no name", one(entryOf{name: ""}), InvalidName, "empty"},
-		{"file named like the top directory", one(entryOf{name: "."}), InvalidName, "directory"},
-
-		{"hard link", one(entryOf{name: "a", kind: tar.TypeLink, link: "b"}), UnsupportedEntry, "hard link"},
-		{"character device", one(entryOf{name: "a", kind: tar.TypeChar}), UnsupportedEntry, "device"},
-		{"block device", one(entryOf{name: "a", kind: tar.TypeBlock}), UnsupportedEntry, "device"},
-		{"pipe", one(entryOf{name: "a", kind: tar.TypeFifo}), UnsupportedEntry, "pipe"},
-		{"unknown type", one(entryOf{name: "a", kind: 'Z'}), UnsupportedEntry, "unknown"},
-
-		{"link to an absolute path", link("l", "/etc/passwd"), PathEscapes, "absolute"},
-		{"link to the parent", link("l", "../x"), PathEscapes, "outside"},
-		{"link to the parent from below", link("a/l", "../../x"), PathEscapes, "outside"},
-		{"link out and in again", link("a/l", "../../content/top"), PathEscapes, "outside"},
-		{"link through a name and up", link("l", "a/b/../b/file"), UnsafeLink, `".."`},
-		{"link to nothing", link("l", "missing"), UnsafeLink, "does not hold"},
-		{"link to other case", link("l", "TOP"), UnsafeLink, "does not hold"},
-		{"link to itself", link("l", "l"), UnsafeLink, "symbolic link itself"},
-		{"link to its directory", link("a/b/l", ".."), UnsafeLink, "lies in"},
-		{"link to the top", link("l", "."), UnsafeLink, "lies in"},
-		{"link to a file as a directory", link("l", "top/"), UnsafeLink, "not a directory"},
-		{"link without target", link("l", ""), InvalidName, "empty"},
-		{"link with backslash", link("l", `a\b`), InvalidName, "backslash"},
-		{"long link", link("l", "./"+strings.Repeat("./", 40)+"top"), NameTooLong, "60"},
-		{"link to a link", archiveOf(t, entryOf{name: "f"}, entryOf{name: "l", kind: tar.TypeSymlink, link: "m"},
-			entryOf{name: "m", kind: tar.TypeSymlink, link: "f"}), UnsafeLink, "symbolic link itself"},
-		{"file below a link", archiveOf(t, entryOf{name: "d/f"}, entryOf{name: "l", kind: tar.TypeSymlink, link: "d"},
-			entryOf{name: "l/g"}), UnsafeLink, "below the symbolic link"},
-		{"link over a directory", archiveOf(t, entryOf{name: "d/f"}, entryOf{name: "d", kind: tar.TypeSymlink, link: "d/f"}), DuplicateEntry, "twice"},
-
-		{"twice", archiveOf(t, entryOf{name: "a"}, entryOf{name: "./a"}), DuplicateEntry, "twice"},
-		{"file and directory", archiveOf(t, entryOf{name: "a"}, entryOf{name: "a/", kind: tar.TypeDir}), DuplicateEntry, "twice"},
-		{"directory twice", archiveOf(t, entryOf{name: "a/", kind: tar.TypeDir}, entryOf{name: "a/", kind: tar.TypeDir}), DuplicateEntry, "twice"},
-		{"other case", archiveOf(t, entryOf{name: "a/readme"}, entryOf{name: "a/README"}), DuplicateEntry, "case"},
-		{"directory in other case", archiveOf(t, entryOf{name: "a/x"}, entryOf{name: "A/y"}), DuplicateEntry, "case"},
-		{"below a file", archiveOf(t, entryOf{name: "a"}, entryOf{name: "a/b"}), DuplicateEntry, "is a file"},
-
-		{"large file", one(entryOf{name: "a", body: strings.Repeat("x", 8<<10+1)}), TooLarge, "8192"},
-		{"large archive", zip(t, make([]byte, 64<<10+1)), TooLarge, "65536"},
-		{"too many", archiveOf(t, many...), TooManyEntries, "12"},
-		{"too many implied", archiveOf(t, entryOf{name: "a/b/c/d/e"}, entryOf{name: "b/b/c/d/e"}, entryOf{name: "c/b/c/d/e"}), TooManyEntries, "12"},
-		{"too deep", one(entryOf{name: "a/b/c/d/e/f"}), TooDeep, "5"},
-		{"long name", one(entryOf{name: strings.Repeat("x", 61)}), NameTooLong, "60"},
-		{"very long name", one(entryOf{name: strings.Repeat("x", 5000)}), NameTooLong, "..."},
-	}
-}
+var testLimits = archive.Limits{TotalBytes: 4 << 20, FileBytes: 1 << 20, KeptBytes: 64 << 10, Entries: 12, Depth: 5, NameBytes: 60}
 
 func TestHostileArchivesAreRefused(t *testing.T) {
-	for _, tt := range hostileArchives(t) {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, a := range hostile.Archives(testLimits) {
+		t.Run(a.Name, func(t *testing.T) {
+			content := a.Content()
+			if !bytes.Equal(content, a.Content()) {
+				t.Error("is another one each time")
+			}
 			outer := t.TempDir()
-			err := extractInto(t, filepath.Join(outer, "root"), tt.content, testLimits)
-			var refused *Error
+			err := extractInto(t, filepath.Join(outer, "root"), content, testLimits)
+			var refused *archive.Error
 			if !errors.As(err, &refused) {
-				t.Fatalf("got error %v, want one with reason %s", err, tt.want)
+				t.Fatalf("got error %v, want one with reason %s", err, a.Reason)
 			}
-			if refused.Reason != tt.want {
-				t.Errorf("got reason %s (%v), want %s", refused.Reason, err, tt.want)
+			if refused.Reason != a.Reason {
+				t.Errorf("got reason %s (%v), want %s", refused.Reason, err, a.Reason)
 			}
-			if !strings.Contains(err.Error(), tt.message) || len(err.Error()) > 400 {
-				t.Errorf("message %q should mention %q and be short", err, tt.message)
+			if !strings.Contains(err.Error(), a.Message) || len(err.Error()) > 400 {
+				t.Errorf("message %q should mention %q and be short", err, a.Message)
 			}
-			if strings.ContainsAny(err.Error(), "\n\x00") {
+			if strings.ContainsAny(err.Error(), "\n\x00\u202e\u200b") {
 				t.Errorf("message %q holds control characters", err)
 			}
-			if names := listing(t, outer); len(names) > 0 && !strings.HasPrefix(names[0], "root") {
-				t.Errorf("something was written outside: %v", names)
+			if beside, err := os.ReadDir(outer); err != nil || len(beside) != 1 {
+				t.Errorf("something was written outside: %v, %v", beside, err)
 			}
-			if _, err := Read(bytes.NewReader(tt.content), testLimits, keepAll); !errors.As(err, &refused) || refused.Reason != tt.want {
-				t.Errorf("Read: got %v, want reason %s", err, tt.want)
+			if _, err := archive.Read(bytes.NewReader(content), testLimits, keepAll); !errors.As(err, &refused) || refused.Reason != a.Reason {
+				t.Errorf("Read: got %v, want reason %s", err, a.Reason)
 			}
 		})
 	}
@@ -211,16 +68,16 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 
 func TestUnreadableIsNotBlamedOnTheArchive(t *testing.T) {
 	cause := errors.New("disk is on fire")
-	good := archiveOf(t, collectionEntries...)
+	good := hostile.Pack(collectionEntries...)
 	for _, at := range []int{0, 5, len(good) / 2} {
 		r := io.MultiReader(bytes.NewReader(good[:at]), failing{cause})
-		err := Walk(r, Limits{}, func(_ string, _ fs.FileMode, _ int64, content io.Reader) error {
+		err := archive.Walk(r, archive.Limits{}, func(_ string, _ fs.FileMode, _ int64, content io.Reader) error {
 			_, err := io.Copy(io.Discard, content)
 			return err
 		})
-		var refused *Error
-		if !errors.As(err, &refused) || refused.Reason != Unreadable || !errors.Is(err, cause) {
-			t.Errorf("failure at byte %d: got %v, want reason %s", at, err, Unreadable)
+		var refused *archive.Error
+		if !errors.As(err, &refused) || refused.Reason != archive.Unreadable || !errors.Is(err, cause) {
+			t.Errorf("failure at byte %d: got %v, want reason %s", at, err, archive.Unreadable)
 		}
 	}
 }
@@ -230,9 +87,9 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestWalk(t *testing.T) {
-	entries := append([]entryOf{{kind: tar.TypeXGlobalHeader}, {name: "./", kind: tar.TypeDir}}, collectionEntries...)
+	entries := append([]hostile.Entry{{Name: "pax_global_header", Type: tar.TypeXGlobalHeader, PAX: map[string]string{"comment": "x"}}, {Name: "./", Type: tar.TypeDir}}, collectionEntries...)
 	var got []string
-	err := Walk(bytes.NewReader(archiveOf(t, entries...)), Limits{}, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
+	err := archive.Walk(bytes.NewReader(hostile.Pack(entries...)), archive.Limits{}, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
 		body, err := io.ReadAll(content)
 		got = append(got, fmt.Sprintf("%v %s %d %q", mode, name, size, body))
 		return err
@@ -257,7 +114,7 @@ func TestWalk(t *testing.T) {
 
 func TestWalkReturnsTheVisitorsError(t *testing.T) {
 	stop := errors.New("stop")
-	err := Walk(bytes.NewReader(archiveOf(t, collectionEntries...)), Limits{}, func(string, fs.FileMode, int64, io.Reader) error { return stop })
+	err := archive.Walk(bytes.NewReader(hostile.Pack(collectionEntries...)), archive.Limits{}, func(string, fs.FileMode, int64, io.Reader) error { return stop })
 	if !errors.Is(err, stop) {
 		t.Errorf("got %v, want %v", err, stop)
 	}
@@ -265,7 +122,7 @@ func TestWalkReturnsTheVisitorsError(t *testing.T) {
 
 func TestExtract(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "root")
-	if err := extractInto(t, dir, archiveOf(t, collectionEntries...), Limits{}); err != nil {
+	if err := extractInto(t, dir, hostile.Pack(collectionEntries...), archive.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -304,13 +161,13 @@ func TestExtractRefusesToOverwrite(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "MANIFEST.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := extractInto(t, dir, archiveOf(t, collectionEntries...), Limits{}); !errors.Is(err, fs.ErrExist) {
+	if err := extractInto(t, dir, hostile.Pack(collectionEntries...), archive.Limits{}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrExist)
 	}
 }
 
 func TestReadIsAFileSystem(t *testing.T) {
-	files, err := Read(bytes.NewReader(archiveOf(t, collectionEntries...)), Limits{}, keepAll)
+	files, err := archive.Read(bytes.NewReader(hostile.Pack(collectionEntries...)), archive.Limits{}, keepAll)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,9 +193,9 @@ func TestReadIsAFileSystem(t *testing.T) {
 }
 
 func TestReadFollowsLinksThroughLinks(t *testing.T) {
-	files, err := Read(bytes.NewReader(archiveOf(t,
-		entryOf{name: "a/x", kind: tar.TypeSymlink, link: "../b"}, entryOf{name: "a/f", body: "f"},
-		entryOf{name: "b/y", kind: tar.TypeSymlink, link: "../a"})), Limits{}, keepAll)
+	files, err := archive.Read(bytes.NewReader(hostile.Pack(
+		hostile.Entry{Name: "a/x", Type: tar.TypeSymlink, Link: "../b"}, hostile.Entry{Name: "a/f", Body: "f"},
+		hostile.Entry{Name: "b/y", Type: tar.TypeSymlink, Link: "../a"})), archive.Limits{}, keepAll)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,8 +211,8 @@ func TestReadFollowsLinksThroughLinks(t *testing.T) {
 }
 
 func TestReadKeepsWhatIsAskedFor(t *testing.T) {
-	content := archiveOf(t, entryOf{name: "keep", body: "abc"}, entryOf{name: "drop", body: "defg"})
-	files, err := Read(bytes.NewReader(content), Limits{KeptBytes: 3}, func(name string, _ int64) bool { return name == "keep" })
+	content := hostile.Pack(hostile.Entry{Name: "keep", Body: "abc"}, hostile.Entry{Name: "drop", Body: "defg"})
+	files, err := archive.Read(bytes.NewReader(content), archive.Limits{KeptBytes: 3}, func(name string, _ int64) bool { return name == "keep" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,22 +222,22 @@ func TestReadKeepsWhatIsAskedFor(t *testing.T) {
 	if info, err := fs.Stat(files, "drop"); err != nil || info.Size() != 4 {
 		t.Errorf("drop: got %v, %v", info, err)
 	}
-	if _, err := files.Open("drop"); !errors.Is(err, ErrNotKept) || !strings.Contains(err.Error(), "drop") {
-		t.Errorf("open drop: got %v, want %v", err, ErrNotKept)
+	if _, err := files.Open("drop"); !errors.Is(err, archive.ErrNotKept) || !strings.Contains(err.Error(), "drop") {
+		t.Errorf("open drop: got %v, want %v", err, archive.ErrNotKept)
 	}
-	if _, err := fs.ReadFile(files, "drop"); !errors.Is(err, ErrNotKept) {
-		t.Errorf("read drop: got %v, want %v", err, ErrNotKept)
+	if _, err := fs.ReadFile(files, "drop"); !errors.Is(err, archive.ErrNotKept) {
+		t.Errorf("read drop: got %v, want %v", err, archive.ErrNotKept)
 	}
-	var refused *Error
-	if _, err := Read(bytes.NewReader(content), Limits{KeptBytes: 6}, keepAll); !errors.As(err, &refused) || refused.Reason != TooLarge || refused.Entry != "drop" {
-		t.Errorf("above KeptBytes: got %v, want reason %s for drop", err, TooLarge)
+	var refused *archive.Error
+	if _, err := archive.Read(bytes.NewReader(content), archive.Limits{KeptBytes: 6}, keepAll); !errors.As(err, &refused) || refused.Reason != archive.TooLarge || refused.Entry != "drop" {
+		t.Errorf("above KeptBytes: got %v, want reason %s for drop", err, archive.TooLarge)
 	}
 }
 
 func TestReadHashesEveryFile(t *testing.T) {
-	content := archiveOf(t, entryOf{name: "keep", body: "abc"}, entryOf{name: "d/drop", body: "defg"}, entryOf{name: "empty"},
-		entryOf{name: "link", kind: tar.TypeSymlink, link: "d/drop"}, entryOf{name: "folder", kind: tar.TypeSymlink, link: "d"})
-	files, err := Read(bytes.NewReader(content), Limits{}, func(name string, _ int64) bool { return name == "keep" })
+	content := hostile.Pack(hostile.Entry{Name: "keep", Body: "abc"}, hostile.Entry{Name: "d/drop", Body: "defg"}, hostile.Entry{Name: "empty"},
+		hostile.Entry{Name: "link", Type: tar.TypeSymlink, Link: "d/drop"}, hostile.Entry{Name: "folder", Type: tar.TypeSymlink, Link: "d"})
+	files, err := archive.Read(bytes.NewReader(content), archive.Limits{}, func(name string, _ int64) bool { return name == "keep" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +262,7 @@ func TestWriteIsDeterministicAndReadable(t *testing.T) {
 	}
 	write := func(names []string) []byte {
 		var buffer bytes.Buffer
-		if err := Write(&buffer, source, names); err != nil {
+		if err := archive.Write(&buffer, source, names); err != nil {
 			t.Fatal(err)
 		}
 		return buffer.Bytes()
@@ -414,7 +271,7 @@ func TestWriteIsDeterministicAndReadable(t *testing.T) {
 	if !bytes.Equal(first, write([]string{"playbooks/create.yml", "playbooks", "run.sh", "run.sh"})) {
 		t.Error("the order of names changes the archive")
 	}
-	files, err := Read(bytes.NewReader(write(nil)), Limits{}, keepAll)
+	files, err := archive.Read(bytes.NewReader(write(nil)), archive.Limits{}, keepAll)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,14 +283,14 @@ func TestWriteIsDeterministicAndReadable(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want mode %v", name, info, err, want)
 		}
 	}
-	if err := Write(io.Discard, source, []string{"missing"}); !errors.Is(err, fs.ErrNotExist) {
+	if err := archive.Write(io.Discard, source, []string{"missing"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: got %v", err)
 	}
 }
 
 func keepAll(string, int64) bool { return true }
 
-func extractInto(t testing.TB, dir string, content []byte, limits Limits) error {
+func extractInto(t testing.TB, dir string, content []byte, limits archive.Limits) error {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -443,7 +300,7 @@ func extractInto(t testing.TB, dir string, content []byte, limits Limits) error 
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return Extract(bytes.NewReader(content), root, limits)
+	return archive.Extract(bytes.NewReader(content), root, limits)
 }
 
 func listing(t testing.TB, dir string) []string {

@@ -29,13 +29,13 @@ const (
 	TrailingData Reason = "TrailingData"
 	// PathEscapes: a path is absolute or holds "..".
 	PathEscapes Reason = "PathEscapes"
-	// InvalidName: a path holds backslashes, control characters or invalid UTF-8, or is empty.
+	// InvalidName: a path holds backslashes, control or invisible characters or invalid UTF-8, or is empty.
 	InvalidName Reason = "InvalidName"
 	// UnsafeLink: a symbolic link does not point to a file or directory of the same archive.
 	UnsafeLink Reason = "UnsafeLink"
-	// UnsupportedEntry: an entry is neither file, directory nor symbolic link.
+	// UnsupportedEntry: an entry is neither file, directory nor symbolic link, or a sparse file.
 	UnsupportedEntry Reason = "UnsupportedEntry"
-	// DuplicateEntry: two entries have the same path, or paths that differ only in case.
+	// DuplicateEntry: two entries have the same path, or paths that differ only in case or in how characters look.
 	DuplicateEntry Reason = "DuplicateEntry"
 	// TooLarge: a file, the whole archive or what must be kept in memory exceeds its limit.
 	TooLarge Reason = "TooLarge"

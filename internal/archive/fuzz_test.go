@@ -1,4 +1,4 @@
-package archive
+package archive_test
 
 import (
 	"bytes"
@@ -12,13 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
 // seed adds archives and, for what lies behind gzip's checksum, the tars in them.
 func seed(f *testing.F) {
-	contents := [][]byte{archiveOf(f, collectionEntries...)}
-	for _, h := range hostileArchives(f) {
-		contents = append(contents, h.content)
+	contents := [][]byte{hostile.Pack(collectionEntries...)}
+	for _, h := range hostile.Archives(testLimits) {
+		contents = append(contents, h.Content())
 	}
 	for _, content := range contents {
 		f.Add(content)
@@ -49,7 +52,7 @@ func variants(t testing.TB, content []byte) [][]byte {
 		}
 		at += 512 + int(size+511)/512*512
 	}
-	return [][]byte{content, zip(t, append(tar, make([]byte, 1024)...))}
+	return [][]byte{content, hostile.Gzip(append(tar, make([]byte, 1024)...))}
 }
 
 func FuzzWalk(f *testing.F) {
@@ -64,7 +67,7 @@ func FuzzWalk(f *testing.F) {
 func walkAndCheck(t *testing.T, content []byte) {
 	seen := map[string]bool{}
 	var total int64
-	err := Walk(bytes.NewReader(content), testLimits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
+	err := archive.Walk(bytes.NewReader(content), testLimits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
 		if !fs.ValidPath(name) || name == "." || len(name) > testLimits.NameBytes || strings.Count(name, "/") >= testLimits.Depth {
 			t.Errorf("visited the path %q", name)
 		}
@@ -85,7 +88,7 @@ func walkAndCheck(t *testing.T, content []byte) {
 	if total > testLimits.TotalBytes+int64(testLimits.NameBytes*testLimits.Entries) || len(seen) > testLimits.Entries {
 		t.Errorf("read %d bytes in %d entries", total, len(seen))
 	}
-	var refused *Error
+	var refused *archive.Error
 	if err != nil && !errors.As(err, &refused) {
 		t.Errorf("got an error without a reason: %v", err)
 	}

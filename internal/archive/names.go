@@ -6,6 +6,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 )
 
 type kind int
@@ -33,13 +36,20 @@ func kindOf(header *tar.Header) (kind, error) {
 	what := "an entry of an unknown type"
 	switch header.Typeflag {
 	case tar.TypeReg:
+		if isSparse(header) {
+			what = "a sparse file"
+			break
+		}
 		return file, nil
 	case tar.TypeDir:
 		return directory, nil
 	case tar.TypeSymlink:
 		return symlink, nil
-	case tar.TypeXGlobalHeader: // `git archive` notes the commit in one
-		return ignored, nil
+	case tar.TypeXGlobalHeader:
+		if onlyComments(header) {
+			return ignored, nil
+		}
+		what = "a header that sets attributes of all entries, which not every reader heeds"
 	case tar.TypeLink:
 		what = "a hard link"
 	case tar.TypeChar, tar.TypeBlock:
@@ -48,6 +58,26 @@ func kindOf(header *tar.Header) (kind, error) {
 		what = "a named pipe"
 	}
 	return 0, refuse(UnsupportedEntry, header.Name, "is %s; only files, directories and symbolic links are supported", what)
+}
+
+// isSparse says whether the tar holds only parts of a file. Not every reader puts them together alike.
+func isSparse(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyComments is true for the global header in which `git archive` notes the commit.
+func onlyComments(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if key != "comment" {
+			return false
+		}
+	}
+	return true
 }
 
 // cleanName checks a path of the archive and returns its clean form, "." for the top directory itself.
@@ -84,10 +114,29 @@ func checkText(entry, text, what string) error {
 		return refuse(InvalidName, entry, "the %s is not valid UTF-8", what)
 	case strings.Contains(text, `\`):
 		return refuse(InvalidName, entry, "the %s holds a backslash", what)
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return refuse(InvalidName, entry, "the %s holds a control character", what)
+	case strings.ContainsFunc(text, isInvisible):
+		return refuse(InvalidName, entry, "the %s holds a control character or an invisible one", what)
 	}
 	return nil
+}
+
+// isInvisible finds characters with which a text reads differently than it is: controls, such that turn the direction of
+// writing around, those without width, and separators of lines.
+func isInvisible(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// collisionKey is the same for paths that some file system takes for one, or that look the same: it ignores case, whether
+// accents are composed, and compatibility forms such as full width. Letters that look alike in two scripts stay different.
+func collisionKey(name string) string {
+	if isASCII(name) {
+		return strings.ToLower(name)
+	}
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // add records an entry and the directories its path implies.
@@ -97,12 +146,12 @@ func (w *walker) add(name string, kind kind) error {
 			return err
 		}
 	}
-	known := w.nodes[strings.ToLower(name)]
+	known := w.nodes[collisionKey(name)]
 	switch {
 	case known == nil:
 		return w.insert(&node{name: name, kind: kind, explicit: true})
 	case known.name != name:
-		return refuse(DuplicateEntry, name, "differs from %s only in case", quote(known.name))
+		return refuse(DuplicateEntry, name, "differs from %s only in case or in how its characters look", quote(known.name))
 	case known.kind == directory && kind == directory && !known.explicit:
 		known.explicit = true
 		return nil
@@ -112,7 +161,7 @@ func (w *walker) add(name string, kind kind) error {
 }
 
 func (w *walker) addParent(entry, name string) error {
-	known := w.nodes[strings.ToLower(name)]
+	known := w.nodes[collisionKey(name)]
 	switch {
 	case known == nil:
 		if parent := path.Dir(name); parent != "." {
@@ -122,7 +171,7 @@ func (w *walker) addParent(entry, name string) error {
 		}
 		return w.insert(&node{name: name, kind: directory})
 	case known.name != name:
-		return refuse(DuplicateEntry, entry, "its directory %s differs from %s only in case", quote(name), quote(known.name))
+		return refuse(DuplicateEntry, entry, "its directory %s differs from %s only in case or in how its characters look", quote(name), quote(known.name))
 	case known.kind == symlink:
 		return refuse(UnsafeLink, entry, "lies below the symbolic link %s", quote(name))
 	case known.kind != directory:
@@ -135,7 +184,7 @@ func (w *walker) insert(n *node) error {
 	if len(w.nodes) >= w.limits.Entries {
 		return refuse(TooManyEntries, "", "the archive holds more than %d entries", w.limits.Entries)
 	}
-	w.nodes[strings.ToLower(n.name)] = n
+	w.nodes[collisionKey(n.name)] = n
 	return nil
 }
 
@@ -166,7 +215,7 @@ func (w *walker) checkLink(l *link) error {
 	if resolved == "." || strings.HasPrefix(l.name, resolved+"/") {
 		return refuse(UnsafeLink, l.name, "links to %s, a directory it lies in", quote(l.target))
 	}
-	known := w.nodes[strings.ToLower(resolved)]
+	known := w.nodes[collisionKey(resolved)]
 	if known == nil || known.name != resolved {
 		return refuse(UnsafeLink, l.name, "links to %s, which the archive does not hold", quote(l.target))
 	}

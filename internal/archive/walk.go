@@ -4,6 +4,11 @@
 // An archive may hold regular files, directories, and symbolic links with a relative target that is itself a file or
 // directory of the archive (`ansible-galaxy collection build` stores links inside a collection that way).
 // Since no entry may lie below a link, and no link may point to or through another one, a link cannot leave the tree.
+//
+// There is no limit on how well an archive compresses: gzip makes at most a thousand bytes of one, so whoever sends a bomb
+// of a megabyte gets a gigabyte read, which Limits.TotalBytes allows a sound archive, too, and which takes seconds of one
+// processor and no memory. Repetitive text compresses a hundredfold, so a limit low enough to matter would refuse honest
+// collections.
 package archive
 
 import (
@@ -131,7 +136,7 @@ func (s *stream) expectEnd(compressed *bufio.Reader) error {
 type walker struct {
 	limits  Limits
 	visit   Visit
-	nodes   map[string]*node // by lower-case path
+	nodes   map[string]*node // by collisionKey
 	links   []link
 	headers int
 	bytes   int64
