@@ -319,17 +319,17 @@ func listing(t testing.TB, dir string) []string {
 }
 
 func TestReadFile(t *testing.T) {
-	content := archiveOf(t, collectionEntries...)
-	if got, err := ReadFile(bytes.NewReader(content), Limits{}, "operator-config.yml"); err != nil || string(got) != "name: demo\n" {
+	content := hostile.Pack(collectionEntries...)
+	if got, err := archive.ReadFile(bytes.NewReader(content), archive.Limits{}, "operator-config.yml"); err != nil || string(got) != "name: demo\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for _, name := range []string{"absent", "playbooks", "provision.yml"} { // A link is not the file itself.
-		if got, err := ReadFile(bytes.NewReader(content), Limits{}, name); !errors.Is(err, fs.ErrNotExist) {
+		if got, err := archive.ReadFile(bytes.NewReader(content), archive.Limits{}, name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	var refused *Error
-	if _, err := ReadFile(bytes.NewReader(content[:len(content)-1]), Limits{}, "operator-config.yml"); !errors.As(err, &refused) {
+	var refused *archive.Error
+	if _, err := archive.ReadFile(bytes.NewReader(content[:len(content)-1]), archive.Limits{}, "operator-config.yml"); !errors.As(err, &refused) {
 		t.Errorf("cut off behind the file: got %v", err)
 	}
 }

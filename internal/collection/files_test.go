@@ -227,7 +227,7 @@ func readThroughArchive(t *testing.T, fsys fs.FS) *archive.Files {
 	if err := archive.Write(&content, fsys, nil); err != nil {
 		t.Fatal(err)
 	}
-	files, err := archive.Read(&content, archive.Limits{}, Keep)
+	files, err := archive.Read(&content, archive.Limits{}, NewKeep())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestFilesOfAnsibleGalaxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer content.Close()
-	unpacked, err := archive.Read(content, archive.Limits{}, Keep)
+	unpacked, err := archive.Read(content, archive.Limits{}, NewKeep())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ type outcome struct {
 }
 
 func outcomeOf(content []byte) outcome {
-	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, collection.Keep)
+	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, collection.NewKeep())
 	var c *collection.Collection
 	if err == nil {
 		c, err = collection.Load(files)
