@@ -36,7 +36,7 @@ func seed(f *testing.F) {
 }
 
 // variants are the input as an archive, and as a tar whose header checksums are made right.
-func variants(t testing.TB, content []byte) [][]byte {
+func variants(content []byte) [][]byte {
 	tar := bytes.Clone(content)
 	for at := 0; at+512 <= len(tar); {
 		header := tar[at : at+512]
@@ -58,7 +58,7 @@ func variants(t testing.TB, content []byte) [][]byte {
 func FuzzWalk(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, content []byte) {
-		for _, content := range variants(t, content) {
+		for _, content := range variants(content) {
 			walkAndCheck(t, content)
 		}
 	})
@@ -97,7 +97,7 @@ func walkAndCheck(t *testing.T, content []byte) {
 func FuzzExtract(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, content []byte) {
-		for _, content := range variants(t, content) {
+		for _, content := range variants(content) {
 			outer := t.TempDir()
 			dir := filepath.Join(outer, "root")
 			err := extractInto(t, dir, content, testLimits)

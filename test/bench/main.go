@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -91,9 +92,12 @@ func (s shape) build(dir string) (path string, size int64, err error) {
 // ansible-galaxy it returns nil.
 func install(archive string) ([]string, error) {
 	galaxy, err := exec.LookPath("ansible-galaxy")
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) {
 		fmt.Fprintln(os.Stderr, "ansible-galaxy is not installed and not compared with")
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	target := archive + ".installed"
 	out, err := exec.Command(galaxy, "collection", "install", "--no-deps", "-p", target, archive).CombinedOutput()
