@@ -1,7 +1,9 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,7 +11,10 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +30,7 @@ import (
 )
 
 // workshop is a folder with an archive, a tampered copy of it, and a key pair.
-func workshop(t *testing.T) (file func(name string) string, archive []byte) {
+func workshop(t *testing.T) (file func(name string) string, content []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	file = func(name string) string { return filepath.Join(dir, name) }
@@ -54,18 +59,45 @@ func workshop(t *testing.T) (file func(name string) string, archive []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive = build("# Files\n")
-	for name, content := range map[string][]byte{
-		"X.tar.gz": archive, "tampered.tar.gz": build("# tampered with\n"), "text": []byte("some text"),
-		"key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-		"pub.pem": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
-		"large":   make([]byte, maxSmallFile+1),
+	content = build("# Files\n")
+	for name, bytes := range map[string][]byte{
+		"X.tar.gz": content, "tampered.tar.gz": build("# tampered with\n"), "text": []byte("some text"),
+		"edited.tar.gz": tamper(t, content),
+		"key.pem":       pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"pub.pem":       pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		"large":         make([]byte, maxSmallFile+1),
 	} {
-		if err := os.WriteFile(file(name), content, 0o600); err != nil {
+		if err := os.WriteFile(file(name), bytes, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return file, archive
+	return file, content
+}
+
+// edit replaces the README of an archive, and leaves MANIFEST.json and FILES.json as they are.
+func tamper(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var edited bytes.Buffer
+	zipped := gzip.NewWriter(&edited)
+	writer := tar.NewWriter(zipped)
+	err := archive.Walk(bytes.NewReader(content), archive.DefaultLimits, func(name string, mode fs.FileMode, _ int64, r io.Reader) error {
+		body, err := io.ReadAll(r)
+		if err != nil || mode.IsDir() {
+			return err
+		}
+		if name == "README.md" {
+			body = []byte("# edited\n")
+		}
+		if err := writer.WriteHeader(&tar.Header{Name: name, Mode: int64(mode.Perm()), Size: int64(len(body))}); err != nil {
+			return err
+		}
+		_, err = writer.Write(body)
+		return err
+	})
+	if err := errors.Join(err, writer.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return edited.Bytes()
 }
 
 // expect runs the tool and checks its exit code and what it says, wherever it says it.
@@ -140,6 +172,7 @@ func TestVerifyGalaxySignature(t *testing.T) {
 	}
 	proof := []string{"--key", file("galaxy.pub"), "--signature", file("galaxy.asc")}
 	expect(t, exitClean, fmt.Sprintf("method: GalaxySignature\nkey:    %X\n", entity.PrimaryKey.Fingerprint), append([]string{"verify", file("X.tar.gz")}, proof...)...)
+	expect(t, exitFindings, `the checksum of "README.md" is not the listed one`, append([]string{"verify", file("edited.tar.gz")}, proof...)...)
 	expect(t, exitFindings, "MANIFEST.json is not what was signed", append([]string{"verify", file("tampered.tar.gz")}, proof...)...)
 	expect(t, exitFindings, "not a gzip file", append([]string{"verify", file("text")}, proof...)...)
 }

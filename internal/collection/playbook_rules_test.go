@@ -216,15 +216,7 @@ func TestHintsAreGivenOnce(t *testing.T) {
 // archived is what is left of a collection in memory when its archive is read.
 func archived(t *testing.T, fsys fstest.MapFS) *archive.Files {
 	t.Helper()
-	var packed bytes.Buffer
-	if err := archive.Write(&packed, fsys, nil); err != nil {
-		t.Fatal(err)
-	}
-	files, err := archive.Read(&packed, archive.DefaultLimits, NewKeep())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return readThroughArchive(t, sealed(fsys))
 }
 
 // A folder and its archive have the same problems, whatever of it is kept in memory.
@@ -305,7 +297,7 @@ func FuzzPlaybook(f *testing.F) {
 		}
 		fsys["other.yml"] = &fstest.MapFile{Data: []byte("- hosts: all\n  roles: [a]\n- import_playbook: run.yml\n")}
 		fsys[configName].Data = append(fsys[configName].Data, "- {kind: Other, playbook: other.yml}\n"...)
-		problems, err := Lint(fsys)
+		problems, err := Lint(sealed(fsys))
 		if err != nil {
 			t.Fatal(err)
 		}

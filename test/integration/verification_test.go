@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -13,6 +15,8 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -145,6 +149,31 @@ func galaxyEvidence(content []byte) (map[string][]byte, string) {
 	return nil, ""
 }
 
+// replaceFile is the archive with other content in one file.
+func replaceFile(content []byte, name, by string) []byte {
+	GinkgoHelper()
+	var replaced bytes.Buffer
+	zipped := gzip.NewWriter(&replaced)
+	writer := tar.NewWriter(zipped)
+	Expect(archive.Walk(bytes.NewReader(content), archive.DefaultLimits, func(file string, mode fs.FileMode, _ int64, r io.Reader) error {
+		body, err := io.ReadAll(r)
+		if err != nil || mode.IsDir() {
+			return err
+		}
+		if file == name {
+			body = []byte(by)
+		}
+		if err := writer.WriteHeader(&tar.Header{Name: file, Mode: int64(mode.Perm()), Size: int64(len(body))}); err != nil {
+			return err
+		}
+		_, err = writer.Write(body)
+		return err
+	})).To(Succeed())
+	Expect(writer.Close()).To(Succeed())
+	Expect(zipped.Close()).To(Succeed())
+	return replaced.Bytes()
+}
+
 func expectVerified(ctx context.Context, oc *v2beta2.OperatorCollection, method, by string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -177,6 +206,19 @@ var _ = Describe("A signed archive", func() {
 		oc := newCollection(namespace, "oc", signed(content))
 		create(ctx, oc)
 		expectVerified(ctx, oc, "GalaxySignature", fingerprint)
+	}, NodeTimeout(time.Minute))
+
+	It("is refused when Ansible Galaxy's signature is right, but a file is not the one it vouches for", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		content := s.archive()
+		data, _ := galaxyEvidence(content)
+		create(ctx, secretOf(namespace, data))
+		oc := newCollection(namespace, "oc", signed(replaceFile(content, "play.yml", "- {hosts: all, tasks: [{raw: id}]}\n")))
+		create(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "the checksum of \"play.yml\" is not the listed one", true)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact).To(BeNil())
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("Secret/" + signatureSecret))
 	}, NodeTimeout(time.Minute))
 
 	DescribeTable("is refused, nothing of it is installed, and it heals with the Secret",
