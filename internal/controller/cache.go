@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,6 +26,7 @@ func CacheOptions() cache.Options {
 		&appsv1.Deployment{}:                        ours,
 		&corev1.ServiceAccount{}:                    ours,
 		&corev1.ConfigMap{}:                         ours,
+		&networkingv1.NetworkPolicy{}:               ours,
 		&rbacv1.Role{}:                              ours,
 		&rbacv1.RoleBinding{}:                       ours,
 		&rbacv1.ClusterRole{}:                       ours,

@@ -12,7 +12,7 @@ import (
 
 // Bounds of messages: the API allows 32768 bytes in a condition and refuses an event of more than 1024.
 const (
-	maxMessageBytes = 4096
+	maxMessageBytes = 8192
 	maxEventBytes   = 1024
 )
 

@@ -70,7 +70,7 @@ func (i *instances) listOf(ctx context.Context, crd *apiextensionsv1.CustomResou
 	if apierrors.IsForbidden(err) {
 		return nil, waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval,
 			"the manager may not list %s: grant it all verbs on all resources of API group %s in a ClusterRole labelled %s=true",
-			crd.Name, crd.Spec.Group, labelGrants)
+			crd.Name, crd.Spec.Group, render.LabelGrants)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)

@@ -28,9 +28,6 @@ const (
 	// annotationDigest, followed by the name of a version, is on a CRD the digest of the archive that it came from.
 	annotationDigest = "digest.zoscb.ibm.com/"
 
-	// labelGrants aggregates a ClusterRole into what collections may be granted.
-	labelGrants = "zoscb.ibm.com/aggregate-to-grants"
-
 	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
 	// OperatorCollection it names the SubOperatorConfig that was there, or was made, when that was decided.
 	annotationDefault = "zoscb.ibm.com/default"

@@ -199,7 +199,7 @@ func applyFailure(err error) error {
 		return waiting(v2beta2.ReasonForeignObject, missingInterval, "%w", err)
 	case errors.As(err, &refused) && apierrors.IsForbidden(refused.Err) && strings.Contains(refused.Err.Error(), "not currently held"):
 		return waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval,
-			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", labelGrants, err)
+			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", render.LabelGrants, err)
 	case errors.As(err, &refused):
 		return waiting(v2beta2.ReasonObjectRefused, missingInterval, "%w", err)
 	}

@@ -51,7 +51,7 @@ func Installation(c *collection.Collection, o InstallationOptions) ([]Object, er
 	if usesDependencySecret(c, o) {
 		objects = append(objects, dependenciesSecret(c, o))
 	}
-	return append(objects, config, operator), nil
+	return append(objects, networkPolicy(c, o), config, operator), nil
 }
 
 // ConfigMapName is the name of the ConfigMap that says what the operator runs.

@@ -40,12 +40,12 @@ func kinds(objects []Object) []string {
 func TestInstallationOrder(t *testing.T) {
 	c := testCollection("1.0.0")
 	o := testOptions(collection.Group)
-	want := []string{"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Deployment"}
+	want := []string{"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "ConfigMap", "Deployment"}
 	if diff := cmp.Diff(want, kinds(install(t, c, o))); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	c.ClusterRoles = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}
-	want = []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment"}
+	want = []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "NetworkPolicy", "ConfigMap", "Deployment"}
 	objects := install(t, c, o)
 	if diff := cmp.Diff(want, kinds(objects)); diff != "" {
 		t.Errorf("kinds with cluster roles (-want +got):\n%s", diff)

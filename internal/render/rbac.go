@@ -31,11 +31,11 @@ func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 		{APIGroups: groups, Resources: sortedPlurals(c, ""),
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 		{APIGroups: groups, Resources: sortedPlurals(c, "/status"), Verbs: []string{"get", "update", "patch"}},
-		{APIGroups: groups, Resources: sortedPlurals(c, "/finalizers"), Verbs: []string{"update", "patch"}},
+		{APIGroups: groups, Resources: sortedPlurals(c, "/finalizers"), Verbs: []string{"update"}},
 		// A rule for create cannot be limited to a name: the API server does not know it yet.
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
-			ResourceNames: []string{c.OperatorName()}, Verbs: []string{"get", "update", "patch"}},
+			ResourceNames: []string{c.OperatorName()}, Verbs: []string{"get", "update"}},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
 	if c.UsesPasswords() {

@@ -1,0 +1,316 @@
+package render
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+const (
+	// LabelGrants aggregates a ClusterRole into what collections may be granted.
+	LabelGrants = "zoscb.ibm.com/aggregate-to-grants"
+
+	// maxPermissions bounds how many single permissions a collection may ask for. The API server takes rules apart like
+	// this, too.
+	maxPermissions = 10_000
+
+	// maxListBytes and maxGrantBytes bound a message about missing permissions.
+	maxListBytes  = 2 << 10
+	maxGrantBytes = 4 << 10
+)
+
+// Permission is one verb on one resource, or on one URL.
+type Permission struct {
+	// Namespace is where it holds, or empty for the whole cluster.
+	Namespace string
+	Group     string
+	Resource  string
+	// Name limits it to one object unless it is empty.
+	Name string
+	// URL is set instead of Group, Resource and Name.
+	URL  string
+	Verb string
+}
+
+// MissingPermissions is what the rules ask for in a namespace, or in the whole cluster if namespace is empty, and must
+// not be given: what held does not cover, and what is never passed on, whoever holds it. Held are the rules that hold in
+// the same place. The error says that the rules are too many to be looked at.
+func MissingPermissions(namespace string, asked, held []rbacv1.PolicyRule) ([]Permission, error) {
+	if count(asked) > maxPermissions {
+		return nil, fmt.Errorf("the collection asks for more than %d single permissions: shorten its roles and clusterRoles", maxPermissions)
+	}
+	var missing []Permission
+	for _, rule := range asked {
+		for _, single := range validation.BreakdownRule(rule) {
+			permission := permissionOf(namespace, single)
+			if covered, _ := validation.Covers(held, []rbacv1.PolicyRule{single}); !covered || permission.escalates() {
+				missing = append(missing, permission)
+			}
+		}
+	}
+	slices.SortFunc(missing, comparePermissions)
+	return slices.Compact(missing), nil
+}
+
+// count is how many single permissions rules stand for, or some number above maxPermissions if it is more than that.
+func count(rules []rbacv1.PolicyRule) int {
+	total := 0
+	for _, rule := range rules {
+		resources := len(rule.APIGroups)
+		for _, factor := range []int{len(rule.Resources), max(len(rule.ResourceNames), 1), len(rule.Verbs)} {
+			resources = min(resources*factor, maxPermissions+1)
+		}
+		total = min(total+resources+min(len(rule.NonResourceURLs)*len(rule.Verbs), maxPermissions+1), maxPermissions+1)
+	}
+	return total
+}
+
+// permissionOf reads a rule that validation.BreakdownRule has made.
+func permissionOf(namespace string, single rbacv1.PolicyRule) Permission {
+	only := func(values []string) string {
+		if len(values) == 0 {
+			return ""
+		}
+		return values[0]
+	}
+	return Permission{
+		Namespace: namespace, Group: only(single.APIGroups), Resource: only(single.Resources), Name: only(single.ResourceNames),
+		URL: only(single.NonResourceURLs), Verb: only(single.Verbs),
+	}
+}
+
+// escalates says whether a permission is a way to all others. The manager must not hold such a permission either: with
+// escalate or bind the API server would no longer check what it passes on.
+func (p Permission) escalates() bool {
+	is := func(value string, others ...string) bool { return value == "*" || slices.Contains(others, value) }
+	switch {
+	case p.URL != "":
+		return false
+	case strings.HasPrefix(p.Verb, "impersonate"):
+		return true
+	case is(p.Group, rbacv1.GroupName) && is(p.Resource, "roles", "clusterroles"):
+		return is(p.Verb, "escalate", "bind")
+	case is(p.Group, "") && is(p.Resource, "serviceaccounts", "users", "groups"):
+		return p.Verb == "*"
+	}
+	return is(p.Group, "authentication.k8s.io") && p.Verb == "*"
+}
+
+// DescribeMissing says in a text of a few kilobytes at most which permissions are missing, and ends with the manifest that
+// grants them. The first line is enough for a table. It returns the same text for the same permissions in any order.
+func DescribeMissing(c *collection.Collection, missing []Permission) string {
+	var grantable, never []Permission
+	for _, permission := range missing {
+		if permission.escalates() {
+			never = append(never, permission)
+		} else {
+			grantable = append(grantable, permission)
+		}
+	}
+	var text strings.Builder
+	if len(never) > 0 {
+		text.WriteString("the collection asks for permissions that are never given, as they are a way to all others; its author has to " +
+			"remove them, or to name the verbs that are needed instead of *:\n" + list(never))
+	}
+	if len(grantable) > 0 {
+		text.WriteString("the collection asks for permissions that nobody granted to the manager:\n" + list(grantable))
+	}
+	if len(never) == 0 {
+		text.WriteString(describeGrant(c, grantable))
+	}
+	return strings.TrimSpace(text.String())
+}
+
+func describeGrant(c *collection.Collection, missing []Permission) string {
+	manifest := GrantManifest(c, missing)
+	if len(manifest) > maxGrantBytes {
+		return "The manifest that grants them is too long for a message: grant the rules that the collection lists, in a ClusterRole " +
+			"labelled " + LabelGrants + "=true."
+	}
+	return "To grant them to every collection that asks for them, apply this:\n" + manifest
+}
+
+// list has one line for each resource, with the missing verbs and where they are missing.
+func list(permissions []Permission) string {
+	verbs := map[Permission][]string{}
+	for _, p := range permissions {
+		target := p
+		target.Verb = ""
+		verbs[target] = append(verbs[target], quoteUnlessPlain(p.Verb))
+	}
+	namespaces := map[string][]string{}
+	for _, target := range slices.SortedFunc(maps.Keys(verbs), comparePermissions) {
+		line := target.target() + ": " + strings.Join(slices.Sorted(slices.Values(verbs[target])), ", ")
+		namespaces[line] = append(namespaces[line], target.Namespace)
+	}
+	var text strings.Builder
+	left := len(namespaces)
+	for _, line := range slices.Sorted(maps.Keys(namespaces)) {
+		line = "  " + line + " " + place(namespaces[line]) + "\n"
+		if text.Len()+len(line) > maxListBytes {
+			fmt.Fprintf(&text, "  and %d more\n", left)
+			break
+		}
+		text.WriteString(line)
+		left--
+	}
+	return text.String()
+}
+
+func (p Permission) target() string {
+	switch {
+	case p.URL != "":
+		return quoteUnlessPlain(p.URL)
+	case p.Name != "":
+		return p.resource() + " " + fmt.Sprintf("%.100q", p.Name)
+	}
+	return p.resource()
+}
+
+func (p Permission) resource() string {
+	if p.Group == "" {
+		return quoteUnlessPlain(p.Resource)
+	}
+	return quoteUnlessPlain(p.Group + "/" + p.Resource)
+}
+
+// quoteUnlessPlain keeps what a collection made up from breaking or filling the message.
+func quoteUnlessPlain(text string) string {
+	quoted := fmt.Sprintf("%.200q", text)
+	if quoted == `"`+text+`"` && !strings.Contains(text, " ") {
+		return text
+	}
+	return quoted
+}
+
+// place names sorted namespaces. The empty one is the whole cluster, and comes first.
+func place(namespaces []string) string {
+	if namespaces[0] == "" {
+		if len(namespaces) == 1 {
+			return "in the whole cluster"
+		}
+		return "in the whole cluster and " + place(namespaces[1:])
+	}
+	const most = 3
+	switch more := len(namespaces) - most; {
+	case more > 0:
+		return fmt.Sprintf("in namespaces %s and %d more", strings.Join(namespaces[:most], ", "), more)
+	case len(namespaces) > 1:
+		return "in namespaces " + strings.Join(namespaces, ", ")
+	}
+	return "in namespace " + namespaces[0]
+}
+
+// GrantManifest is the YAML of a ClusterRole that holds just these permissions and grants them to the manager. Its name
+// follows from collection and rules, so that applying it replaces no other grant.
+func GrantManifest(c *collection.Collection, missing []Permission) string {
+	var rules strings.Builder
+	for _, rule := range rulesOf(missing) {
+		lead := "  - "
+		for _, part := range []struct {
+			key    string
+			values []string
+		}{
+			{"apiGroups", rule.APIGroups}, {"resources", rule.Resources}, {"resourceNames", rule.ResourceNames},
+			{"nonResourceURLs", rule.NonResourceURLs}, {"verbs", rule.Verbs},
+		} {
+			if len(part.values) > 0 {
+				rules.WriteString(lead + part.key + ": " + flow(part.values) + "\n")
+				lead = "    "
+			}
+		}
+	}
+	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: collection-operator-grant:%s:%s:%s
+  labels:
+    %s: "true"
+rules:
+%s`, c.Domain, c.Name, grantHash(rules.String()), LabelGrants, rules.String())
+}
+
+func grantHash(rules string) string {
+	sum := sha256.Sum256([]byte(rules))
+	return hex.EncodeToString(sum[:4])
+}
+
+// flow writes a list of strings in YAML. JSON is YAML.
+func flow(values []string) string {
+	texts := make([]string, 0, len(values))
+	for _, value := range values {
+		text, _ := json.Marshal(value) // A string cannot fail.
+		texts = append(texts, string(text))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// rulesOf joins permissions, wherever they hold, into few rules that together allow just the same.
+func rulesOf(permissions []Permission) []rbacv1.PolicyRule {
+	singles := slices.Clone(permissions)
+	for i := range singles {
+		singles[i].Namespace = ""
+	}
+	slices.SortFunc(singles, comparePermissions)
+	var rules []rbacv1.PolicyRule
+	for _, p := range slices.Compact(singles) {
+		rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
+		if p.URL != "" {
+			rule.NonResourceURLs = []string{p.URL}
+		} else {
+			rule.APIGroups, rule.Resources = []string{p.Group}, []string{p.Resource}
+		}
+		if p.Name != "" {
+			rule.ResourceNames = []string{p.Name}
+		}
+		rules = append(rules, rule)
+	}
+	for _, list := range []func(*rbacv1.PolicyRule) *[]string{
+		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.ResourceNames },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.Resources },
+		func(r *rbacv1.PolicyRule) *[]string { return &r.NonResourceURLs },
+	} {
+		rules = joinRules(rules, list)
+	}
+	return rules
+}
+
+// joinRules makes one rule of those that differ in one of their lists only. A list that is empty is never joined with
+// one that is not: no resourceNames means all of them.
+func joinRules(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
+	var joined []rbacv1.PolicyRule
+	index := map[string]int{}
+	for _, rule := range rules {
+		values := *list(&rule)
+		rest := rule
+		*list(&rest) = nil
+		key := fmt.Sprintf("%t %q", len(values) == 0,
+			[][]string{rest.APIGroups, rest.Resources, rest.ResourceNames, rest.NonResourceURLs, rest.Verbs})
+		if i, exists := index[key]; exists {
+			into := list(&joined[i])
+			*into = append(*into, values...)
+			continue
+		}
+		index[key] = len(joined)
+		joined = append(joined, rule)
+	}
+	return joined
+}
+
+func comparePermissions(a, b Permission) int {
+	return cmp.Or(
+		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.URL, b.URL), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Verb, b.Verb),
+	)
+}
