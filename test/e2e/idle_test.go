@@ -95,7 +95,7 @@ func idleStories() {
 				case !strings.HasPrefix(event.User.Username, accounts[0]) && event.User.Username != accounts[1]:
 				case event.ObjectRef.Resource == "leases":
 					leases++
-				case strings.HasSuffix(event.ObjectRef.Resource, "accessreviews") || event.ObjectRef.Resource == "tokenreviews":
+				case strings.HasSuffix(event.ObjectRef.Resource, "reviews"):
 					// A question in the form of a create: nothing is stored.
 				default:
 					others = append(others, fmt.Sprintf("%s %s %s/%s %s/%s", event.User.Username, event.Verb,

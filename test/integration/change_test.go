@@ -196,7 +196,7 @@ var _ = Describe("A change", func() {
 		Eventually(func(g Gomega) {
 			soc := defaultSOC(oc)
 			get(ctx, g, soc)
-			g.Expect(soc.Status.Inventory).To(HaveLen(6))
+			g.Expect(soc.Status.Inventory).To(HaveLen(7))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
 

@@ -110,7 +110,7 @@ var _ = Describe("The manager", func() {
 			return versions(objects)
 		}
 		before, mark := everything(), markAudit()
-		Expect(before).To(HaveLen(8 + 5))
+		Expect(before).To(HaveLen(9 + 5))
 		Consistently(mark.writesSince).WithTimeout(2 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
 		theManager.stop()
 		theManager.start(ctx)

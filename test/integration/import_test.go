@@ -190,7 +190,7 @@ func expectInstallation(ctx context.Context, soc *v2beta2.SubOperatorConfig, s *
 		Expect(object.GetNamespace()).To(Equal(soc.Namespace))
 		Expect(object.GetOwnerReferences()).To(ConsistOf(HaveField("UID", soc.UID)))
 	}
-	Expect(kinds).To(ConsistOf("ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "Deployment"))
+	Expect(kinds).To(ConsistOf("ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "ConfigMap", "Secret", "Deployment"))
 	Expect(madeIn(ctx, soc.Namespace)).To(HaveLen(len(objects)+1), "nothing is missing in the inventory")
 
 	config := &corev1.ConfigMap{}

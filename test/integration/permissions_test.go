@@ -3,12 +3,18 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
@@ -30,32 +36,74 @@ func grant(ctx context.Context, rules ...rbacv1.PolicyRule) {
 	DeferCleanup(func(ctx context.Context) { remove(ctx, role) }, NodeTimeout(time.Minute))
 }
 
+// soon is well before the manager looks again by itself at what it does not watch.
+const soon = 30 * time.Second
+
+// message of Ready, which must be False for lack of permissions.
+func lacking(ctx context.Context, object client.Object) func(Gomega) string {
+	return func(g Gomega) string {
+		ready := conditionOf(ctx, object, v2beta2.ConditionReady)(g)
+		g.Expect(ready).To(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
+		return ready.Message
+	}
+}
+
+// applyManifestOf applies the manifest at the end of a message, as it is.
+func applyManifestOf(ctx context.Context, message string) *rbacv1.ClusterRole {
+	GinkgoHelper()
+	at := strings.Index(message, "\napiVersion: ")
+	Expect(at).To(BeNumerically(">", 0), message)
+	role := &rbacv1.ClusterRole{}
+	Expect(yaml.UnmarshalStrict([]byte(message[at:]), role)).To(Succeed(), message)
+	content := &unstructured.Unstructured{}
+	Expect(yaml.Unmarshal([]byte(message[at:]), &content.Object)).To(Succeed())
+	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(content), client.FieldOwner("administrator"))).To(Succeed())
+	DeferCleanup(func(ctx context.Context) { remove(ctx, role) }, NodeTimeout(time.Minute))
+	return role
+}
+
 var _ = Describe("A collection's permissions", func() {
 	It("are granted only as far as an administrator granted them, and the rest is named", func(ctx context.Context) {
 		s := newSample()
-		s.permissions = "clusterRoles: [{apiGroups: [''], resources: [nodes], verbs: [get, list]}]\n" +
-			"roles: [{apiGroups: [batch], resources: [jobs], verbs: [create]}]"
-		rules := []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},
-			{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
-		}
+		s.permissions = "clusterRoles:\n" +
+			"  - {apiGroups: [''], resources: [nodes], verbs: [get, list]}\n" +
+			"  - {apiGroups: [storage.k8s.io], resources: ['*'], verbs: [list]}\n" +
+			"  - {nonResourceURLs: [/metrics, /version], verbs: [get]}\n" +
+			"roles:\n" +
+			"  - {apiGroups: [batch], resources: [jobs], resourceNames: [nightly], verbs: [create, delete]}"
 		namespace := newNamespace(ctx)
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		expectFailure(ctx, soc, v2beta2.ReasonPermissionsNotGranted, `"nodes"`, false)
-		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
-			saying(`"jobs"`), saying("zoscb.ibm.com/aggregate-to-grants")))
-		expectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, `"nodes"`, false)
+		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(
+			ContainSubstring("\n  /metrics: get in the whole cluster\n"),
+			ContainSubstring("\n  nodes: get, list in the whole cluster\n"),
+			ContainSubstring("\n  storage.k8s.io/*: list in the whole cluster\n"),
+			ContainSubstring("\n  batch/jobs \"nightly\": create, delete in namespace "+namespace+"\n"),
+			Not(ContainSubstring("/version")), // Every ServiceAccount may read that.
+		))
+		expectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, "nodes: get, list in the whole cluster", false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"), "nothing is half-installed")
 
-		By("healing once the grant exists, by itself")
-		grant(ctx, rules...)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		By("naming what is left after a part was granted, within seconds")
+		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
+			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"*"}, Verbs: []string{"create"}})
+		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(
+			Not(ContainSubstring("nodes")), ContainSubstring("\n  batch/jobs \"nightly\": delete in namespace "+namespace+"\n")))
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+
+		By("healing by the manifest in the message, within seconds and by itself")
+		given := applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
+		Expect(given.Rules).To(ConsistOf(
+			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
+			rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"list"}},
+			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, ResourceNames: []string{"nightly"}, Verbs: []string{"delete"}},
+		), "just what is missing")
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		expectReady(ctx, oc)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
 		get(ctx, NewWithT(GinkgoT()), role)
-		Expect(role.Rules).To(Equal(rules[:1]))
+		Expect(role.Rules).To(HaveLen(3))
 		expectIdentity(role, s)
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
 		get(ctx, NewWithT(GinkgoT()), binding)
@@ -65,7 +113,133 @@ var _ = Describe("A collection's permissions", func() {
 		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
 		Expect(isGone(ctx, binding)(NewWithT(GinkgoT()))).To(BeTrue())
 	}, NodeTimeout(4*time.Minute))
+
+	It("are never a way to all others, whoever granted them", func(ctx context.Context) {
+		s := newSample()
+		s.permissions = "clusterRoles:\n" +
+			"  - {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate, get]}\n" +
+			"  - {apiGroups: [''], resources: [serviceaccounts], verbs: ['*']}\n" +
+			"  - {apiGroups: [batch], resources: [cronjobs], verbs: [get]}"
+		namespace := newNamespace(ctx)
+		soc := defaultSOC(importSample(ctx, namespace, s))
+		refused := And(
+			ContainSubstring("never given"),
+			ContainSubstring("\n  rbac.authorization.k8s.io/clusterroles: escalate in the whole cluster\n"),
+			ContainSubstring("\n  serviceaccounts: * in the whole cluster"),
+			Not(ContainSubstring("apiVersion")),
+		)
+		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(refused, ContainSubstring("batch/cronjobs: get")))
+
+		By("not even when an administrator did")
+		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(refused, Not(ContainSubstring("cronjobs"))))
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+	}, NodeTimeout(2*time.Minute))
+
+	It("may be so many that they are not even compared", func(ctx context.Context) {
+		many := make([]string, 200)
+		for i := range many {
+			many[i] = fmt.Sprintf("a%d", i)
+		}
+		list := "[" + strings.Join(many, ", ") + "]"
+		s := newSample()
+		s.permissions = "clusterRoles: [{apiGroups: " + list + ", resources: " + list + ", verbs: " + list + "}]"
+		namespace := newNamespace(ctx)
+		soc := defaultSOC(importSample(ctx, namespace, s))
+		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "more than 10000 single permissions", true)
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+	}, NodeTimeout(2*time.Minute))
 })
+
+// may asks the API server whether a user may do something.
+func may(ctx context.Context, user, namespace, verb, resource, group string) bool {
+	GinkgoHelper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: []string{"system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
+		},
+	}}
+	Expect(k8s.Create(ctx, review)).To(Succeed())
+	return review.Status.Allowed
+}
+
+var _ = Describe("The manager's own permissions", func() {
+	It("hold none that would let it give what it does not hold, or be somebody else", func(ctx context.Context) {
+		const rbac = "rbac.authorization.k8s.io"
+		Expect(may(ctx, managerUser, "", "create", "clusterroles", rbac)).To(BeTrue(), "the question is put right")
+		for _, resource := range []string{"roles", "clusterroles"} {
+			for _, verb := range []string{"escalate", "bind", "*"} {
+				Expect(may(ctx, managerUser, "", verb, resource, rbac)).To(BeFalse(), "%s %s", verb, resource)
+			}
+		}
+		for _, resource := range []string{"users", "groups", "serviceaccounts"} {
+			Expect(may(ctx, managerUser, "", "impersonate", resource, "")).To(BeFalse(), resource)
+		}
+		for _, resource := range []string{"pods", "pods/exec", "serviceaccounts/token"} {
+			Expect(may(ctx, managerUser, "default", "create", resource, "")).To(BeFalse(), resource)
+		}
+	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("The cluster's roles view, edit and admin", func() {
+	It("hold the kinds of collections, but not the kinds that bring code and keys", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		installSample(ctx, namespace, s)
+		for _, role := range []string{"view", "edit", "admin"} {
+			create(ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "a-" + role}},
+			})
+		}
+		Eventually(func() bool { return may(ctx, "a-admin", namespace, "deletecollection", s.plural(), sharedGroup) }).
+			WithContext(ctx).Should(BeTrue())
+		for _, row := range []struct {
+			verb  string
+			users []string
+		}{
+			{"get", []string{"a-view", "a-edit", "a-admin"}},
+			{"list", []string{"a-view", "a-edit", "a-admin"}},
+			{"watch", []string{"a-view", "a-edit", "a-admin"}},
+			{"create", []string{"a-edit", "a-admin"}},
+			{"update", []string{"a-edit", "a-admin"}},
+			{"patch", []string{"a-edit", "a-admin"}},
+			{"delete", []string{"a-edit", "a-admin"}},
+			{"deletecollection", []string{"a-admin"}},
+		} {
+			var allowed []string
+			for _, user := range []string{"a-view", "a-edit", "a-admin"} {
+				if may(ctx, user, namespace, row.verb, s.plural(), sharedGroup) {
+					allowed = append(allowed, user)
+				}
+				Expect(may(ctx, user, other, row.verb, s.plural(), sharedGroup)).To(BeFalse(), "%s may %s elsewhere", user, row.verb)
+				for _, resource := range []string{"operatorcollections", "suboperatorconfigs", "zosendpoints"} {
+					Expect(may(ctx, user, namespace, row.verb, resource, "zoscb.ibm.com")).To(BeFalse(), "%s may %s %s", user, row.verb, resource)
+				}
+			}
+			Expect(allowed).To(Equal(row.users), row.verb)
+		}
+
+		By("letting such a user work with a resource, and with nothing of this project besides")
+		editor := as("a-edit")
+		Expect(editor.Create(ctx, s.instance(namespace, "one"))).To(Succeed())
+		Expect(editor.Delete(ctx, s.instance(namespace, "one"))).To(Succeed())
+		Expect(editor.Create(ctx, newEndpoint(namespace, "theirs", nil))).To(MatchError(ContainSubstring("forbidden")))
+		Expect(as("a-view").Create(ctx, s.instance(namespace, "two"))).To(MatchError(ContainSubstring("forbidden")))
+	}, NodeTimeout(2*time.Minute))
+})
+
+// as is a client of a user.
+func as(user string) client.Client {
+	GinkgoHelper()
+	config := rest.CopyConfig(restConfig)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
 
 // grantVersion lets collections read the API server's version.
 func grantVersion(ctx context.Context) {

@@ -127,10 +127,11 @@ var _ = Describe("Mapping another namespace", func() {
 		operator := s.operator()
 		Expect(places).To(ContainElements(
 			"ServiceAccount "+other+"/"+operator, "Role "+other+"/"+operator, "RoleBinding "+other+"/"+operator,
+			"NetworkPolicy "+other+"/"+operator,
 			"ConfigMap "+other+"/"+operator+"-runtime", "Secret "+other+"/"+operator+"-endpoints", "Deployment "+other+"/"+operator,
 			"ClusterRole /"+s.clusterRole(other), "ClusterRoleBinding /"+s.clusterRole(other)))
-		Expect(places).To(HaveLen(16))
-		Expect(madeIn(ctx, other)).To(HaveLen(6))
+		Expect(places).To(HaveLen(18))
+		Expect(madeIn(ctx, other)).To(HaveLen(7))
 
 		By("removing the operator when the consent is withdrawn, but neither custom resources nor CRDs")
 		create(ctx, s.instance(other, "one"), s.instance(other, "two"))
@@ -145,7 +146,7 @@ var _ = Describe("Mapping another namespace", func() {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(other)}}
 		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
 		get(ctx, NewWithT(GinkgoT()), soc)
-		Expect(soc.Status.Inventory).To(HaveLen(8))
+		Expect(soc.Status.Inventory).To(HaveLen(9))
 		Expect(soc.Status.Installations).To(HaveLen(1))
 		remove(ctx, s.instance(other, "one"))
 		remove(ctx, s.instance(other, "two"))
@@ -267,7 +268,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		makeAvailable(ctx, shared, s.operator())
 		expectReady(ctx, ocTwo)
 		expectReady(ctx, ocOne)
-		Expect(madeIn(ctx, shared)).To(HaveLen(6))
+		Expect(madeIn(ctx, shared)).To(HaveLen(7))
 
 		By("getting it back when the older one goes")
 		setMapping(ctx, oldest, one, shared)
