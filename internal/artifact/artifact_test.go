@@ -10,10 +10,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -210,6 +212,69 @@ func TestHandler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHandlerTellsNothing tries what a pod may try that knows the digest of its own archive and wants to learn about
+// others. Requests are written by hand: clients tidy paths up.
+func TestHandlerTellsNothing(t *testing.T) {
+	store := openStore(t)
+	own := put(t, store, store.TempDir(), []byte("own"))
+	other := put(t, store, store.TempDir(), []byte("other"))
+	if err := os.WriteFile(filepath.Join(store.TempDir(), "secret.tar.gz"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(store.dir, algorithm, strings.Repeat("0", 64)+suffix), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(store.Handler())
+	t.Cleanup(server.Close)
+	hex := strings.TrimPrefix(other, "sha256:")
+	unknown := answer(t, server, "GET "+URLPath(digestOf([]byte("unknown"))))
+	if !strings.Contains(unknown, "404 page not found") {
+		t.Fatalf("an unknown digest: %s", unknown)
+	}
+	for _, path := range []string{
+		"/", "//", "/artifacts", "/artifacts/", "/artifacts/sha256", "/artifacts/sha256/", "/artifacts/sha256/.", "/artifacts/sha256/*",
+		"/artifacts/sha256/?list=1", "/artifacts/sha256/index.html", "/artifacts/tmp/secret.tar.gz", "/tmp/secret.tar.gz",
+		"/artifacts/sha256/../tmp/secret.tar.gz", "/artifacts/sha256/..%2ftmp%2fsecret.tar.gz", "/artifacts/sha256/%2e%2e/tmp/secret.tar.gz",
+		"/artifacts/sha256/..%5ctmp%5csecret.tar.gz", "/artifacts/sha256/....//tmp/secret.tar.gz", "/../../../../etc/passwd",
+		"/artifacts/sha256//" + hex + ".tar.gz", "/artifacts//sha256/" + hex + ".tar.gz", "/artifacts/sha256/./" + hex + ".tar.gz",
+		"/artifacts/sha256/" + hex, "/artifacts/sha256/" + hex + ".tar", "/artifacts/sha256/" + hex + ".tar.gz/", "/artifacts/sha256/" + hex + ".tar.gz%00",
+		"/artifacts/sha256/" + hex + "%0a.tar.gz", "/artifacts/sha256/" + hex[:63] + "*.tar.gz", "/artifacts/sha256/" + hex[:8] + ".tar.gz",
+		"/artifacts/sha256/" + strings.ToUpper(hex) + ".tar.gz", "/artifacts/SHA256/" + hex + ".tar.gz", "/artifacts/sha512/" + hex + ".tar.gz",
+		"/artifacts/sha256/sha256:" + hex + ".tar.gz", "/artifacts/sha256/" + strings.Repeat("0", 64) + ".tar.gz",
+	} {
+		if got := answer(t, server, "GET "+path); got != unknown {
+			t.Errorf("GET %s is answered in another way than an unknown digest:\n%s", path, got)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "CONNECT"} {
+		known, unknown := answer(t, server, method+" "+URLPath(other)), answer(t, server, method+" "+URLPath(digestOf([]byte("unknown"))))
+		if known != unknown || strings.Contains(known, "200 OK") {
+			t.Errorf("%s tells whether an archive is there:\n%s\n%s", method, known, unknown)
+		}
+	}
+	if got := answer(t, server, "GET "+URLPath(own)); !strings.HasSuffix(got, "own") {
+		t.Errorf("its own archive: %s", got)
+	}
+}
+
+// answer sends one request line and returns all that comes back but the date.
+func answer(t *testing.T, server *httptest.Server, request string) string {
+	t.Helper()
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := fmt.Fprintf(connection, "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", request); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`Date: [^\r]*\r\n`).ReplaceAllString(string(got), "")
 }
 
 func collection(t *testing.T, playbook string) []byte {

@@ -29,11 +29,15 @@ func (s *Store) Handler() http.Handler {
 			return
 		}
 		f, info, err := s.open(algorithm + ":" + hex)
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil {
 			http.NotFound(w, r)
 			return
 		}
 		defer f.Close()
+		if !info.Mode().IsRegular() {
+			http.NotFound(w, r)
+			return
+		}
 		header := w.Header()
 		header.Set("Content-Type", "application/gzip")
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -460,13 +460,13 @@ var _ = Describe("A kind that another collection has", func() {
 		create(ctx, second)
 		group := rival.name + "." + domain + "." + sharedGroup
 		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
-		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("zoscb.ibm.com/aggregate-to-grants=true"))
+		message := lacking(ctx, second)(NewWithT(GinkgoT()))
 		Expect(isGone(ctx, deployment(namespace, rival.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
 
 		By("saying so also when it cannot be deleted without them")
 		remove(ctx, second)
 		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
-		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		applyManifestOf(ctx, message)
 		patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
 		Eventually(isGone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
 

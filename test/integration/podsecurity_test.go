@@ -1,0 +1,72 @@
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// enforced is the label that makes the API server refuse pods below a level of the Pod Security Standards.
+const enforced = "pod-security.kubernetes.io/enforce"
+
+// tryPod asks the API server whether it would admit a pod of the template.
+func tryPod(ctx context.Context, namespace string, template corev1.PodTemplateSpec) error {
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Namespace, pod.GenerateName = namespace, "try-"
+	return k8s.Create(ctx, pod, client.DryRunAll)
+}
+
+// expectRestricted checks that the namespace admits the template, and that this says something: not with any less.
+func expectRestricted(ctx context.Context, namespace string, template corev1.PodTemplateSpec) {
+	GinkgoHelper()
+	Expect(tryPod(ctx, namespace, template)).To(Succeed())
+	for _, containers := range []func(*corev1.PodTemplateSpec) []corev1.Container{
+		func(t *corev1.PodTemplateSpec) []corev1.Container { return t.Spec.InitContainers },
+		func(t *corev1.PodTemplateSpec) []corev1.Container { return t.Spec.Containers },
+	} {
+		for i := range containers(&template) {
+			weaker := template.DeepCopy()
+			containers(weaker)[i].SecurityContext.AllowPrivilegeEscalation = ptr.To(true)
+			Expect(tryPod(ctx, namespace, *weaker)).To(MatchError(ContainSubstring("restricted")))
+		}
+	}
+	weaker := template.DeepCopy()
+	weaker.Spec.SecurityContext.RunAsNonRoot = nil
+	Expect(tryPod(ctx, namespace, *weaker)).To(MatchError(ContainSubstring("restricted")))
+}
+
+var _ = Describe("The security level restricted", func() {
+	It("is met by the manager's pod", func(ctx context.Context) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}
+		get(ctx, NewWithT(GinkgoT()), namespace)
+		Expect(namespace.Labels).To(HaveKeyWithValue(enforced, "restricted"), "config sets it")
+		content, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		manager := &appsv1.Deployment{}
+		Expect(yaml.UnmarshalStrict(content, manager)).To(Succeed())
+		expectRestricted(ctx, managerNamespace, manager.Spec.Template)
+	}, NodeTimeout(time.Minute))
+
+	It("is met by the pods of installed operators, with and without dependencies", func(ctx context.Context) {
+		for _, files := range []map[string]string{nil, {"requirements.txt": "requests==2.32.3\n"}} {
+			namespace, s := newNamespace(ctx), newSample()
+			patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+enforced+`":"restricted"}}}`)
+			s.files = files
+			importSample(ctx, namespace, s)
+			operator := deployment(namespace, s.operator())
+			Eventually(func(g Gomega) { get(ctx, g, operator) }).WithContext(ctx).Should(Succeed())
+			Expect(operator.Spec.Template.Spec.InitContainers).To(HaveLen(1 + len(files)))
+			expectRestricted(ctx, namespace, operator.Spec.Template)
+		}
+	}, NodeTimeout(2*time.Minute))
+})
