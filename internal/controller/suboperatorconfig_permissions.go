@@ -3,11 +3,13 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,18 +29,23 @@ const (
 	nowhere = "-"
 )
 
-// checkPermissions compares what the rendered roles hold with what the manager holds, so that nothing is applied of an
-// installation that would be refused half-way. The API server makes the same comparison once more when a role is
-// written, and has the last word.
+// checkPermissions looks at the rendered roles before anything is applied. The manager must hold all that is in them, and
+// what the collection asks for beyond its base rules must have been granted to collections: the manager needs permissions
+// of its own, such as to read Secrets anywhere, which are not for passing on. The API server makes the first comparison
+// once more when a role is written, and has the last word.
 func (r *SubOperatorConfigReconciler) checkPermissions(ctx context.Context, _ *v2beta2.SubOperatorConfig, facts *installationFacts) error {
+	granted, err := r.grantedRules(ctx)
+	if err != nil {
+		return err
+	}
 	var missing []render.Permission
 	for _, object := range facts.objects {
-		var asked []rbacv1.PolicyRule
+		var asked, given []rbacv1.PolicyRule
 		switch role := object.(type) {
 		case *rbacv1.Role:
-			asked = role.Rules
+			asked, given = role.Rules, slices.Concat(granted, render.BaseRules(facts.collection, groupOf(facts.oc, facts.collection)))
 		case *rbacv1.ClusterRole:
-			asked = role.Rules
+			asked, given = role.Rules, granted
 		default:
 			continue
 		}
@@ -46,16 +53,27 @@ func (r *SubOperatorConfigReconciler) checkPermissions(ctx context.Context, _ *v
 		if err != nil {
 			return err
 		}
-		lacking, err := render.MissingPermissions(object.GetNamespace(), asked, held)
-		if err != nil {
-			return stalled(v2beta2.ReasonObjectRefused, err)
+		for _, rules := range [][]rbacv1.PolicyRule{held, given} {
+			lacking, err := render.MissingPermissions(object.GetNamespace(), asked, rules)
+			if err != nil {
+				return stalled(v2beta2.ReasonObjectRefused, err)
+			}
+			missing = append(missing, lacking...)
 		}
-		missing = append(missing, lacking...)
 	}
 	if len(missing) > 0 {
 		return waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval, "%s", render.DescribeMissing(facts.collection, missing))
 	}
 	return nil
+}
+
+// grantedRules are what administrators granted to collections.
+func (r *SubOperatorConfigReconciler) grantedRules(ctx context.Context) ([]rbacv1.PolicyRule, error) {
+	role := &rbacv1.ClusterRole{}
+	if err := r.Reader.Get(ctx, client.ObjectKey{Name: grantsRole}, role); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ClusterRole %q: %w", grantsRole, err)
+	}
+	return role.Rules, nil
 }
 
 // heldRules are the rules that the API server counts in favour of the manager in a namespace, or in the whole cluster if

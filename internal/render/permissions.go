@@ -109,8 +109,9 @@ func (p Permission) escalates() bool {
 // DescribeMissing says in a text of a few kilobytes at most which permissions are missing, and ends with the manifest that
 // grants them. The first line is enough for a table. It returns the same text for the same permissions in any order.
 func DescribeMissing(c *collection.Collection, missing []Permission) string {
+	missing = slices.SortedFunc(slices.Values(missing), comparePermissions)
 	var grantable, never []Permission
-	for _, permission := range missing {
+	for _, permission := range slices.Compact(missing) {
 		if permission.escalates() {
 			never = append(never, permission)
 		} else {
@@ -123,7 +124,7 @@ func DescribeMissing(c *collection.Collection, missing []Permission) string {
 			"remove them, or to name the verbs that are needed instead of *:\n" + list(never))
 	}
 	if len(grantable) > 0 {
-		text.WriteString("the collection asks for permissions that nobody granted to the manager:\n" + list(grantable))
+		text.WriteString("the collection asks for permissions that nobody granted to collections:\n" + list(grantable))
 	}
 	if len(never) == 0 {
 		text.WriteString(describeGrant(c, grantable))

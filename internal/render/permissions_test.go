@@ -137,7 +137,7 @@ func TestDescribeMissing(t *testing.T) {
 	}
 	c := testCollection("1.0.0")
 	got := DescribeMissing(c, missing)
-	want := `the collection asks for permissions that nobody granted to the manager:
+	want := `the collection asks for permissions that nobody granted to collections:
   /version: get in the whole cluster
   apps/deployments: create, update in namespaces a, b
   apps/statefulsets: create, update in namespace a
@@ -167,12 +167,13 @@ rules:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	missing = append(missing, missing...)
 	slices.Reverse(missing)
 	if again := DescribeMissing(c, missing); again != got {
-		t.Errorf("another order makes another message:\n%s", again)
+		t.Errorf("another order, and each twice, makes another message:\n%s", again)
 	}
 
-	text := DescribeMissing(c, append(missing, Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "escalate"}))
+	text := DescribeMissing(c, append(missing[:11], Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "escalate"}))
 	if !strings.Contains(text, "never given") || !strings.Contains(text, "nodes: list") || strings.Contains(text, "apiVersion") {
 		t.Errorf("a manifest that cannot help:\n%s", text)
 	}

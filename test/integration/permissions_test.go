@@ -79,7 +79,7 @@ var _ = Describe("A collection's permissions", func() {
 			ContainSubstring("\n  nodes: get, list in the whole cluster\n"),
 			ContainSubstring("\n  storage.k8s.io/*: list in the whole cluster\n"),
 			ContainSubstring("\n  batch/jobs \"nightly\": create, delete in namespace "+namespace+"\n"),
-			Not(ContainSubstring("/version")), // Every ServiceAccount may read that.
+			ContainSubstring("\n  /version: get in the whole cluster\n"),
 		))
 		expectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, "nodes: get, list in the whole cluster", false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"), "nothing is half-installed")
@@ -94,7 +94,7 @@ var _ = Describe("A collection's permissions", func() {
 		By("healing by the manifest in the message, within seconds and by itself")
 		given := applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
 		Expect(given.Rules).To(ConsistOf(
-			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
+			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/version"}, Verbs: []string{"get"}},
 			rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"list"}},
 			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, ResourceNames: []string{"nightly"}, Verbs: []string{"delete"}},
 		), "just what is missing")
@@ -134,6 +134,27 @@ var _ = Describe("A collection's permissions", func() {
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(refused, Not(ContainSubstring("cronjobs"))))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+	}, NodeTimeout(2*time.Minute))
+
+	It("are not those that the manager needs for itself", func(ctx context.Context) {
+		s := newSample()
+		s.permissions = "clusterRoles: [{apiGroups: [''], resources: [secrets], verbs: [list]}]\n" +
+			"roles: [{apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}, " +
+			"{apiGroups: [" + sharedGroup + "], resources: [" + s.plural() + "], verbs: [create]}]"
+		Expect(may(ctx, managerUser, "", "list", "secrets", "")).To(BeTrue(), "the manager looks for credentials itself")
+		Expect(may(ctx, managerUser, "", "create", "rolebindings", "rbac.authorization.k8s.io")).To(BeTrue())
+		namespace := newNamespace(ctx)
+		soc := defaultSOC(importSample(ctx, namespace, s))
+		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(
+			ContainSubstring("\n  secrets: list in the whole cluster\n"),
+			ContainSubstring("\n  rbac.authorization.k8s.io/rolebindings: create in namespace "+namespace+"\n"),
+			Not(ContainSubstring(s.plural())), // Its own kinds it gets anyway.
+		))
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+
+		By("until somebody grants them")
+		applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 
 	It("may be so many that they are not even compared", func(ctx context.Context) {
