@@ -46,7 +46,7 @@ type Permission struct {
 // not be given: what held does not cover, and what is never passed on, whoever holds it. Held are the rules that hold in
 // the same place. The error says that the rules are too many to be looked at.
 func MissingPermissions(namespace string, asked, held []rbacv1.PolicyRule) ([]Permission, error) {
-	if count(asked) > maxPermissions {
+	if countPermissions(asked) > maxPermissions {
 		return nil, fmt.Errorf("the collection asks for more than %d single permissions: shorten its roles and clusterRoles", maxPermissions)
 	}
 	var missing []Permission
@@ -62,15 +62,15 @@ func MissingPermissions(namespace string, asked, held []rbacv1.PolicyRule) ([]Pe
 	return slices.Compact(missing), nil
 }
 
-// count is how many single permissions rules stand for, or some number above maxPermissions if it is more than that.
-func count(rules []rbacv1.PolicyRule) int {
+// countPermissions is how many single permissions rules stand for, or some number above maxPermissions if it is more than that.
+func countPermissions(rules []rbacv1.PolicyRule) int {
 	total := 0
 	for _, rule := range rules {
-		resources := len(rule.APIGroups)
+		ofResources := len(rule.APIGroups)
 		for _, factor := range []int{len(rule.Resources), max(len(rule.ResourceNames), 1), len(rule.Verbs)} {
-			resources = min(resources*factor, maxPermissions+1)
+			ofResources = min(ofResources*factor, maxPermissions+1)
 		}
-		total = min(total+resources+min(len(rule.NonResourceURLs)*len(rule.Verbs), maxPermissions+1), maxPermissions+1)
+		total = min(total+ofResources+len(rule.NonResourceURLs)*len(rule.Verbs), maxPermissions+1)
 	}
 	return total
 }
@@ -121,10 +121,10 @@ func DescribeMissing(c *collection.Collection, missing []Permission) string {
 	var text strings.Builder
 	if len(never) > 0 {
 		text.WriteString("the collection asks for permissions that are never given, as they are a way to all others; its author has to " +
-			"remove them, or to name the verbs that are needed instead of *:\n" + list(never))
+			"remove them, or to name the verbs that are needed instead of *:\n" + listPermissions(never))
 	}
 	if len(grantable) > 0 {
-		text.WriteString("the collection asks for permissions that nobody granted to collections:\n" + list(grantable))
+		text.WriteString("the collection asks for permissions that nobody granted to collections:\n" + listPermissions(grantable))
 	}
 	if len(never) == 0 {
 		text.WriteString(describeGrant(c, grantable))
@@ -141,8 +141,8 @@ func describeGrant(c *collection.Collection, missing []Permission) string {
 	return "To grant them to every collection that asks for them, apply this:\n" + manifest
 }
 
-// list has one line for each resource, with the missing verbs and where they are missing.
-func list(permissions []Permission) string {
+// listPermissions has one line for each resource, with the missing verbs and where they are missing.
+func listPermissions(permissions []Permission) string {
 	verbs := map[Permission][]string{}
 	for _, p := range permissions {
 		target := p
@@ -157,7 +157,7 @@ func list(permissions []Permission) string {
 	var text strings.Builder
 	left := len(namespaces)
 	for _, line := range slices.Sorted(maps.Keys(namespaces)) {
-		line = "  " + line + " " + place(namespaces[line]) + "\n"
+		line = "  " + line + " " + inNamespaces(namespaces[line]) + "\n"
 		if text.Len()+len(line) > maxListBytes {
 			fmt.Fprintf(&text, "  and %d more\n", left)
 			break
@@ -194,13 +194,13 @@ func quoteUnlessPlain(text string) string {
 	return quoted
 }
 
-// place names sorted namespaces. The empty one is the whole cluster, and comes first.
-func place(namespaces []string) string {
+// inNamespaces names sorted namespaces. The empty one is the whole cluster, and comes first.
+func inNamespaces(namespaces []string) string {
 	if namespaces[0] == "" {
 		if len(namespaces) == 1 {
 			return "in the whole cluster"
 		}
-		return "in the whole cluster and " + place(namespaces[1:])
+		return "in the whole cluster and " + inNamespaces(namespaces[1:])
 	}
 	const most = 3
 	switch more := len(namespaces) - most; {

@@ -52,7 +52,7 @@ func TestMissingPermissions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, list(missing)); diff != "" {
+			if diff := cmp.Diff(test.want, listPermissions(missing)); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
 			}
 		})

@@ -108,6 +108,12 @@ var _ = Describe("A collection's permissions", func() {
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
 		get(ctx, NewWithT(GinkgoT()), binding)
 
+		By("saying so when a grant is withdrawn, while what is installed stays as it is")
+		remove(ctx, given)
+		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("\n  /metrics: get in the whole cluster\n"))
+		Expect(isGone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
+		get(ctx, NewWithT(GinkgoT()), binding)
+
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)
 		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
