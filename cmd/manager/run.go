@@ -50,7 +50,7 @@ type settings struct {
 
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.runtimeImage, "runtime-image", "", "image that runs collections which name none of their own (required)")
-	flags.StringVar(&s.architectures, "runtime-architectures", "amd64,arm64,ppc64le,s390x", "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
+	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
 	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
@@ -162,8 +162,10 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
-			RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","), ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"),
-			Dependencies: s.dependencies,
+			Settings: render.Settings{
+				RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
+				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), Dependencies: s.dependencies,
+			},
 		},
 		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, ProbeInterval: s.probeInterval},
 	} {

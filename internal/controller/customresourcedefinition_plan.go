@@ -12,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -73,13 +72,11 @@ type crdPlanner struct {
 func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([]plannedCRD, error) {
 	byName := map[string][]render.Contribution{}
 	for _, c := range contributions {
-		crds, err := render.CRDs(c.collection, c.group)
+		crds, err := render.ClaimedCRDs(c.collection, c.group, c.namespace, c.digest)
 		if err != nil {
 			return nil, stalled(v2beta2.ReasonInvalidCollection, err)
 		}
 		for _, crd := range crds {
-			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationClaimedBy, c.namespace)
-			metav1.SetMetaDataAnnotation(&crd.ObjectMeta, annotationDigest+c.collection.APIVersion(), c.digest)
 			byName[crd.Name] = append(byName[crd.Name], render.Contribution{Version: c.collection.Version, CRD: crd})
 		}
 	}
@@ -135,7 +132,7 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 	}
 	for _, contributed := range wanted {
 		for name, value := range contributed.CRD.Annotations {
-			if strings.HasPrefix(name, annotationDigest) {
+			if strings.HasPrefix(name, render.AnnotationDigest) {
 				merged.Annotations[name] = value
 			}
 		}

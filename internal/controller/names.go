@@ -22,12 +22,6 @@ const (
 	// annotationOwner names, as namespace/name, the SubOperatorConfig that an object was made for.
 	annotationOwner = "zoscb.ibm.com/suboperatorconfig"
 
-	// annotationClaimedBy names, on a CRD, the namespace that its collection belongs to.
-	annotationClaimedBy = "zoscb.ibm.com/claimed-by"
-
-	// annotationDigest, followed by the name of a version, is on a CRD the digest of the archive that it came from.
-	annotationDigest = "digest.zoscb.ibm.com/"
-
 	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
 	// OperatorCollection it names the SubOperatorConfig that was there, or was made, when that was decided.
 	annotationDefault = "zoscb.ibm.com/default"

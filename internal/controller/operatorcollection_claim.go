@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // checkClaim refuses a collection that belongs to another namespace: otherwise anyone could publish a version of it and
@@ -40,7 +41,7 @@ func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *
 	crds, err := (&instances{reader: r.Reader}).crds(ctx, keyOf(facts.collection))
 	return slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Spec.Group == groupOf(oc, facts.collection) &&
-			crd.Annotations[annotationDigest+facts.collection.APIVersion()] == facts.artifact.Digest
+			crd.Annotations[render.AnnotationDigest+facts.collection.APIVersion()] == facts.artifact.Digest
 	}), err
 }
 
@@ -81,7 +82,7 @@ func claimant(ctx context.Context, reader client.Reader, key collectionKey, owne
 		return "", err
 	}
 	for _, crd := range crds {
-		if namespace := crd.Annotations[annotationClaimedBy]; namespace != "" {
+		if namespace := crd.Annotations[render.AnnotationClaimedBy]; namespace != "" {
 			return namespace, nil
 		}
 	}

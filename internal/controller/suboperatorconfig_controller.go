@@ -33,14 +33,8 @@ type SubOperatorConfigReconciler struct {
 	Recorder events.EventRecorder
 	// Library holds the archives.
 	Library *Library
-	// RuntimeImage runs collections that name no image of their own.
-	RuntimeImage string
-	// Architectures that RuntimeImage is built for, as GOARCH names them.
-	Architectures []string
-	// ArtifactURL is where the runtime pods reach the artifact server, without a trailing slash.
-	ArtifactURL string
-	// Dependencies say where collections get their dependencies unless their OperatorCollection says otherwise.
-	Dependencies render.DependencySettings
+	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
+	Settings render.Settings
 }
 
 // Reconcile implements [reconcile.Reconciler].

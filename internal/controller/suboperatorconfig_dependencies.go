@@ -22,13 +22,13 @@ import (
 // composeDependencies finds out where the collection's dependencies come from: the OperatorCollection's settings, else
 // those of the manager.
 func (r *SubOperatorConfigReconciler) composeDependencies(ctx context.Context, _ *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	facts.dependencies = r.Dependencies
+	facts.dependencies = r.Settings.Dependencies
 	spec := facts.oc.Spec.Dependencies
 	if spec == nil {
 		return nil
 	}
-	facts.dependencies.GalaxyURL = cmp.Or(spec.GalaxyURL, r.Dependencies.GalaxyURL)
-	facts.dependencies.PipIndexURL = cmp.Or(spec.PipIndexURL, r.Dependencies.PipIndexURL)
+	facts.dependencies.GalaxyURL = cmp.Or(spec.GalaxyURL, r.Settings.Dependencies.GalaxyURL)
+	facts.dependencies.PipIndexURL = cmp.Or(spec.PipIndexURL, r.Settings.Dependencies.PipIndexURL)
 	if spec.CredentialsSecret == "" {
 		return nil
 	}

@@ -112,21 +112,16 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v
 func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	c := facts.collection
 	for _, mapping := range facts.mappings {
-		settings := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
-		architectures := r.Architectures
-		if settings.Image == "" {
-			settings.Image = r.RuntimeImage
-		}
 		digest := facts.oc.Status.Artifact.Digest
 		secret, err := render.EndpointsSecret(c, mapping.Namespace, facts.endpoints[mapping.Namespace])
 		if err != nil {
 			return stalled(v2beta2.ReasonObjectRefused, err)
 		}
-		rendered, err := render.Installation(c, render.InstallationOptions{
-			Namespace: mapping.Namespace, Group: groupOf(facts.oc, c), Digest: digest,
-			ArtifactURL: r.ArtifactURL + artifact.URLPath(digest),
-			Runtime:     settings, Architectures: architectures, Dependencies: facts.dependencies,
-		})
+		options := r.Settings.Options(mapping.Namespace, groupOf(facts.oc, c), digest, artifact.URLPath(digest))
+		own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
+		options.Runtime = render.MergeRuntime(&options.Runtime, &own)
+		options.Dependencies = facts.dependencies
+		rendered, err := render.Installation(c, options)
 		if err != nil {
 			return stalled(v2beta2.ReasonObjectRefused, err)
 		}

@@ -33,6 +33,25 @@ func CRDs(c *collection.Collection, group string) ([]*apiextensionsv1.CustomReso
 	return crds, nil
 }
 
+// Annotations of the manager on CRDs.
+const (
+	// AnnotationClaimedBy names the namespace that the CRD's collection belongs to.
+	AnnotationClaimedBy = "zoscb.ibm.com/claimed-by"
+
+	// AnnotationDigest, followed by the name of a version, is the digest of the archive that the version came from.
+	AnnotationDigest = "digest.zoscb.ibm.com/"
+)
+
+// ClaimedCRDs are CRDs with the annotations of a collection that a namespace imports from the archive with a digest.
+func ClaimedCRDs(c *collection.Collection, group, namespace, digest string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := CRDs(c, group)
+	for _, crd := range crds {
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationClaimedBy, namespace)
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationDigest+c.APIVersion(), digest)
+	}
+	return crds, err
+}
+
 func crd(c *collection.Collection, r collection.Resource, group string, schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   crdTypeMeta,

@@ -268,3 +268,43 @@ func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchema
 	}
 	return loose
 }
+
+// Tightened says what of an object that was valid is not any more, or is lost. It is empty if nothing is.
+func Tightened(was, is *apiextensionsv1.JSONSchemaProps) string { return tightened(was, is, "") }
+
+func tightened(was, is *apiextensionsv1.JSONSchemaProps, path string) string {
+	if was.Type != is.Type {
+		return fmt.Sprintf("%s is %s instead of %s", path, is.Type, was.Type)
+	}
+	if len(is.Enum) > 0 && (len(was.Enum) == 0 || slices.ContainsFunc(was.Enum, func(value apiextensionsv1.JSON) bool {
+		return !slices.ContainsFunc(is.Enum, func(other apiextensionsv1.JSON) bool { return string(other.Raw) == string(value.Raw) })
+	})) {
+		return path + " takes fewer values"
+	}
+	for _, name := range is.Required {
+		if !slices.Contains(was.Required, name) {
+			return joinPath(path, name) + " is required"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
+		before := was.Properties[name]
+		after, ok := is.Properties[name]
+		if !ok {
+			return joinPath(path, name) + " is missing"
+		}
+		if problem := tightened(&before, &after, joinPath(path, name)); problem != "" {
+			return problem
+		}
+	}
+	if was.Items != nil && is.Items != nil && was.Items.Schema != nil && is.Items.Schema != nil {
+		return tightened(was.Items.Schema, is.Items.Schema, path+"[]")
+	}
+	return ""
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
