@@ -22,6 +22,8 @@ var layers = map[string][]string{
 	"internal/collection": {"internal/archive"},
 	"internal/render":     {"api/v2beta2", "internal/collection"},
 	"internal/lint":       {"internal/archive", "internal/collection", "internal/render"},
+	"internal/explain":    {"internal/collection", "internal/render"},
+	"internal/diff":       {"internal/collection", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/probe":      {},
@@ -30,14 +32,20 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/collection", "internal/fetch",
 		"internal/lint", "internal/probe", "internal/render", "internal/verify",
 	},
-	"cmd/kubectl-collection": {"internal/archive", "internal/collection", "internal/lint", "internal/render", "internal/verify"},
+	"cmd/kubectl-collection": {
+		"api/v2beta2", "internal/archive", "internal/artifact", "internal/collection", "internal/diff", "internal/explain",
+		"internal/lint", "internal/render", "internal/verify",
+	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/controller", "internal/fetch", "internal/render",
 	},
 }
 
 // pure packages turn bytes and values into values.
-var pure = []string{"internal/archive", "internal/verify", "internal/collection", "internal/render", "internal/lint"}
+var pure = []string{
+	"internal/archive", "internal/verify", "internal/collection", "internal/render", "internal/lint",
+	"internal/explain", "internal/diff",
+}
 
 // impure are packages, and all below them, that a pure package must not import itself.
 var impure = []string{

@@ -68,6 +68,9 @@ Kubernetes operator.`,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
-	root.AddCommand(initCommand(), lintCommand(), schemaCommand(), signCommand(), verifyCommand(), versionCommand())
+	root.AddCommand(
+		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
+		signCommand(), verifyCommand(), versionCommand(),
+	)
 	return root
 }

@@ -81,10 +81,7 @@ func verifyFile(path string, policy verify.Policy) (verify.Result, error) {
 		return result, err
 	}
 	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it vouches for.
-	files, err := open(path)
-	if err == nil {
-		_, err = collection.Load(files)
-	}
+	_, err = loadSource(path)
 	return result, err
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collection-operator/collection-operator/internal/diff"
+)
+
+func diffCommand() *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Tell what an upgrade changes",
+		Long: `Tell what changes when the archive or folder NEW takes the place of OLD: version, kinds, fields, playbooks, permissions,
+dependencies. Changes that can break something begin with an exclamation mark: custom resources may have to change, or the
+cluster refuses the upgrade.
+
+Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for differences, more if something went wrong.`,
+		Example: `  kubectl collection diff example-zos_files-1.0.0.tar.gz ./zos-files
+
+  # Fail if something can break
+  test $(kubectl collection diff old.tar.gz new.tar.gz --output json | jq .breaking) = 0`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"text", "json"}, output) {
+				return fmt.Errorf("--output %q is neither text nor json", output)
+			}
+			report, err := compare(cmd, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return report.print(cmd.OutOrStdout(), output)
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
+	completeWords(command, "output", "text", "json")
+	return command
+}
+
+// diffReport is what diff prints as JSON.
+type diffReport struct {
+	Old      diffSide      `json:"old"`
+	New      diffSide      `json:"new"`
+	Breaking int           `json:"breaking"`
+	Changes  []diff.Change `json:"changes"`
+}
+
+type diffSide struct {
+	Domain  string `json:"domain"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+func compare(cmd *cobra.Command, was, is string) (*diffReport, error) {
+	oldSide, oldSource, err := loadSide(cmd, was)
+	if err != nil {
+		return nil, err
+	}
+	newSide, newSource, err := loadSide(cmd, is)
+	if err != nil {
+		return nil, err
+	}
+	report := &diffReport{Old: identify(oldSource), New: identify(newSource), Changes: diff.Compare(oldSide, newSide)}
+	report.Breaking = diff.Breaking(report.Changes)
+	if report.Changes == nil {
+		report.Changes = []diff.Change{} // In JSON it is a list in any case.
+	}
+	return report, nil
+}
+
+func identify(s *source) diffSide {
+	c := s.collection
+	return diffSide{Domain: c.Domain, Name: c.Name, Version: c.Version.Original(), Digest: s.digest}
+}
+
+// loadSide reads a folder or an archive with the checksums of its files. One that a cluster refuses is a failure here:
+// the exit code of findings means that there are differences.
+func loadSide(cmd *cobra.Command, path string) (diff.Side, *source, error) {
+	content, err := openArchive(path)
+	if err != nil {
+		return diff.Side{}, nil, notRefused(refused(cmd, path, err), path)
+	}
+	defer content.Close()
+	loaded, err := readSource(content)
+	if err != nil {
+		return diff.Side{}, nil, notRefused(refused(cmd, path, err), path)
+	}
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return diff.Side{}, nil, err
+	}
+	sums, err := checksums(content)
+	return diff.Side{Collection: loaded.collection, Files: sums}, loaded, err
+}
+
+func notRefused(err error, path string) error {
+	if errors.Is(err, errFindings) {
+		return fmt.Errorf("%s cannot be compared", path)
+	}
+	return err
+}
+
+func (r *diffReport) print(w io.Writer, output string) error {
+	if output == "json" {
+		if err := encodeJSON(w, r); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprint(w, diff.Report(r.Changes)); err != nil {
+		return err
+	}
+	if len(r.Changes) > 0 {
+		return errFindings
+	}
+	return nil
+}

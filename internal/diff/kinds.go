@@ -1,0 +1,216 @@
+package diff
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+func (c *comparison) kinds() {
+	before, after := byKind(c.was.Collection), byKind(c.is.Collection)
+	for _, was := range c.was.Collection.Resources {
+		is, exists := after[was.Kind]
+		if !exists {
+			c.add(Change{Area: Kind, Type: Removed, Subject: was.Kind, Breaking: true, Note: removedKindNote(was)})
+			continue
+		}
+		c.property(Text, was.Kind, "displayName", was.DisplayName, is.DisplayName)
+		c.property(Text, was.Kind, "description", was.Description, is.Description)
+		c.property(Text, was.Kind, "hideResource", fmt.Sprint(was.Hidden), fmt.Sprint(is.Hidden))
+		c.fields(was.Kind, "spec", was.Vars, is.Vars)
+		c.playbooks(was, is)
+	}
+	for _, is := range c.is.Collection.Resources {
+		if _, existed := before[is.Kind]; !existed {
+			c.add(Change{Area: Kind, Type: Added, Subject: is.Kind})
+		}
+	}
+	if c.sameCollection() {
+		c.refusals()
+	}
+}
+
+func byKind(c *collection.Collection) map[string]collection.Resource {
+	m := make(map[string]collection.Resource, len(c.Resources))
+	for _, r := range c.Resources {
+		m[r.Kind] = r
+	}
+	return m
+}
+
+func removedKindNote(r collection.Resource) string {
+	note := "its custom resources stay, and their CRD with them, but no operator serves them any more: delete them before the upgrade"
+	if r.Finalizer != "" {
+		note += "; afterwards " + r.Finalizer + " cannot run, and their finalizer must be removed by hand"
+	}
+	return note
+}
+
+// refusals tells where a cluster refuses the upgrade, since versions of a kind do not go together.
+func (c *comparison) refusals() {
+	was, errWas := render.CRDs(c.was.Collection, collection.Group)
+	is, errIs := render.CRDs(c.is.Collection, collection.Group)
+	if errWas != nil || errIs != nil {
+		return // One of them cannot be rendered, which a cluster says whatever the other is.
+	}
+	after := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, crd := range is {
+		after[crd.Name] = crd
+	}
+	for _, live := range was {
+		crd, exists := after[live.Name]
+		if !exists {
+			continue
+		}
+		if note := c.refusal(live, crd); note != "" {
+			c.add(Change{Area: Kind, Type: Changed, Subject: live.Spec.Names.Kind, Breaking: true, Note: note})
+		}
+	}
+}
+
+// refusal is "" unless the cluster refuses a CRD in the place of the one that is live.
+func (c *comparison) refusal(live, crd *apiextensionsv1.CustomResourceDefinition) string {
+	was, is := &live.Spec.Versions[0], &crd.Spec.Versions[0]
+	if was.Name == is.Name {
+		problem := render.Tightened(was.Schema.OpenAPIV3Schema, is.Schema.OpenAPIV3Schema)
+		if problem == "" {
+			return ""
+		}
+		return "the cluster refuses this with reason SchemaConflict while there are custom resources: in version " + is.Name + " " + problem
+	}
+	_, err := render.MergeCRD(live, []render.Contribution{{Version: c.is.Collection.Version, CRD: crd}})
+	var conflict *render.SchemaConflictError
+	if errors.As(err, &conflict) {
+		return "the cluster refuses this with reason SchemaConflict: " + conflict.Error()
+	}
+	return ""
+}
+
+// fields compares the fields of a kind below path.
+func (c *comparison) fields(kind, path string, was, is []collection.Var) {
+	before, after := byName(was), byName(is)
+	for _, old := range was {
+		field := path + "." + old.Name
+		subject := kind + " " + field
+		v, exists := after[old.Name]
+		if !exists {
+			c.add(Change{Area: Field, Type: Removed, Subject: subject, Old: typeOf(old), Breaking: true,
+				Note: "custom resources that set it keep it as long as an older version is served; the new playbooks do not know it"})
+			continue
+		}
+		c.property(Text, subject, "displayName", old.DisplayName, v.DisplayName)
+		c.property(Text, subject, "description", old.Description, v.Description)
+		if typeOf(old) != typeOf(v) {
+			c.add(Change{Area: Field, Type: Changed, Subject: subject, Property: "type", Old: typeOf(old), New: typeOf(v), Breaking: true})
+			continue
+		}
+		c.constraints(subject, old, v)
+		if v.Array {
+			field += "[]"
+		}
+		c.fields(kind, field, old.Fields, v.Fields)
+	}
+	for _, v := range is {
+		if _, existed := before[v.Name]; existed {
+			continue
+		}
+		change := Change{Area: Field, Type: Added, Subject: kind + " " + path + "." + v.Name, New: typeOf(v), Breaking: mustBeSet(v)}
+		if change.Breaking {
+			change.Note = mustBeSetNote
+		}
+		c.add(change)
+	}
+}
+
+func byName(vars []collection.Var) map[string]collection.Var {
+	m := make(map[string]collection.Var, len(vars))
+	for _, v := range vars {
+		m[v.Name] = v
+	}
+	return m
+}
+
+const mustBeSetNote = "must be set: custom resources without it are refused when their spec changes next; a default avoids this"
+
+// constraints compares two fields of the same type.
+func (c *comparison) constraints(subject string, was, is collection.Var) {
+	add := func(property, old, now string, breaking bool, note string) {
+		if old == now {
+			return
+		}
+		change := Change{Area: Field, Type: Changed, Subject: subject, Property: property, Old: old, New: now, Breaking: breaking}
+		if breaking {
+			change.Note = note
+		}
+		c.add(change)
+	}
+	needed := mustBeSet(is) && !mustBeSet(was)
+	add("required", fmt.Sprint(was.Required), fmt.Sprint(is.Required), needed, mustBeSetNote)
+	add("default", valueText(was.Default), valueText(is.Default), needed && was.Required == is.Required, mustBeSetNote)
+	lost := slices.DeleteFunc(slices.Clone(was.Options), func(o string) bool { return slices.Contains(is.Options, o) })
+	note := "no longer allowed: " + strings.Join(lost, ", ")
+	if len(was.Options) == 0 {
+		note = "any text was allowed before"
+	}
+	add("options", strings.Join(was.Options, ", "), strings.Join(is.Options, ", "),
+		len(is.Options) > 0 && (len(lost) > 0 || len(was.Options) == 0), note)
+	add("kindReference", was.KindReference, is.KindReference, false, "")
+}
+
+// mustBeSet says whether a custom resource without the field is refused. A switch has a default in any case.
+func mustBeSet(v collection.Var) bool {
+	return v.Required && v.Default == nil && (v.Type != collection.Boolean || v.Array)
+}
+
+func typeOf(v collection.Var) string {
+	if v.Array {
+		return "array of " + string(v.Type)
+	}
+	return string(v.Type)
+}
+
+// valueText is a default as JSON, "" for none.
+func valueText(v any) string {
+	if v == nil {
+		return ""
+	}
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (c *comparison) playbooks(was, is collection.Resource) {
+	c.playbook(was.Kind, "playbook", was.Playbook, is.Playbook)
+	c.playbook(was.Kind, "finalizer", was.Finalizer, is.Finalizer)
+}
+
+func (c *comparison) playbook(kind, property, was, is string) {
+	change := Change{Area: Playbook, Type: Changed, Subject: kind, Property: property, Old: was, New: is}
+	switch {
+	case was == "" && is == "":
+		return
+	case was == "":
+		change.Type = Added
+	case is == "":
+		change.Type, change.Breaking = Removed, true
+		change.Note = "deleting a custom resource runs nothing any more: what it made on z/OS stays there"
+	case c.was.Files[was] == c.is.Files[is] && was == is:
+		return
+	case was == is:
+		change.Note = "its content changed"
+	case c.was.Files[was] == c.is.Files[is]:
+		change.Note = "with the same content"
+	}
+	c.add(change)
+}

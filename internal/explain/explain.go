@@ -1,0 +1,286 @@
+// Package explain tells people in words what a collection becomes in a cluster.
+//
+// It is pure: the same collection gives the same text.
+package explain
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// Report says what a collection, whose kinds are served in an API group, becomes: what it is, its kinds with their
+// fields and playbooks, the permissions and dependencies that it asks for, and how many problems it has. No line is
+// longer than Width. What the collection's author wrote cannot control a terminal.
+func Report(c *collection.Collection, group string) string {
+	p := &Page{}
+	identity(p, c, group)
+	for _, r := range c.Resources {
+		kind(p, r, group)
+	}
+	permissions(p, c)
+	dependencies(p, c)
+	problems(p, c)
+	return p.String()
+}
+
+func identity(p *Page, c *collection.Collection, group string) {
+	p.Title(c.DisplayName)
+	row := func(key, text string) { p.Row(2, 16, key, text) }
+	row("Collection", fmt.Sprintf("%s of domain %s, version %s", c.Name, c.Domain, c.Version))
+	row("For Ansible", fmt.Sprintf("%s.%s %s", c.Galaxy.Namespace, c.Galaxy.Name, c.Galaxy.Version))
+	if c.Provider != "" {
+		row("Provider", c.Provider)
+	}
+	row("API version", group+"/"+c.APIVersion())
+	row("Operator", "Deployment, ServiceAccount and Role "+c.OperatorName()+" in every namespace that it is mapped to")
+	if c.InventoryName != "" {
+		row("Inventory", "the endpoint is in the group "+c.InventoryName)
+	}
+}
+
+func kind(p *Page, r collection.Resource, group string) {
+	p.Title("Kind " + r.Kind + ": " + r.DisplayName)
+	if r.Description != "" {
+		p.Text(2, r.Description)
+		p.Blank()
+	}
+	row := func(key, text string) { p.Row(2, 16, key, text) }
+	row("Resource", r.Plural()+"."+group)
+	row("On a change", "runs "+r.Playbook+" against the endpoint, also when it is created")
+	if r.Finalizer != "" {
+		row("On deletion", "runs "+r.Finalizer+", and is gone when that succeeded")
+	} else {
+		row("On deletion", "runs nothing and is gone at once: what is on z/OS stays there")
+	}
+	if r.Hidden {
+		row("In the console", "not offered under Installed Operators")
+	}
+	p.Blank()
+	p.Text(2, "Fields of spec:")
+	p.Blank()
+	endpoint := collection.Var{Name: render.EndpointField, DisplayName: "z/OS endpoint", Type: collection.String, Required: true,
+		Description: "Name of the ZosEndpoint to run against."}
+	fields(p, 4, append([]collection.Var{endpoint}, r.Vars...))
+}
+
+// maxNameColumn is the widest column for names of fields. A longer name has a line of its own.
+const maxNameColumn = 24
+
+func fields(p *Page, indent int, vars []collection.Var) {
+	column := 0
+	for _, v := range vars {
+		column = max(column, min(len(v.Name)+2, maxNameColumn))
+	}
+	for _, v := range vars {
+		p.Row(indent, column, v.Name, facts(v))
+		var texts []string
+		if v.DisplayName != v.Name {
+			texts = append(texts, v.DisplayName)
+		}
+		if v.Description != "" {
+			texts = append(texts, v.Description)
+		}
+		p.Row(indent, column, "", strings.Join(texts, ": "))
+		fields(p, indent+2, v.Fields)
+	}
+}
+
+// facts are what an API server knows about a field.
+func facts(v collection.Var) string {
+	what := string(v.Type)
+	switch {
+	case v.Type == collection.Password:
+		what = "password (name of a Secret)"
+	case v.KindReference != "":
+		what += " (name of a " + v.KindReference + ")"
+	}
+	if v.Array {
+		what = "list of " + what
+	}
+	facts := []string{what}
+	if v.Required {
+		facts = append(facts, "required")
+	}
+	switch {
+	case v.Default != nil:
+		facts = append(facts, "default "+jsonText(v.Default))
+	case v.Type == collection.Boolean && !v.Array:
+		facts = append(facts, "default false")
+	}
+	if len(v.Options) > 0 {
+		facts = append(facts, "one of "+strings.Join(v.Options, ", "))
+	}
+	return strings.Join(facts, ", ")
+}
+
+func permissions(p *Page, c *collection.Collection) {
+	p.Title("Permissions")
+	p.Text(2, "Every operator may, in its own namespace, manage its kinds, hold a lease and write events.")
+	if c.UsesPasswords() {
+		p.Text(2, "This one may also get Secrets there, since fields of its kinds name some.")
+	}
+	if len(c.Roles)+len(c.ClusterRoles) == 0 {
+		p.Text(2, "The collection asks for nothing more.")
+		return
+	}
+	rules(p, "It asks for these in its namespace:", c.Roles)
+	rules(p, "It asks for these in the whole cluster:", c.ClusterRoles)
+	p.Blank()
+	p.Text(2, "The manager can only pass on what it holds itself. What the ClusterRole collection-operator-grants does not cover, an "+
+		"administrator must grant with a ClusterRole that has these rules and the label zoscb.ibm.com/aggregate-to-grants=true.")
+}
+
+func rules(p *Page, heading string, rules []rbacv1.PolicyRule) {
+	if len(rules) == 0 {
+		return
+	}
+	p.Blank()
+	p.Text(2, heading)
+	for _, rule := range rules {
+		p.Row(4, 2, "-", Permission(rule))
+		p.Text(6, ruleText(rule))
+	}
+}
+
+// plain is what YAML reads as text without quotes.
+var plain = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9./-]*$`)
+
+// ruleText is the rule as YAML on one line.
+func ruleText(rule rbacv1.PolicyRule) string {
+	var fields []string
+	for _, field := range []struct {
+		name  string
+		items []string
+	}{
+		{"apiGroups", rule.APIGroups}, {"resources", rule.Resources}, {"resourceNames", rule.ResourceNames},
+		{"nonResourceURLs", rule.NonResourceURLs}, {"verbs", rule.Verbs},
+	} {
+		if len(field.items) == 0 {
+			continue
+		}
+		items := slices.Clone(field.items)
+		for i, item := range items {
+			if !plain.MatchString(item) {
+				items[i] = jsonText(item)
+			}
+		}
+		fields = append(fields, field.name+": ["+strings.Join(items, ", ")+"]")
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+// Permission says in words what a rule allows.
+func Permission(rule rbacv1.PolicyRule) string {
+	verbs := enumerate(rule.Verbs)
+	if slices.Contains(rule.Verbs, rbacv1.VerbAll) {
+		verbs = "do anything with"
+	}
+	if len(rule.NonResourceURLs) > 0 {
+		return verbs + " the API server's " + enumerate(rule.NonResourceURLs)
+	}
+	resources := enumerate(rule.Resources)
+	if slices.Contains(rule.Resources, rbacv1.ResourceAll) {
+		resources = "all resources"
+	}
+	if len(rule.ResourceNames) > 0 {
+		resources += " named " + enumerate(rule.ResourceNames)
+	}
+	groups := make([]string, len(rule.APIGroups))
+	for i, group := range rule.APIGroups {
+		groups[i] = cmp.Or(group, "core")
+	}
+	where := "API group " + enumerate(groups)
+	if slices.Contains(rule.APIGroups, rbacv1.APIGroupAll) {
+		where = "all API groups"
+	}
+	return verbs + " " + resources + " of " + where
+}
+
+// enumerate joins words: "a", "a and b", "a, b and c".
+func enumerate(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+func dependencies(p *Page, c *collection.Collection) {
+	p.Title("Dependencies")
+	if c.Galaxy.RequiresAnsible == "" && c.Dependencies.Empty() {
+		p.Text(2, "None.")
+		return
+	}
+	if c.Galaxy.RequiresAnsible != "" {
+		p.Text(2, "ansible-core "+c.Galaxy.RequiresAnsible+", which the runtime image must have.")
+	}
+	if c.Dependencies.Empty() {
+		return
+	}
+	p.Text(2, "Installed before the operator starts:")
+	for _, r := range c.Dependencies.Collections {
+		text := "collection " + r.Name
+		if r.Version != "" {
+			text += " " + r.Version
+		}
+		if r.Source != "" {
+			text += " from " + r.Source
+		}
+		p.Row(4, 2, "-", fmt.Sprintf("%s (%s, in %s)", text, r.Type, r.File))
+	}
+	for _, f := range c.Dependencies.Python {
+		p.Row(4, 2, "-", fmt.Sprintf("Python packages %s (in %s)", strings.Join(f.Requirements, ", "), f.File))
+	}
+}
+
+func problems(p *Page, c *collection.Collection) {
+	p.Title("Problems")
+	if len(c.Problems) == 0 {
+		p.Text(2, "None were found.")
+		return
+	}
+	p.Text(2, Count(c.Problems)+": `kubectl collection lint` shows where, and what to do.")
+}
+
+// Count says how many problems there are: "1 error and 2 warnings".
+func Count(problems collection.Problems) string {
+	var counts []string
+	for _, severity := range []struct {
+		severity collection.Severity
+		name     string
+	}{{collection.SeverityError, "error"}, {collection.SeverityWarning, "warning"}, {collection.SeverityInfo, "hint"}} {
+		n := 0
+		for _, p := range problems {
+			if p.Severity == severity.severity {
+				n++
+			}
+		}
+		switch {
+		case n == 1:
+			counts = append(counts, "1 "+severity.name)
+		case n > 1:
+			counts = append(counts, fmt.Sprintf("%d %ss", n, severity.name))
+		}
+	}
+	return enumerate(counts)
+}
+
+// jsonText is a value on one line. What collections hold always has such a text.
+func jsonText(v any) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSpace(b.String())
+}

@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestReport(t *testing.T) {
+	for name, folder := range map[string]string{
+		"everything": "../render/testdata/collections/everything",
+		"minimal":    "../render/testdata/collections/minimal",
+		"region":     "../collection/testdata/region",
+		"users":      "../collection/testdata/users",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := collection.Load(os.DirFS(folder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Problems = nil // New rules must not change the report.
+			got := Report(c, c.Group(name == "everything"))
+			checkPage(t, got)
+			golden := filepath.Join("testdata", name+".golden.txt")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("the report differs from %s (-want +got):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// checkPage looks for what a terminal does not show as one line of at most Width columns.
+func checkPage(t *testing.T, page string) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(line) > Width {
+			t.Errorf("line is longer than %d columns: %q", Width, line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("line holds characters that cannot be printed: %q", line)
+		}
+		if strings.HasSuffix(line, " ") {
+			t.Errorf("line ends with a blank: %q", line)
+		}
+	}
+}
+
+// Whatever the author of a collection writes, it is shown and not obeyed.
+func TestReportOfHostileTexts(t *testing.T) {
+	const erase, back = "\x1b[2J\x1b]0;title\x07", "text \u202e txet \u200b\r\b\x00\xff"
+	long := strings.Repeat("w", 3*Width)
+	c := &collection.Collection{
+		Domain: "acme", Name: "demo", Version: semver.MustParse("1.0.0"), DisplayName: erase, Provider: back, InventoryName: long,
+		Galaxy: collection.Galaxy{Namespace: "acme", Name: "demo", Version: erase, RequiresAnsible: back},
+		Resources: []collection.Resource{{
+			Kind: "Region", DisplayName: back, Description: erase + "\n" + long, Playbook: "a\x1b.yml", Finalizer: long,
+			Vars: []collection.Var{{
+				Name: strings.Repeat("n", 2*Width), DisplayName: erase, Description: back, Type: collection.Object, Default: map[string]any{erase: back},
+				Fields: []collection.Var{{Name: "x", DisplayName: long, Type: collection.String, Options: []string{erase, long}}},
+			}},
+		}},
+		Roles: []rbacv1.PolicyRule{{APIGroups: []string{erase}, Resources: []string{back, long}, Verbs: []string{erase}}},
+		Dependencies: collection.Dependencies{
+			Collections: []collection.Requirement{{Name: erase, Version: back, Source: long, File: erase}},
+			Python:      []collection.PythonRequirements{{File: back, Requirements: []string{erase}}},
+		},
+	}
+	got := Report(c, collection.Group)
+	checkPage(t, got)
+	if !strings.Contains(got, "\ufffd[2J") {
+		t.Errorf("the hostile text is not shown:\n%s", got)
+	}
+}
+
+func TestProblemsAreCounted(t *testing.T) {
+	of := func(severities ...collection.Severity) (problems collection.Problems) {
+		for _, severity := range severities {
+			problems = append(problems, collection.Problem{Severity: severity})
+		}
+		return problems
+	}
+	const e, w, i = collection.SeverityError, collection.SeverityWarning, collection.SeverityInfo
+	for _, test := range []struct {
+		problems collection.Problems
+		want     string
+	}{
+		{of(), ""}, {of(w), "1 warning"}, {of(i, e, e), "2 errors and 1 hint"}, {of(w, i, w, e, i), "1 error, 2 warnings and 2 hints"},
+	} {
+		if got := Count(test.problems); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	c := &collection.Collection{Version: semver.MustParse("1.0.0"), Problems: of(w)}
+	if got := Report(c, collection.Group); !strings.Contains(got, "\n  1 warning: `kubectl collection lint`") {
+		t.Errorf("the report says:\n%s", got)
+	}
+}
+
+func TestPermission(t *testing.T) {
+	list := func(items ...string) []string { return items }
+	for _, test := range []struct {
+		rule rbacv1.PolicyRule
+		want string
+		text string
+	}{
+		{
+			rbacv1.PolicyRule{APIGroups: list(""), Resources: list("pods"), Verbs: list("get")},
+			"get pods of API group core", `{apiGroups: [""], resources: [pods], verbs: [get]}`,
+		},
+		{
+			rbacv1.PolicyRule{APIGroups: list("", "apps"), Resources: list("pods", "deployments/scale"), ResourceNames: list("a", "b", "1"), Verbs: list("get", "list", "watch")},
+			"get, list and watch pods and deployments/scale named a, b and 1 of API group core and apps",
+			`{apiGroups: ["", apps], resources: [pods, deployments/scale], resourceNames: [a, b, "1"], verbs: [get, list, watch]}`,
+		},
+		{
+			rbacv1.PolicyRule{APIGroups: list("*"), Resources: list("*"), Verbs: list("*")},
+			"do anything with all resources of all API groups", `{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}`,
+		},
+		{
+			rbacv1.PolicyRule{NonResourceURLs: list("/version", "/healthz/*"), Verbs: list("get")},
+			"get the API server's /version and /healthz/*", `{nonResourceURLs: [/version, "/healthz/*"], verbs: [get]}`,
+		},
+	} {
+		if got := Permission(test.rule); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+		if got := ruleText(test.rule); got != test.text {
+			t.Errorf("got %s, want %s", got, test.text)
+		}
+	}
+}
+
+func TestPage(t *testing.T) {
+	p := &Page{}
+	p.Title("Title")
+	p.Row(2, 6, "key", strings.Repeat("word ", 30))
+	p.Row(2, 6, "long key", "text")
+	p.Row(2, 6, "empty", "")
+	p.Row(2, 6, "", "")
+	p.Text(4, strings.Repeat("x", Width))
+	p.Title("Next")
+	want := "Title\n\n" +
+		"  key   " + strings.TrimSpace(strings.Repeat("word ", 18)) + "\n        " + strings.TrimSpace(strings.Repeat("word ", 12)) + "\n" +
+		"  long key\n        text\n  empty\n" +
+		"    " + strings.Repeat("x", Width-4) + "\n    xxxx\n" +
+		"\nNext\n\n"
+	if diff := cmp.Diff(want, p.String()); diff != "" {
+		t.Errorf("the page differs (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,82 @@
+package explain
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Width is the number of columns of a report.
+const Width = 100
+
+// Page is text for a terminal: printable characters in indented lines of at most Width columns.
+type Page struct{ text strings.Builder }
+
+// String is the text so far.
+func (p *Page) String() string { return p.text.String() }
+
+// Blank writes an empty line.
+func (p *Page) Blank() { p.text.WriteByte('\n') }
+
+// Title begins a section.
+func (p *Page) Title(text string) {
+	if p.text.Len() > 0 {
+		p.Blank()
+	}
+	p.Text(0, text)
+	p.Blank()
+}
+
+// Text writes a paragraph.
+func (p *Page) Text(indent int, text string) { p.Row(indent, 0, "", text) }
+
+// Row writes a key and, in a column to the right of it, a paragraph. A key that is too wide has a line of its own. An
+// empty paragraph without a key is nothing.
+func (p *Page) Row(indent, column int, key, text string) {
+	margin := strings.Repeat(" ", indent)
+	lines := wrap(text, Width-indent-column)
+	keys := wrap(key, Width-indent)
+	if width := utf8.RuneCountInString(key); len(keys) == 1 && width < column && len(lines) > 0 {
+		p.text.WriteString(margin + printable(key) + strings.Repeat(" ", column-width) + lines[0] + "\n")
+		keys, lines = nil, lines[1:]
+	}
+	for _, line := range keys {
+		p.text.WriteString(margin + line + "\n")
+	}
+	for _, line := range lines {
+		p.text.WriteString(margin + strings.Repeat(" ", column) + line + "\n")
+	}
+}
+
+// wrap breaks text between words into lines of at most width characters, and longer words where they reach it.
+func wrap(text string, width int) []string {
+	var lines []string
+	line, length := "", 0
+	for _, word := range strings.Fields(text) {
+		runes := []rune(printable(word))
+		if length > 0 && length+1+len(runes) > width {
+			lines, line, length = append(lines, line), "", 0
+		}
+		for ; len(runes) > width; runes = runes[width:] {
+			lines = append(lines, string(runes[:width]))
+		}
+		if length > 0 {
+			line, length = line+" ", length+1
+		}
+		line, length = line+string(runes), length+len(runes)
+	}
+	if length > 0 {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// printable replaces what a terminal might obey instead of showing it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\ufffd'
+	}, text)
+}
