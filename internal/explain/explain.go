@@ -135,7 +135,7 @@ func permissions(p *Page, c *collection.Collection) {
 	rules(p, "It asks for these in its namespace:", c.Roles)
 	rules(p, "It asks for these in the whole cluster:", c.ClusterRoles)
 	p.Blank()
-	p.Text(2, "The manager can only pass on what it holds itself. What the ClusterRole collection-operator-grants does not cover, an "+
+	p.Text(2, "The manager passes on only what was granted to collections. What the ClusterRole collection-operator-grants does not cover, an "+
 		"administrator must grant with a ClusterRole that has these rules and the label zoscb.ibm.com/aggregate-to-grants=true.")
 }
 
