@@ -76,6 +76,15 @@ func TestLintExitCodes(t *testing.T) {
 	}
 }
 
+func TestLintFailsForWarningsAlone(t *testing.T) {
+	folder := copyCollection(t, filesCollection)
+	edit(t, filepath.Join(folder, "galaxy.yml"), "version: 1.0.0", "version: 1.0.1")
+	code, stdout, stderr := tool(t, "lint", folder)
+	if code != exitFindings || !strings.Contains(stdout, ": warning match-version: ") || strings.Contains(stdout, ": error ") || !strings.HasSuffix(stderr, "accept this collection\n") {
+		t.Errorf("ended with %d and printed\n%s%s", code, stdout, stderr)
+	}
+}
+
 // The findings of a folder and of its archive are the same. Only what galaxy.yml says is known in the folder alone.
 func TestLintOfFolderAndArchiveAgree(t *testing.T) {
 	var archive bytes.Buffer

@@ -115,7 +115,7 @@ func TestConfigSchema(t *testing.T) {
 		{"empty resources", head + "resources: []\n", false},
 		{"key of its own", kind + "maintainer: me\n", true},
 		{"misspelt key of a resource", kind + "  finaliser: thing.yml\n", false},
-		{"misspelt key of a variable", variable("{name: a, type: string, deafult: b}"), false},
+		{"misspelt key of a variable", variable("{name: a, type: string, defaults: b}"), false},
 		{"version with two parts", "domain: acme\nname: things\nversion: '1.0'\ndisplayName: x\nresources: [{kind: A, playbook: a.yml}]\n", false},
 		{"kind in lower case", head + "resources: [{kind: thing, playbook: a.yml}]\n", false},
 		{"no playbook", head + "resources: [{kind: Thing}]\n", false},
