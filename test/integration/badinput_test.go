@@ -130,6 +130,12 @@ var _ = Describe("Bad input", func() {
 			reason: v2beta2.ReasonPlaybookMissing, message: "resources[0].playbook", stalled: true,
 			spec: fromSample(func(s *sample) { s.files = map[string]string{"play.yml": ""} }),
 		}),
+		Entry("a kind that the API server could not store", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
+			spec: fromSample(func(s *sample) {
+				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("long ", 1<<18) + "}"
+			}),
+		}),
 		Entry("a wrong digest", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonDigestMismatch, message: digestOf(nil), stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
