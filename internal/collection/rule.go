@@ -234,7 +234,7 @@ var ruleTable = []Rule{
 	{rulePythonRequirements, SeverityError, true, "", "Every requirements.txt is one that pip can read, and the files it names are there."},
 
 	{RuleArchive, SeverityError, true, "", "The archive, or the one that is built of a folder, can be unpacked: it is whole, not too large, and no path or link in it leads out of it."},
-	{RuleCRDSchema, SeverityError, true, "", "The API server accepts the CustomResourceDefinition that is made of a kind: the code of the API server says so, and it can be stored."},
+	{RuleCRDSchema, SeverityError, true, "", "The API server accepts the CustomResourceDefinition that is made of a kind: the code of the API server says so, it can be stored, and there are at most 500."},
 	{RuleExample, SeverityError, false, "", "The example of a kind that consoles offer (alm-examples) is valid: required variables can be given a value."},
 	{RuleOCLint, SeverityWarning, false, "", "A file .oc-lint can be read, and has only keys and rules that exist; else these are ignored. Clusters do not read it."},
 }

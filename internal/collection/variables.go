@@ -152,15 +152,17 @@ func readKindReference(v value) string {
 
 func readOptions(v value, t VarType) []string {
 	var options []string
+	seen := map[string]bool{}
 	for _, item := range v.list() {
 		option := item.text()
 		switch {
 		case item.blank():
 			item.report(ruleOptionEmpty, "an empty option is left out: a user who wants none leaves the variable out")
 		case option == "":
-		case slices.Contains(options, option):
+		case seen[option]:
 			item.report(ruleOptionUnique, "%s is given twice", quote(option))
 		default:
+			seen[option] = true
 			options = append(options, option)
 		}
 	}

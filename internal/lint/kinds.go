@@ -30,8 +30,15 @@ const (
 	maxMessage      = 400
 )
 
+// maxKinds bounds how long a hostile collection can keep checkKinds busy. It is far more than real ones have.
+const maxKinds = 500
+
 // checkKinds asks the code of the API server whether it accepts what render makes of each kind, and an instance of it.
 func checkKinds(c *collection.Collection) collection.Problems {
+	if len(c.Resources) > maxKinds {
+		message := fmt.Sprintf("a collection has at most %d kinds, this one has %d; divide it", maxKinds, len(c.Resources))
+		return collection.Problems{collection.NewProblem(c.Resources[maxKinds].Place, collection.RuleCRDSchema, message)}
+	}
 	var problems collection.Problems
 	for _, r := range c.Resources {
 		for _, p := range checkKind(c, r) {

@@ -3,6 +3,7 @@ package lint_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -44,6 +45,14 @@ func folder(files map[string]string) fstest.MapFS {
 		}
 	}
 	return out
+}
+
+func kinds(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "- {kind: Thing%d, playbook: thing.yml}\n", i)
+	}
+	return b.String()
 }
 
 // build returns the archive of a folder.
@@ -96,6 +105,9 @@ func TestCheckFolder(t *testing.T) {
 			map[string]string{"operator-config.yml": config + "    description: " + large + "\n"},
 			[]string{"crd-schema operator-config.yml:6:11: resources[0].kind: the API server would refuse the kind's CustomResourceDefinition: " +
 				"it is 1026 KiB large, and more than 1024 KiB cannot be stored; shorten descriptions and options"}},
+		{"more kinds than a cluster takes",
+			map[string]string{"operator-config.yml": "domain: acme\nname: things\nversion: 1.0.0\ndisplayName: Things\nresources:\n" + kinds(501)},
+			[]string{"crd-schema operator-config.yml:506:10: resources[500].kind: a collection has at most 500 kinds, this one has 501; divide it"}},
 		{"no galaxy.yml: the rest is checked all the same",
 			map[string]string{"galaxy.yml": "", "thing.yml": ""},
 			[]string{
