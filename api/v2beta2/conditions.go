@@ -52,6 +52,9 @@ const (
 	ReasonUnauthorized = "Unauthorized"
 	// ReasonSourceUnreachable says that the server could not be reached or answered with a server error.
 	ReasonSourceUnreachable = "SourceUnreachable"
+	// ReasonSourceForbidden says that the manager may not fetch from spec.collectionURL, or from where it redirects to: the
+	// URL is not below an allowed prefix, or its host has an address that the manager does not connect to.
+	ReasonSourceForbidden = "SourceForbidden"
 	// ReasonFetchTimeout says that the download took longer than the manager allows.
 	ReasonFetchTimeout = "FetchTimeout"
 	// ReasonArchiveTooLarge says that the archive, or what is in it, exceeds a limit.
@@ -160,6 +163,8 @@ const (
 	ReasonInvalidHostKeys = "InvalidHostKeys"
 	// ReasonHostUnreachable says that no SSH server answered at the endpoint's host and port.
 	ReasonHostUnreachable = "HostUnreachable"
+	// ReasonHostForbidden says that the endpoint's host has an address that the manager does not connect to.
+	ReasonHostForbidden = "HostForbidden"
 	// ReasonHostKeyMismatch says that the server showed a host key that is not the known one.
 	ReasonHostKeyMismatch = "HostKeyMismatch"
 )
@@ -168,8 +173,8 @@ const (
 var Reasons = []string{
 	ReasonSucceeded, ReasonProgressing, ReasonTerminating, ReasonNotInstalled,
 	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
-	ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed, ReasonCredentialsInvalid,
-	ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,
+	ReasonSourceForbidden, ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed,
+	ReasonCredentialsInvalid, ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,
 	ReasonArtifactChanged,
 	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
 	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
@@ -178,5 +183,6 @@ var Reasons = []string{
 	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
 	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
 	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonDependencyMissing, ReasonWorkloadUnavailable,
-	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostKeyMismatch,
+	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostForbidden,
+	ReasonHostKeyMismatch,
 }

@@ -125,8 +125,9 @@ type OperatorCollectionSpec struct {
 	// +kubebuilder:validation:MaxLength=16384
 	CollectionURLToken string `json:"collectionURLToken,omitempty"`
 
-	// credentialsSecret names a Secret in this namespace with the credentials for collectionURL: either `token`, or
-	// `username` and `password`.
+	// credentialsSecret names a Secret in this namespace with the credentials for collectionURL: `token`, or `username`
+	// and `password`; `tls.crt` and `tls.key`, a client certificate; `ca.crt`, certificate authorities that are trusted
+	// beside those of the manager. Any of these, but not both of the first two.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
@@ -147,6 +148,13 @@ type OperatorCollectionSpec struct {
 	// skipSignatureVerification installs an archive whose origin nothing proves. signatureSecret is not looked at then.
 	// +optional
 	SkipSignatureVerification bool `json:"skipSignatureVerification,omitempty"`
+
+	// interval is how often to look whether collectionURL, or the upload folder, has another archive, which then is
+	// verified and installed as an upgrade. At least one minute. Without it, nothing is fetched again until the spec
+	// changes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
+	Interval *metav1.Duration `json:"interval,omitempty"`
 
 	// suspend stops all work on this collection. What is installed keeps running.
 	// +optional
@@ -192,6 +200,12 @@ type Artifact struct {
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// sourceHash identifies the parts of the spec that the archive was fetched for: its address, and how it is verified.
 	SourceHash string `json:"sourceHash"`
+	// etag is what the server said to tell this archive from others, for a later look.
+	// +optional
+	ETag string `json:"etag,omitempty"`
+	// lastModified is when the archive was last changed, as the server said, for a later look.
+	// +optional
+	LastModified string `json:"lastModified,omitempty"`
 }
 
 // ImportedCollection says what an imported archive holds.

@@ -27,7 +27,9 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -45,6 +47,8 @@ type settings struct {
 	probeInterval   time.Duration
 	fetchTimeout    time.Duration
 	fetchMaxBytes   int64
+	allowedSources  fetch.AllowList
+	guard           dialguard.Guard
 	log             zap.Options
 }
 
@@ -62,6 +66,17 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "how often each ZosEndpoint is probed")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "longest time that the download of an archive may take")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "largest archive that is downloaded")
+	flags.Func("allowed-source-prefixes", "URL `prefix` below which archives may lie, redirects included; may be repeated; without any, all URLs are allowed", func(text string) error {
+		prefix, err := fetch.ParseURLPrefix(text)
+		s.allowedSources = append(s.allowedSources, prefix)
+		return err
+	})
+	flags.BoolVar(&s.guard.AllowLocal, "allow-local-addresses", false, "let archives and ZosEndpoints have addresses that are loopback, link-local, multicast, or of a cloud metadata service")
+	flags.Func("forbidden-networks", "`network`, such as 10.96.0.0/16, in which no archive and no ZosEndpoint may have its address; may be repeated", func(text string) error {
+		network, err := dialguard.ParseNetwork(text)
+		s.guard.Forbidden = append(s.guard.Forbidden, network)
+		return err
+	})
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -156,7 +171,10 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 	}{
 		&controller.OperatorCollectionReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
-			Fetcher:   &fetch.Fetcher{MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout},
+			Fetcher: &fetch.Fetcher{
+				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
+				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
+			},
 			UploadDir: filepath.Join(s.storageDir, "suboperator"),
 		},
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
@@ -167,7 +185,7 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), Dependencies: s.dependencies,
 			},
 		},
-		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, ProbeInterval: s.probeInterval},
+		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up a controller: %w", err)

@@ -33,8 +33,8 @@ func Download(ctx context.Context, options DownloadOptions) (*fetch.File, error)
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	// The manager is inside the cluster, never behind a proxy.
-	fetcher := &fetch.Fetcher{MaxBytes: options.MaxBytes, NoProxy: true}
+	// The manager is inside the cluster: neither is it behind a proxy, nor may its address be refused.
+	fetcher := &fetch.Fetcher{MaxBytes: options.MaxBytes}
 	wait := orDefault(options.MinWait, time.Second)
 	longest := max(wait, orDefault(options.MaxWait, 30*time.Second))
 	var last string

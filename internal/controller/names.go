@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,6 +36,11 @@ const missingInterval = time.Minute
 
 // changedInterval is how soon an archive whose content changed is downloaded again, to see whether it changed back.
 const changedInterval = 10 * time.Minute
+
+// jitter is the interval, give or take a tenth, so that what began together does not stay together.
+func jitter(interval time.Duration) time.Duration {
+	return interval + time.Duration((rand.Float64()-0.5)*0.2*float64(interval))
+}
 
 // collectionKey identifies a collection. It is always the pair: "a-b" and "c" joined read like "a" and "b-c".
 type collectionKey struct {

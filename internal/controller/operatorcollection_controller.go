@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,12 +35,15 @@ type OperatorCollectionReconciler struct {
 	Fetcher *fetch.Fetcher
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
 	UploadDir string
+
+	looks looks
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Client.Get(ctx, req.NamespacedName, oc); err != nil {
+		r.looks.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if oc.DeletionTimestamp != nil {
@@ -52,6 +56,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 		return ctrl.Result{}, nil
 	}
 	facts, err := r.reconcile(ctx, oc)
+	err = errors.Join(err, r.dropRefused(ctx, oc, facts))
 	return r.conclude(ctx, oc, facts, err)
 }
 
@@ -61,6 +66,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.ensureFinalizer,
 		r.ensureArtifact,
 		r.loadCollection,
+		r.checkOrder,
 		r.checkClaim,
 		r.checkCRDs,
 		r.acceptArtifact,

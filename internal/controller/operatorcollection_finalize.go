@@ -154,11 +154,16 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// forgetArtifacts deletes archives that no other collection and no installation still uses.
+// forgetArtifacts deletes the archive of a collection that goes.
 func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
+	return r.forgetArchive(ctx, oc, oc.Status.Artifact.Digest)
+}
+
+// forgetArchive deletes an archive unless another collection or an installation still uses it.
+func (r *OperatorCollectionReconciler) forgetArchive(ctx context.Context, oc *v2beta2.OperatorCollection, digest string) error {
 	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
 	if err := r.Reader.List(ctx, collections); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
@@ -168,16 +173,16 @@ func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *
 	}
 	for i := range collections.Items {
 		other := &collections.Items[i]
-		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == oc.Status.Artifact.Digest {
+		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == digest {
 			return nil
 		}
 	}
 	for i := range socs.Items {
 		for _, installation := range socs.Items[i].Status.Installations {
-			if installation.Digest == oc.Status.Artifact.Digest {
+			if installation.Digest == digest {
 				return nil
 			}
 		}
 	}
-	return r.Library.Remove(oc.Status.Artifact.Digest)
+	return r.Library.Remove(digest)
 }

@@ -24,6 +24,7 @@ func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2
 	if oc.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
 	}
+	err = lookAgain(oc, err)
 	before := oc.DeepCopy()
 	generation := oc.Generation
 	status := &oc.Status
@@ -39,9 +40,13 @@ func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2
 	setReady(&status.Conditions, generation, err, readyCollection(status))
 	status.Message = readyMessage(status.Conditions)
 	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionImported)
-	return writeStatus(ctx, r.Client, oc, before, err, func(eventType, reason, message string) {
+	result, err := writeStatus(ctx, r.Client, oc, before, err, func(eventType, reason, message string) {
 		r.Recorder.Eventf(oc, nil, eventType, reason, "Reconcile", "%s", message)
 	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, oc.Status))
+	if err == nil && result.RequeueAfter == 0 {
+		result.RequeueAfter = r.looks.wait(oc)
+	}
+	return result, err
 }
 
 // writeStatus patches the status if it changed and tells about it in an event if Ready did.
@@ -78,7 +83,7 @@ func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
 	if f.uploadPath != "" {
 		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.uploadPath}
 	}
-	oc.Status.Warnings = warnings(oc, c)
+	oc.Status.Warnings = warnings(oc, f)
 	setCondition(&oc.Status.Conditions, v2beta2.ConditionConformant, oc.Generation, conformance(c), "no rule is broken")
 }
 
@@ -161,8 +166,12 @@ func kinds(c *collection.Collection) []string {
 // maxWarnings bounds the warnings shown on status.
 const maxWarnings = 20
 
-func warnings(oc *v2beta2.OperatorCollection, c *collection.Collection) []string {
+func warnings(oc *v2beta2.OperatorCollection, f *collectionFacts) []string {
+	c := f.collection
 	var texts []string
+	if f.look != nil && f.look.failed != "" {
+		texts = append(texts, "looking for another archive failed, and will be tried again: "+f.look.failed)
+	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
 	}

@@ -36,6 +36,10 @@ type collectionFacts struct {
 	accepted bool
 	// imported says that the collection's CRDs are Established too.
 	imported bool
+	// look is what the source was found to be in this reconciliation, if it was asked.
+	look *look
+	// validators are of the archive that is installed, while the source is asked whether it has another one.
+	validators fetch.Validators
 	// mappings are the SubOperatorConfigs that name the collection.
 	mappings []v2beta2.SubOperatorConfig
 }
@@ -60,18 +64,24 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	if err != nil {
 		return err
 	}
-	if facts.artifact, err = r.verifyStored(oc, policy); err != nil || facts.artifact != nil {
+	obtain := r.obtain
+	facts.artifact, err = r.verifyStored(oc, policy)
+	if err != nil && oc.Spec.Interval == nil {
 		return err
 	}
-	file, err := r.obtain(ctx, oc, facts)
-	if err != nil {
+	if facts.artifact != nil {
+		obtain = r.obtainChanged
+	}
+	file, err := obtain(ctx, oc, facts)
+	if err != nil || file == nil {
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
+	facts.look = lookNow(oc, file.Validators)
 
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest {
+	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest && oc.Spec.Interval == nil {
 		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,
-			"the archive's content changed from %s to %s though the spec did not: change spec.digest to accept it", current.Digest, file.Digest)
+			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
 	}
 	verified, err := r.verifyFile(oc, policy, file)
 	if err != nil {
@@ -80,11 +90,13 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	if err := r.Library.Store.Put(file); err != nil {
 		return retry(v2beta2.ReasonStorageFailed, err)
 	}
+	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	facts.artifact = verified
 	return nil
 }
 
-// obtain fetches the archive, or takes it from the upload folder when the spec has no URL.
+// obtain fetches the archive, or takes it from the upload folder when the spec has no URL. It is nil if the server still
+// has the one that facts.validators are of.
 func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
 		return r.upload(oc, facts)
@@ -93,7 +105,11 @@ func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.O
 	if err != nil {
 		return nil, err
 	}
-	file, err := r.Fetcher.Fetch(ctx, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials}, r.Library.Store.TempDir())
+	request := fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: facts.validators}
+	file, err := r.Fetcher.Fetch(ctx, request, r.Library.Store.TempDir())
+	if errors.Is(err, fetch.ErrNotModified) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
@@ -135,14 +151,10 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if err != nil {
 		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
 	}
-	credentials := fetch.Credentials{
-		BearerToken: string(secret.Data["token"]),
-		Username:    string(secret.Data[corev1.BasicAuthUsernameKey]),
-		Password:    string(secret.Data[corev1.BasicAuthPasswordKey]),
-	}
-	if (credentials.BearerToken == "") == (credentials.Username == "") {
+	credentials, err := fetch.ParseCredentials(secret.Data)
+	if err != nil {
 		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
-			"spec.credentialsSecret: Secret %q must have either the key token, or username and password", secret.Name)
+			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil
 }
@@ -162,6 +174,7 @@ func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2be
 // acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
 func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
 	facts.accepted = true
+	r.looks.remember(oc, facts.look)
 	before := oc.DeepCopy()
 	facts.describeCollection(oc)
 	if equality.Semantic.DeepEqual(before.Status, oc.Status) {

@@ -92,6 +92,9 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	case err != nil:
 		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; what runs keeps running: %w", err))
 	}
+	if known {
+		verified.ETag, verified.LastModified = current.ETag, current.LastModified
+	}
 	return verified, nil
 }
 

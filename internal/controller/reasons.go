@@ -25,6 +25,8 @@ func fetchFailure(err error) error {
 		reason = v2beta2.ReasonUnauthorized
 	case fetch.ServerError, fetch.Unreachable, fetch.UntrustedServer:
 		reason = v2beta2.ReasonSourceUnreachable
+	case fetch.URLForbidden, fetch.AddressForbidden:
+		reason = v2beta2.ReasonSourceForbidden
 	case fetch.TooLarge:
 		reason = v2beta2.ReasonArchiveTooLarge
 	case fetch.Truncated:

@@ -67,6 +67,7 @@ func TestFetchFailure(t *testing.T) {
 		fetch.Unauthorized: v2beta2.ReasonUnauthorized, fetch.Rejected: v2beta2.ReasonFetchFailed,
 		fetch.ServerError: v2beta2.ReasonSourceUnreachable, fetch.Unreachable: v2beta2.ReasonSourceUnreachable,
 		fetch.UntrustedServer: v2beta2.ReasonSourceUnreachable, fetch.RedirectRefused: v2beta2.ReasonFetchFailed,
+		fetch.URLForbidden: v2beta2.ReasonSourceForbidden, fetch.AddressForbidden: v2beta2.ReasonSourceForbidden,
 		fetch.TooLarge: v2beta2.ReasonArchiveTooLarge, fetch.Truncated: v2beta2.ReasonArchiveTruncated,
 		fetch.Timeout: v2beta2.ReasonFetchTimeout, fetch.Canceled: v2beta2.ReasonFetchFailed,
 		fetch.StorageFailed: v2beta2.ReasonStorageFailed,

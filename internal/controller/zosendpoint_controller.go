@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -33,6 +33,8 @@ type ZosEndpointReconciler struct {
 	Client client.Client
 	// Recorder records events.
 	Recorder events.EventRecorder
+	// Prober probes endpoints.
+	Prober *probe.Prober
 	// ProbeInterval is how often a reachable endpoint is probed, give or take a tenth. One that is not reachable is
 	// probed a little more often at first.
 	ProbeInterval time.Duration
@@ -116,7 +118,7 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.Zos
 			}
 		}
 	}
-	facts.shown, facts.unreachable = probe.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
+	facts.shown, facts.unreachable = r.Prober.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
 }
 
 func address(endpoint *v2beta2.ZosEndpoint) string {
@@ -154,12 +156,15 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
 		setCondition(&status.Conditions, v2beta2.ConditionReachable, endpoint.Generation, err, message)
 	}
 	var mismatch *probe.HostKeyMismatchError
+	var forbidden *dialguard.Error
 	switch {
 	case endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
 		set(nil, "playbooks run in the operator's own pod")
 	case errors.As(facts.unreachable, &mismatch):
 		set(retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf(
 			"%w: if the key was changed on purpose, put the new one into spec.hostKeys", facts.unreachable)), "")
+	case errors.As(facts.unreachable, &forbidden):
+		set(retry(v2beta2.ReasonHostForbidden, facts.unreachable), "")
 	case facts.unreachable != nil:
 		set(retry(v2beta2.ReasonHostUnreachable, facts.unreachable), "")
 	default:
@@ -179,7 +184,7 @@ func (r *ZosEndpointReconciler) nextProbe(facts *endpointFacts) time.Duration {
 	if facts.unreachable != nil {
 		interval = min(interval, unreachableInterval)
 	}
-	return interval + time.Duration((rand.Float64()-0.5)*0.2*float64(interval))
+	return jitter(interval)
 }
 
 // unreachableInterval is how soon an endpoint that did not answer is probed again.

@@ -34,6 +34,11 @@ const (
 	UntrustedServer Reason = "UntrustedServer"
 	// RedirectRefused: there are too many redirects, or one leads where it must not. Terminal.
 	RedirectRefused Reason = "RedirectRefused"
+	// URLForbidden: the URL, or one that the server redirects to, is not below an allowed prefix. Terminal.
+	URLForbidden Reason = "URLForbidden"
+	// AddressForbidden: the host, or one that it redirects to, has an address that may not be connected to. Retry slowly:
+	// the name may get another address.
+	AddressForbidden Reason = "AddressForbidden"
 	// TooLarge: the archive is larger than allowed. Terminal.
 	TooLarge Reason = "TooLarge"
 	// Truncated: the connection ended before the whole archive had arrived.
@@ -45,6 +50,9 @@ const (
 	// StorageFailed: the archive could not be written to local storage.
 	StorageFailed Reason = "StorageFailed"
 )
+
+// ErrNotModified: the server still has the archive that the caller has.
+var ErrNotModified = errors.New("the archive has not changed")
 
 // Error is why a fetch failed. Its text does not change from one attempt to the next while the cause is the same,
 // and holds no credentials: neither the query nor the user of a URL, no addresses and ports of connections.
@@ -72,8 +80,12 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func failure(reason Reason, detail string, err error) *Error {
-	terminal := reason == InvalidURL || reason == Rejected || reason == RedirectRefused || reason == TooLarge
-	return &Error{Reason: reason, Retryable: !terminal, Detail: detail, Err: err}
+	retryable := true
+	switch reason {
+	case InvalidURL, Rejected, RedirectRefused, URLForbidden, TooLarge:
+		retryable = false
+	}
+	return &Error{Reason: reason, Retryable: retryable, Detail: detail, Err: err}
 }
 
 // statusFailure is for every status that is neither 200 nor a redirect.
@@ -112,6 +124,10 @@ func connectionFailure(err error) *Error {
 		return failure(Unreachable, "no route to the server", err)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return failure(Unreachable, "the server closed the connection", err)
+	}
+	if remote := (*net.OpError)(nil); errors.As(err, &remote) && remote.Op == "remote error" {
+		return failure(Unauthorized, "the server refused the TLS handshake; check whether it wants a client certificate, "+
+			"and accepts the one in the credentials", err)
 	}
 	if detail := tlsDetail(err); detail != "" {
 		return failure(UntrustedServer, detail, err)

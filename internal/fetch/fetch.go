@@ -3,8 +3,10 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/collection-operator/collection-operator/internal/dialguard"
 )
 
 // Defaults of a Fetcher's limits.
@@ -26,20 +30,13 @@ const (
 	DefaultMaxRedirects        = 5
 )
 
-// Credentials authenticate at the host of the requested URL, and at no other host that it redirects to. The bearer
-// token is used if it is set, else user name and password if there is a user name.
-type Credentials struct {
-	BearerToken string
-	Username    string
-	Password    string
-}
-
-func (c Credentials) empty() bool { return c.BearerToken == "" && c.Username == "" }
-
-// Request says what to fetch. A user and password in the URL are used if there are no Credentials.
+// Request says what to fetch. A user and password in the URL are used if the Credentials have neither token nor user name.
 type Request struct {
 	URL         string
 	Credentials Credentials
+	// Known are the validators of an archive that the caller has already. If the server still has that one, it is not
+	// downloaded: the error is [ErrNotModified].
+	Known Validators
 }
 
 // Fetcher fetches archives. Limits that are zero have the defaults of this package. It is safe for concurrent use as long
@@ -53,10 +50,13 @@ type Fetcher struct {
 	HeaderTimeout time.Duration
 	// MaxRedirects bounds the redirects that are followed; negative means none.
 	MaxRedirects int
-	// NoProxy ignores the proxy settings of the environment, for servers inside the cluster.
-	NoProxy bool
-	// Control, if set, may refuse an address before it is connected to, as in net.Dialer.
+	// Proxy, if set, chooses the proxy for a URL, as in http.Transport.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Control, if set, may refuse an address before it is connected to, as in net.Dialer. It is not asked about a proxy,
+	// which connects to the server on its own.
 	Control func(network, address string, conn syscall.RawConn) error
+	// Allowed, if not empty, are the only URLs, redirects included, that are asked for.
+	Allowed AllowList
 }
 
 // File is a fetched archive.
@@ -67,6 +67,8 @@ type File struct {
 	Digest string
 	// Size is in bytes.
 	Size int64
+	// Validators are what the server said about the archive, for a later [Request].
+	Validators Validators
 }
 
 // Remove deletes the file, if it is still where the fetch left it.
@@ -77,19 +79,17 @@ func (f *File) Remove() error {
 	return nil
 }
 
-// Fetch downloads an archive into a new file in dir; the caller removes the file. It fails with *Error, and leaves
-// no file then.
+// Fetch downloads an archive into a new file in dir; the caller removes the file. It fails with *Error or
+// [ErrNotModified], and leaves no file then.
 func (f *Fetcher) Fetch(ctx context.Context, request Request, dir string) (*File, error) {
 	from, credentials, err := parse(request)
 	if err != nil {
 		return nil, err
 	}
+	request.Credentials = credentials
 	ctx, cancel := context.WithTimeout(ctx, orDefault(f.Timeout, DefaultTimeout))
 	defer cancel()
-	transport := f.transport()
-	defer transport.CloseIdleConnections()
-
-	response, err := f.get(ctx, transport, from, credentials)
+	response, err := f.get(ctx, from, request)
 	if err != nil {
 		return nil, at(from, err)
 	}
@@ -98,6 +98,7 @@ func (f *Fetcher) Fetch(ctx context.Context, request Request, dir string) (*File
 	if err != nil {
 		return nil, at(from, err)
 	}
+	file.Validators = validatorsOf(response.Header)
 	return file, nil
 }
 
@@ -136,23 +137,18 @@ func Save(r io.Reader, maxBytes int64, dir string) (file *File, err error) {
 }
 
 // get follows redirects by itself, because credentials, referrers and messages then are only what is written here.
-func (f *Fetcher) get(ctx context.Context, transport http.RoundTripper, from *url.URL, credentials Credentials) (*http.Response, error) {
+func (f *Fetcher) get(ctx context.Context, from *url.URL, request Request) (*http.Response, error) {
 	left := f.MaxRedirects
 	if left == 0 {
 		left = DefaultMaxRedirects
 	}
 	for current := from; ; left-- {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, current.String(), nil)
-		if err != nil {
-			return nil, failure(InvalidURL, "the URL is not valid", err)
+		if !f.Allowed.allows(current) {
+			return nil, notAllowed(from, current)
 		}
-		request.Header.Set("User-Agent", "collection-operator")
-		if sameHost(from, current) {
-			credentials.apply(request)
-		}
-		response, err := transport.RoundTrip(request)
+		response, err := f.ask(ctx, current, request, sameHost(from, current))
 		if err != nil {
-			return nil, connectionFailure(err)
+			return nil, err
 		}
 		if response.StatusCode == http.StatusOK {
 			if maxBytes := orDefault(f.MaxBytes, DefaultMaxBytes); response.ContentLength > maxBytes {
@@ -162,6 +158,9 @@ func (f *Fetcher) get(ctx context.Context, transport http.RoundTripper, from *ur
 			return response, nil
 		}
 		response.Body.Close()
+		if response.StatusCode == http.StatusNotModified && !request.Known.empty() {
+			return nil, ErrNotModified
+		}
 		if !isRedirect(response.StatusCode) {
 			return nil, statusFailure(response.StatusCode)
 		}
@@ -172,6 +171,36 @@ func (f *Fetcher) get(ctx context.Context, transport http.RoundTripper, from *ur
 			return nil, err
 		}
 	}
+}
+
+// ask sends one request, on a connection of its own. Only a host that the credentials are for gets them.
+func (f *Fetcher) ask(ctx context.Context, to *url.URL, request Request, authenticate bool) (*http.Response, error) {
+	outgoing, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
+	if err != nil {
+		return nil, failure(InvalidURL, "the URL is not valid", err)
+	}
+	outgoing.Header.Set("User-Agent", "collection-operator")
+	request.Known.apply(outgoing.Header)
+	transport := f.transport()
+	if pool := request.Credentials.Authorities; pool != nil {
+		transport.TLSClientConfig.RootCAs = pool
+	}
+	if authenticate {
+		request.Credentials.apply(outgoing)
+		transport.TLSClientConfig.Certificates = request.Credentials.Certificates
+	}
+	if err := f.useProxy(transport, outgoing); err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(outgoing)
+	var refused *dialguard.Error
+	if errors.As(err, &refused) {
+		return nil, failure(AddressForbidden, fmt.Sprintf("the host %q has %s", to.Hostname(), refused), err)
+	}
+	if err != nil {
+		return nil, connectionFailure(err)
+	}
+	return response, nil
 }
 
 func redirect(from *url.URL, location string) (*url.URL, error) {
@@ -202,22 +231,13 @@ func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && a.Port() == b.Port()
 }
 
-func (c Credentials) apply(request *http.Request) {
-	switch {
-	case c.BearerToken != "":
-		request.Header.Set("Authorization", "Bearer "+c.BearerToken)
-	case c.Username != "":
-		request.SetBasicAuth(c.Username, c.Password)
-	}
-}
-
 func parse(request Request) (*url.URL, Credentials, error) {
 	u, err := url.Parse(request.URL)
 	if err != nil {
 		return nil, Credentials{}, failure(InvalidURL, "the URL is not valid", err)
 	}
 	credentials := request.Credentials
-	if credentials.empty() && u.User != nil {
+	if credentials.BearerToken == "" && credentials.Username == "" && u.User != nil {
 		credentials.Username = u.User.Username()
 		credentials.Password, _ = u.User.Password()
 	}
@@ -243,9 +263,9 @@ func checkURL(u *url.URL) error {
 
 func (f *Fetcher) transport() *http.Transport {
 	step := orDefault(f.HeaderTimeout, DefaultHeaderTimeout)
-	transport := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
+	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: step, Control: f.Control}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    step,
 		ResponseHeaderTimeout:  step,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -253,10 +273,30 @@ func (f *Fetcher) transport() *http.Transport {
 		// The digest is that of the bytes as published, whatever encoding the server claims for them.
 		DisableCompression: true,
 	}
-	if f.NoProxy {
-		transport.Proxy = nil
+}
+
+// useProxy makes the transport take the proxy that the administrator has configured for the request, if any. A proxy may
+// have any address.
+func (f *Fetcher) useProxy(transport *http.Transport, request *http.Request) error {
+	if f.Proxy == nil {
+		return nil
 	}
-	return transport
+	proxy, err := f.Proxy(request)
+	if err != nil {
+		return failure(Unreachable, "the manager's proxy settings are not valid", err)
+	}
+	if proxy == nil {
+		return nil
+	}
+	dialer := &net.Dialer{Timeout: transport.TLSHandshakeTimeout}
+	transport.DialContext = dialer.DialContext
+	if proxy.Scheme == "https" {
+		// The transport would show the proxy the client certificate that is for the server.
+		transport.DialContext = (&tls.Dialer{NetDialer: dialer}).DialContext
+		proxy = &url.URL{Scheme: "http", User: proxy.User, Host: net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), "443"))}
+	}
+	transport.Proxy = http.ProxyURL(proxy)
+	return nil
 }
 
 // at notes the requested URL in an error.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/collection-operator/collection-operator/internal/dialguard"
 )
 
 // Timeout bounds one probe: connection, version exchange and key exchange together.
@@ -49,15 +51,24 @@ func (e *HostKeyMismatchError) Error() string {
 // errSeen ends a handshake once the host key is known. No authentication takes place after it.
 var errSeen = errors.New("host key seen")
 
+// Prober probes SSH servers.
+type Prober struct {
+	// Control, if set, may refuse an address before it is connected to, as in net.Dialer.
+	Control func(network, address string, conn syscall.RawConn) error
+}
+
 // Probe connects to an SSH server and returns its host key in the form of [ParseHostKey]. With known keys it returns
-// the one that the server proved to hold, or *[HostKeyMismatchError]. Everything else that goes wrong is an
-// *[UnreachableError].
-func Probe(ctx context.Context, host string, port int32, known []ssh.PublicKey) (ssh.PublicKey, error) {
+// the one that the server proved to hold, or *[HostKeyMismatchError]. For an address that Control refused the error wraps
+// *[dialguard.Error]. Everything else that goes wrong is an *[UnreachableError].
+func (p *Prober) Probe(ctx context.Context, host string, port int32, known []ssh.PublicKey) (ssh.PublicKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
 
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := (&net.Dialer{Control: p.Control}).DialContext(ctx, "tcp", address)
+	if refused := (*dialguard.Error)(nil); errors.As(err, &refused) {
+		return nil, fmt.Errorf("%s has %w", address, refused)
+	}
 	if err != nil {
 		return nil, &UnreachableError{Address: address, Cause: cause(err)}
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/collection-operator/collection-operator/internal/dialguard"
 )
 
 func signer(t testing.TB, key any) ssh.Signer {
@@ -130,7 +132,7 @@ func TestProbe(t *testing.T) {
 			for _, s := range test.known {
 				known = append(known, s.PublicKey())
 			}
-			key, err := Probe(t.Context(), host, port, known)
+			key, err := (&Prober{}).Probe(t.Context(), host, port, known)
 			if logons.Load() > 0 {
 				t.Error("it tried to log on")
 			}
@@ -182,7 +184,7 @@ func TestProbeUnreachable(t *testing.T) {
 			defer cancel()
 			var texts []string
 			for range 2 {
-				_, err := Probe(ctx, test.host, test.port, []ssh.PublicKey{ed25519Signer(t).PublicKey()})
+				_, err := (&Prober{}).Probe(ctx, test.host, test.port, []ssh.PublicKey{ed25519Signer(t).PublicKey()})
 				var unreachable *UnreachableError
 				if !errors.As(err, &unreachable) {
 					t.Fatalf("got %T: %v", err, err)
@@ -260,5 +262,22 @@ func TestAlgorithms(t *testing.T) {
 	want := []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
 	if diff := cmp.Diff(want, algorithms([]ssh.PublicKey{ed, ed, rsa})); diff != "" {
 		t.Errorf("SHA-1 must not be offered, nor anything twice:\n%s", diff)
+	}
+}
+
+func TestProbeConnectsToNoRefusedAddress(t *testing.T) {
+	connected := make(chan struct{}, 10)
+	_, port := serve(t, func(net.Conn) { connected <- struct{}{} })
+	prober := &Prober{Control: (&dialguard.Guard{}).Control}
+	for _, host := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "0.0.0.0"} {
+		_, err := prober.Probe(t.Context(), host, port, nil)
+		if refused := (*dialguard.Error)(nil); !errors.As(err, &refused) {
+			t.Errorf("%s: got %v, want a refusal", host, err)
+		} else if !strings.Contains(err.Error(), net.JoinHostPort(host, strconv.Itoa(int(port)))+" has a") {
+			t.Errorf("%s: %q does not name it", host, err)
+		}
+	}
+	if len(connected) > 0 {
+		t.Error("it was connected to")
 	}
 }

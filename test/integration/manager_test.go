@@ -38,6 +38,9 @@ const (
 	probeInterval = 2 * time.Second
 )
 
+// usualFlags let the manager reach the servers of the stories, which are on loopback.
+var usualFlags = []string{"--allow-local-addresses"}
+
 // applyManifests installs CRDs, namespace and permissions as `make deploy` does, but no workload.
 func applyManifests(ctx context.Context, config string) {
 	GinkgoHelper()
@@ -74,8 +77,10 @@ func applyManifests(ctx context.Context, config string) {
 type managerProcess struct {
 	binary, storage, kubeconfig, logFile string
 	artifactAddress, healthAddress       string
-	command                              *exec.Cmd
-	exited                               chan struct{}
+	// flags are those that a story may change before it starts the manager again.
+	flags   []string
+	command *exec.Cmd
+	exited  chan struct{}
 }
 
 func buildManager(ctx context.Context, projectDir string) *managerProcess {
@@ -88,6 +93,7 @@ func buildManager(ctx context.Context, projectDir string) *managerProcess {
 		logFile:         filepath.Join(dir, "log"),
 		artifactAddress: freeAddress(),
 		healthAddress:   freeAddress(),
+		flags:           usualFlags,
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", m.binary, "./cmd/manager")
 	build.Dir = projectDir
@@ -122,18 +128,18 @@ func (m *managerProcess) start(ctx context.Context) {
 	log, err := os.OpenFile(m.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	Expect(err).NotTo(HaveOccurred())
 	defer log.Close()
-	m.command = exec.Command(m.binary,
+	m.command = exec.Command(m.binary, append([]string{
 		"--runtime-image=registry.invalid/runtime:integration",
-		"--storage-dir="+m.storage,
-		"--artifact-bind-address="+m.artifactAddress,
-		"--artifact-url=http://"+m.artifactAddress,
-		"--health-probe-bind-address="+m.healthAddress,
+		"--storage-dir=" + m.storage,
+		"--artifact-bind-address=" + m.artifactAddress,
+		"--artifact-url=http://" + m.artifactAddress,
+		"--health-probe-bind-address=" + m.healthAddress,
 		"--leader-elect=false",
-		"--endpoint-probe-interval="+probeInterval.String(),
-		"--fetch-timeout="+fetchTimeout.String(),
+		"--endpoint-probe-interval=" + probeInterval.String(),
+		"--fetch-timeout=" + fetchTimeout.String(),
 		fmt.Sprintf("--fetch-max-bytes=%d", fetchMaxBytes),
 		"--zap-log-level=debug", "--zap-time-encoding=rfc3339nano",
-	)
+	}, m.flags...)...)
 	m.command.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfig)
 	m.command.Stdout, m.command.Stderr = log, log
 	Expect(m.command.Start()).To(Succeed())
@@ -153,6 +159,19 @@ func (m *managerProcess) start(ctx context.Context) {
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
 	}).WithContext(ctx).Should(Succeed())
+}
+
+// restart starts the manager with other flags than usual until the story ends.
+func (m *managerProcess) restart(ctx context.Context, flags ...string) {
+	GinkgoHelper()
+	m.stop()
+	m.flags = flags
+	m.start(ctx)
+	DeferCleanup(func(ctx context.Context) {
+		m.stop()
+		m.flags = usualFlags
+		m.start(ctx)
+	}, NodeTimeout(time.Minute))
 }
 
 // kill ends the manager as a crash of its node would.
@@ -254,4 +273,12 @@ func (m *managerProcess) upload(name, version string, archive []byte) string {
 func (m *managerProcess) loseArchives() {
 	GinkgoHelper()
 	Expect(os.RemoveAll(filepath.Join(m.storage, ".artifacts"))).To(Succeed())
+}
+
+// storedArchives are the files of the artifact store.
+func (m *managerProcess) storedArchives() []string {
+	GinkgoHelper()
+	files, err := filepath.Glob(filepath.Join(m.storage, ".artifacts", "sha256", "*"))
+	Expect(err).NotTo(HaveOccurred())
+	return files
 }

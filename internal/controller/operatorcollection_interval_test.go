@@ -1,0 +1,119 @@
+package controller
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+)
+
+// following is an OperatorCollection with an interval, that has version 1.2.0 of example/files.
+func following(interval time.Duration) *v2beta2.OperatorCollection {
+	return &v2beta2.OperatorCollection{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "files", Generation: 3},
+		Spec:       v2beta2.OperatorCollectionSpec{Interval: &metav1.Duration{Duration: interval}},
+		Status: v2beta2.OperatorCollectionStatus{
+			Artifact:   &v2beta2.Artifact{Digest: "old", SourceHash: "source"},
+			Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "1.2.0"},
+		},
+	}
+}
+
+func TestLooks(t *testing.T) {
+	const interval = time.Hour
+	oc, of := following(interval), &looks{}
+	tenth := func(name string, got time.Duration) {
+		t.Helper()
+		if got < interval*89/100 || got > interval*111/100 {
+			t.Errorf("%s: %s is not an hour, give or take a tenth", name, got)
+		}
+	}
+	if _, known := of.last(oc); known {
+		t.Error("a look is known that never was")
+	}
+	tenth("never looked", of.wait(oc))
+
+	validators := fetch.Validators{ETag: `"a"`}
+	of.remember(oc, lookNow(oc, validators))
+	of.remember(oc, nil)
+	if last, known := of.last(oc); !known || last.validators != validators {
+		t.Errorf("got %+v, %t", last, known)
+	}
+	tenth("looked", of.wait(oc))
+	of.remember(oc, &look{generation: oc.Generation, due: time.Now().Add(-time.Minute)})
+	if wait := of.wait(oc); wait <= 0 || wait > time.Second {
+		t.Errorf("overdue: it waits %s", wait)
+	}
+
+	oc.Generation++
+	if _, known := of.last(oc); known {
+		t.Error("a look for another spec counts")
+	}
+	oc.Generation--
+	of.forget(client.ObjectKeyFromObject(oc))
+	if _, known := of.last(oc); known {
+		t.Error("a look is not forgotten")
+	}
+	oc.Spec.Interval = nil
+	if of.wait(oc) != 0 || lookNow(oc, validators) != nil {
+		t.Error("without an interval there is a next look")
+	}
+}
+
+func TestCheckOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		domain, name, version, digest, source string
+		refused                               bool
+	}{
+		"newer":                    {"example", "files", "1.2.1", "new", "source", false},
+		"the same version":         {"example", "files", "1.2.0", "new", "source", false},
+		"older":                    {"example", "files", "1.1.9", "new", "source", true},
+		"a pre-release of it":      {"example", "files", "1.2.0-rc.1", "new", "source", true},
+		"of another name":          {"example", "jobs", "2.0.0", "new", "source", true},
+		"of another domain":        {"else", "files", "2.0.0", "new", "source", true},
+		"the installed one":        {"example", "files", "1.2.0", "old", "source", false},
+		"older, and the spec said": {"example", "files", "1.0.0", "new", "changed", false},
+		"another, as the spec had": {"else", "jobs", "1.0.0", "new", "changed", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := &collectionFacts{
+				artifact:   &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source},
+				collection: &collection.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
+			}
+			err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), following(time.Hour), facts)
+			if f := asFailure(err); (f != nil) != test.refused || f != nil && (f.reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
+				t.Errorf("got %v, want refused: %t", err, test.refused)
+			}
+		})
+	}
+	first := following(time.Hour)
+	first.Status = v2beta2.OperatorCollectionStatus{}
+	if err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), first, &collectionFacts{}); err != nil {
+		t.Errorf("the first archive is refused: %v", err)
+	}
+}
+
+func TestLookAgain(t *testing.T) {
+	cause := errors.New("cause")
+	oc := following(time.Hour)
+	if f := asFailure(lookAgain(oc, stalled("R", cause))); f.stalled || f.reason != "R" || f.retryAfter < 50*time.Minute || !errors.Is(f, cause) {
+		t.Errorf("got %+v", f)
+	}
+	for _, err := range []error{nil, retry("R", cause), waiting("R", time.Second, "x")} {
+		if got := lookAgain(oc, err); got != err { //nolint:errorlint // The very same error is wanted.
+			t.Errorf("%v became %v", err, got)
+		}
+	}
+	oc.Spec.Interval = nil
+	if f := asFailure(lookAgain(oc, stalled("R", cause))); !f.stalled {
+		t.Errorf("without an interval it is tried again: %+v", f)
+	}
+}

@@ -1,0 +1,84 @@
+package fetch
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// AllowList says below which URLs archives may lie. An empty one allows all.
+type AllowList []URLPrefix
+
+// URLPrefix stands for all URLs with its scheme, host and port, whose path begins with the segments of its own.
+type URLPrefix struct {
+	scheme, host, port string
+	segments           []string
+}
+
+// ParseURLPrefix reads a prefix such as https://artifacts.example.com/collections. A slash at its end has no meaning.
+func ParseURLPrefix(text string) (URLPrefix, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return URLPrefix{}, fmt.Errorf("%q is not a URL", text)
+	}
+	if err := checkURL(u); err != nil {
+		return URLPrefix{}, fmt.Errorf("%q: it must begin with https:// or http:// and name a host", text)
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
+		return URLPrefix{}, fmt.Errorf("%q: it must hold no user, query or fragment", u.Redacted())
+	}
+	segments, plain := pathSegments(u)
+	if !plain {
+		return URLPrefix{}, fmt.Errorf("%q: its path must hold no dot segments, backslashes, encoded slashes or percent signs", text)
+	}
+	if last := len(segments) - 1; last >= 0 && segments[last] == "" {
+		segments = segments[:last]
+	}
+	return URLPrefix{scheme: u.Scheme, host: strings.ToLower(u.Hostname()), port: port(u), segments: segments}, nil
+}
+
+// allows compares what the server will see and not text: https://host/a allows neither https://host.evil/a nor
+// https://host/ab nor https://host/a/../b.
+func (l AllowList) allows(u *url.URL) bool {
+	if len(l) == 0 {
+		return true
+	}
+	segments, plain := pathSegments(u)
+	return plain && slices.ContainsFunc(l, func(p URLPrefix) bool {
+		return p.scheme == u.Scheme && p.host == strings.ToLower(u.Hostname()) && p.port == port(u) &&
+			len(segments) >= len(p.segments) && slices.Equal(p.segments, segments[:len(p.segments)])
+	})
+}
+
+// pathSegments are the segments of a URL's path, decoded. They are not plain if a server might read them as another path:
+// it may resolve dot segments, also those with parameters, take a backslash for a slash, or decode twice.
+func pathSegments(u *url.URL) (segments []string, plain bool) {
+	encoded := strings.ToLower(u.EscapedPath())
+	if strings.ContainsAny(u.Path, `\%`) || strings.Contains(encoded, "%2f") {
+		return nil, false
+	}
+	path := strings.TrimPrefix(u.Path, "/")
+	if path == "" {
+		return nil, true
+	}
+	segments = strings.Split(path, "/")
+	for _, segment := range segments {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return nil, false
+		}
+	}
+	return segments, true
+}
+
+func port(u *url.URL) string {
+	return cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+}
+
+func notAllowed(from, current *url.URL) *Error {
+	if from == current {
+		return failure(URLForbidden, "the URL is not below a prefix that the manager allows", nil)
+	}
+	return failure(URLForbidden, "the server redirects to a URL that is not below a prefix that the manager allows", nil)
+}

@@ -1,0 +1,344 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// authority issues certificates for servers on loopback and for their clients.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority() *authority {
+	GinkgoHelper()
+	a := &authority{}
+	a.certificate, a.key = a.issue(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+// issue makes a certificate, which an authority that has none signs itself.
+func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	GinkgoHelper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	template.SerialNumber, template.Subject = big.NewInt(1), pkix.Name{CommonName: rand.Text()}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.certificate, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	Expect(err).NotTo(HaveOccurred())
+	certificate, err := x509.ParseCertificate(der)
+	Expect(err).NotTo(HaveOccurred())
+	return certificate, key
+}
+
+// leaf is a certificate and its key in PEM.
+func (a *authority) leaf() (certificate, key string) {
+	GinkgoHelper()
+	issued, private := a.issue(&x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	Expect(err).NotTo(HaveOccurred())
+	return encode(issued), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+func encode(certificate *x509.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))
+}
+
+// serve answers over TLS to those with a client certificate of the authority, and to all others if it is optional.
+func (a *authority) serve(auth tls.ClientAuthType, handler http.HandlerFunc) string {
+	GinkgoHelper()
+	certificate, key := a.leaf()
+	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
+	Expect(err).NotTo(HaveOccurred())
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: auth, ClientCAs: pool}
+	server.StartTLS()
+	DeferCleanup(server.Close)
+	return server.URL + "/collection.tar.gz"
+}
+
+// downloadSecret is the Secret for a download with a client certificate and what else it is given.
+func (a *authority) downloadSecret(namespace string, more map[string]string) *corev1.Secret {
+	GinkgoHelper()
+	certificate, key := a.leaf()
+	secretValues[fmt.Sprintf("client's private key (%d)", len(secretValues))] = strings.Split(key, "\n")[1]
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"},
+		StringData: map[string]string{"tls.crt": certificate, "tls.key": key, "ca.crt": encode(a.certificate)},
+	}
+	for name, value := range more {
+		secret.StringData[name] = value
+	}
+	return secret
+}
+
+// origin is a URL whose archive may change, with what was asked of it.
+type origin struct {
+	url string
+	// answers are the status codes and If-None-Match headers of all requests.
+	answers chan string
+}
+
+type recorder struct {
+	http.ResponseWriter
+	code int
+}
+
+func (r *recorder) WriteHeader(code int) {
+	r.code = code
+	r.ResponseWriter.WriteHeader(code)
+}
+
+// newOrigin serves archives with an ETag.
+func newOrigin(content []byte) *origin {
+	o := &origin{answers: make(chan string, 1000)}
+	o.url = web.handle(http.NotFound)
+	o.publish(content)
+	return o
+}
+
+func (o *origin) publish(content []byte) {
+	o.answer(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"`+digestOf(content)+`"`)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	})
+}
+
+func (o *origin) answer(handler http.HandlerFunc) {
+	web.replace(o.url, func(w http.ResponseWriter, r *http.Request) {
+		recorded := &recorder{ResponseWriter: w, code: http.StatusOK}
+		handler(recorded, r)
+		o.answers <- fmt.Sprint(recorded.code, " ", r.Header.Get("If-None-Match"))
+	})
+}
+
+var _ = Describe("A download", func() {
+	It("proves both sides with what the Secret holds: a private authority and a client certificate", func(ctx context.Context) {
+		namespace, s, ours, theirs := newNamespace(ctx), newSample(), newAuthority(), newAuthority()
+		archive := s.archive()
+		url := ours.serve(tls.RequireAndVerifyClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+		unusable := secretValue("text that is no certificate")
+		secret := ours.downloadSecret(namespace, map[string]string{"ca.crt": unusable})
+		create(ctx, secret)
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive), CredentialsSecret: secret.Name})
+		create(ctx, oc)
+
+		By("naming the key that is of no use")
+		expectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `Secret "download" has no usable certificate in PEM under the key ca.crt`, false)
+
+		By("refusing a server that another authority speaks for")
+		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(theirs.certificate)))
+		expectFailure(ctx, oc, v2beta2.ReasonSourceUnreachable, "an authority that is not trusted here", false)
+
+		By("importing when all is right")
+		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(ours.certificate)))
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		expectSecrecy(ctx, namespace)
+	}, NodeTimeout(2*time.Minute))
+
+	It("takes neither token nor client certificate to another host that it is redirected to", func(ctx context.Context) {
+		namespace, s, ours := newNamespace(ctx), newSample(), newAuthority()
+		archive, token := s.archive(), secretValue("token of one host")
+		type seen struct {
+			authorization string
+			certificates  int
+		}
+		first, second := make(chan seen, 100), make(chan seen, 100)
+		elsewhere := ours.serve(tls.RequestClientCert, func(w http.ResponseWriter, r *http.Request) {
+			second <- seen{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
+			_, _ = w.Write(archive)
+		})
+		url := ours.serve(tls.RequestClientCert, func(w http.ResponseWriter, r *http.Request) {
+			first <- seen{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
+			http.Redirect(w, r, elsewhere, http.StatusFound)
+		})
+		create(ctx, ours.downloadSecret(namespace, map[string]string{"token": token}))
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive), CredentialsSecret: "download"})
+		create(ctx, oc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Expect(first).To(Receive(Equal(seen{"Bearer " + token, 1})))
+		Expect(second).To(Receive(Equal(seen{})))
+		expectSecrecy(ctx, namespace)
+	}, NodeTimeout(time.Minute))
+
+	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		archive := s.archive()
+		source := newOrigin(archive)
+		oc := newCollection(namespace, "oc", unverified(source.url))
+		create(ctx, oc)
+		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal("200 ")))
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.ETag).To(Equal(`"` + digestOf(archive) + `"`))
+		patch(ctx, oc, `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`)
+		Consistently(source.answers).WithContext(ctx).ShouldNot(Receive())
+
+		By("asking at once when the interval is set, and again after it")
+		conditional := fmt.Sprintf(`304 "%s"`, digestOf(archive))
+		patch(ctx, oc, `{"spec":{"interval":"1m"}}`)
+		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal(conditional)))
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		mark := markAudit()
+		writes := func() []string {
+			var ours []string
+			for _, write := range mark.writesSince() {
+				if strings.Contains(write, "/"+namespace+"/") {
+					ours = append(ours, write)
+				}
+			}
+			return ours
+		}
+		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(Equal(conditional)))
+		Consistently(writes).WithContext(ctx).Should(BeEmpty())
+		Expect(source.answers).NotTo(Receive())
+
+		By("a server that ignores what it is asked")
+		source.answer(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", `"`+rand.Text()+`"`)
+			_, _ = w.Write(archive)
+		})
+		mark = markAudit()
+		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(HavePrefix("200 ")))
+		Consistently(writes).WithContext(ctx).Should(BeEmpty())
+	}, NodeTimeout(5*time.Minute))
+
+	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		old := s.archive()
+		source := newOrigin(old)
+		spec := unverified(source.url)
+		spec.Interval = &metav1.Duration{Duration: time.Hour}
+		oc := newCollection(namespace, "oc", spec)
+		create(ctx, oc)
+		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		hours := 1
+		look := func() {
+			hours++
+			patch(ctx, oc, fmt.Sprintf(`{"spec":{"interval":"%dh"}}`, hours)) // A changed spec is looked at once.
+		}
+
+		s.version = "1.1.0"
+		newer := s.archive()
+		source.publish(newer)
+		look()
+		makeReadyAgain(ctx, oc, s, "1.1.0")
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Digest", digestOf(newer)), HaveField("ETag", ContainSubstring(digestOf(newer))))))
+
+		By("refusing the older version that comes back")
+		source.publish(old)
+		look()
+		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, "1.0.0", false)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(newer)))
+		Expect(theManager.storedArchives()).NotTo(ContainElement(ContainSubstring(strings.TrimPrefix(digestOf(old), "sha256:"))), "a refused archive is not kept")
+
+		By("going on with a warning while the origin is away")
+		source.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		look()
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("503")))
+
+		By("refusing what the pinned digest is not of")
+		source.publish(newer)
+		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(newer)))
+		expectReady(ctx, oc)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Warnings).To(BeEmpty())
+		s.version = "1.2.0"
+		source.publish(s.archive())
+		look()
+		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(newer), false)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))
+	}, NodeTimeout(3*time.Minute))
+
+	DescribeTable("is not looked at with an interval that is none or too short",
+		func(ctx context.Context, interval string) {
+			namespace := newNamespace(ctx)
+			create(ctx, newCollection(namespace, "oc", unverified(web.server.URL+"/absent")))
+			Expect(tryPatch(ctx, newCollection(namespace, "oc", unverified("")), fmt.Sprintf(`{"spec":{"interval":%q}}`, interval))).
+				To(MatchError(ContainSubstring("spec.interval")))
+		},
+		Entry("a second less", NodeTimeout(time.Minute), "59s"),
+		Entry("nothing", NodeTimeout(time.Minute), "0s"),
+		Entry("the past", NodeTimeout(time.Minute), "-1h"),
+		Entry("a word", NodeTimeout(time.Minute), "daily"),
+		Entry("a lot", NodeTimeout(time.Minute), strings.Repeat("9", 400)+"h"),
+	)
+
+	It("and a probe go to no local address unless the administrator allows it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		theManager.restart(ctx)
+		oc, endpoint := newCollection(namespace, "oc", s.pinned()), newEndpoint(namespace, "lpar1", startSSHServer())
+		create(ctx, oc, endpoint)
+		expectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "a loopback address", false)
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying("a loopback address")))
+		expectReady(ctx, endpoint)
+		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Expect(endpoint.Status.HostKeys).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("and a probe keep to the networks, and a download to the URLs, that the administrator allows", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		archive := s.archive()
+		allowed, refused := web.serve(archive), web.serve(archive)
+		away := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, refused, http.StatusFound) })
+		theManager.restart(ctx, "--allow-local-addresses", "--forbidden-networks=127.0.0.2/32",
+			"--allowed-source-prefixes="+allowed, "--allowed-source-prefixes="+away)
+		for name, url := range map[string]string{"other": refused, "up": allowed + "/.." + strings.TrimPrefix(refused, web.server.URL), "away": away} {
+			oc := newCollection(namespace, name, v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive)})
+			create(ctx, oc)
+			expectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "not below a prefix", true)
+		}
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: allowed, Digest: digestOf(archive)})
+		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
+		endpoint.Spec.Host = "127.0.0.2"
+		create(ctx, oc, endpoint)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying("the forbidden network 127.0.0.2/32")))
+	}, NodeTimeout(2*time.Minute))
+})
