@@ -64,7 +64,7 @@ var _ = Describe("A secret", func() {
 		expectSecrecy(ctx, namespace)
 
 		By("coming from the spec, with a warning")
-		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: guarded, Digest: digestOf(archive), CollectionURLToken: token})
+		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: guarded, SkipSignatureVerification: true, CollectionURLToken: token})
 		Eventually(func(g Gomega) {
 			get(ctx, g, oc)
 			g.Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("spec.credentialsSecret")))
@@ -83,7 +83,7 @@ var _ = Describe("A secret", func() {
 		})
 		other = strings.Replace(other, "127.0.0.1", "localhost", 1)
 		redirecting := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
-		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: redirecting, Digest: digestOf(archive), CollectionURLToken: token})
+		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: redirecting, SkipSignatureVerification: true, CollectionURLToken: token})
 		Eventually(leaked).WithContext(ctx).Should(Receive(BeEmpty()))
 		expectSecrecy(ctx, namespace)
 	}, NodeTimeout(2*time.Minute))
