@@ -69,6 +69,7 @@ func TestRenderPrintsEachObjectInOrder(t *testing.T) {
 		"RoleBinding acme-example-every-thing-operator",
 		"ClusterRole zoscb:zos:acme-example-every-thing-operator",
 		"ClusterRoleBinding zoscb:zos:acme-example-every-thing-operator",
+		"NetworkPolicy acme-example-every-thing-operator",
 		"ConfigMap acme-example-every-thing-operator-runtime",
 		"Deployment acme-example-every-thing-operator",
 	}
