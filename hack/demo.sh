@@ -108,7 +108,7 @@ start_target() {
 }
 
 build_archive() {
-	digest=$(go run ./test/collections/build test/collections/files "$state/example-zos_files-1.0.0.tar.gz")
+	digest=$(go run ./cmd/kubectl-collection build test/collections/files --output "$state" --force | awk '{print $NF}')
 }
 
 serve_archive() {
