@@ -105,7 +105,6 @@ var fileCases = []ruleCase{
 	config(ruleUnknownKey, "in an icon", sound+"icon:\n- {base64data: YQ==, mediatype: image/x, media: x}\n", [2]int{8, 49}),
 	inGalaxyYAML(ruleUnknownKey, "in galaxy.yml", goodGalaxy+"tag: x\n", [2]int{6, 6}),
 	inFile(ruleAnsibleConfig, "elsewhere", "playbooks/ansible.cfg", "[defaults]\n"),
-	inGalaxyYAML(ruleAnsibleConfig, "not in the archive", goodGalaxy+"build_ignore: ['*.cfg']\n").without(ansibleConfigFile, "[defaults]\n"),
 	inFile(ruleAnsibleConfig, "at the root", ansibleConfigFile, "[defaults]\n", [2]int{0, 0}),
 }
 
@@ -209,8 +208,6 @@ var kindCases = []ruleCase{
 	config(ruleFinalizerPath, "absolute", head+"- {kind: A, playbook: run.yml, finalizer: /run.yml}\n", [2]int{6, 43}),
 	config(ruleMissingPlaybook, "in a folder", head+"- {kind: A, playbook: playbooks/provision.yml}\n"),
 	config(ruleMissingPlaybook, "not there", head+"- {kind: A, playbook: no.yml}\n", [2]int{6, 23}),
-	{rule: ruleMissingPlaybook, name: "left out of the archive", want: []place{{configName, 6, 27}},
-		files: map[string]string{galaxyFile: goodGalaxy + "build_ignore: [run.*]\n", manifestFile: ""}},
 	config(ruleMissingPlaybook, "a folder", head+"- {kind: A, playbook: playbooks}\n", [2]int{6, 23}),
 	config(ruleMissingFinalizer, "in a folder", head+"- {kind: A, playbook: run.yml, finalizer: playbooks/provision.yml}\n"),
 	config(ruleMissingFinalizer, "not there", head+"- {kind: A, playbook: run.yml, finalizer: no.yml}\n", [2]int{6, 43}),
@@ -233,6 +230,7 @@ var variableCases = []ruleCase{
 	config(ruleAnsibleKeyword, "nearly", withVars("  - {name: names, displayName: A, type: string}\n")),
 	config(ruleAnsibleKeyword, "a field is no variable", variable("type: object, objectVariables: [{name: name, displayName: X, type: string}]")),
 	config(ruleAnsibleKeyword, "name", withVars("  - {name: name, displayName: A, type: string}\n"), [2]int{9, 12}),
+	config(ruleAnsibleKeyword, "async_val", withVars("  - {name: async_val, displayName: A, type: integer}\n"), [2]int{9, 12}),
 	config(ruleAnsibleKeyword, "port", withVars("  - {name: port, displayName: A, type: integer}\n"), [2]int{9, 12}),
 	config(ruleVarType, "integer", variable("type: integer")),
 	config(ruleVarType, "unknown", variable("type: list"), [2]int{9, 37}),

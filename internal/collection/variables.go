@@ -102,12 +102,12 @@ func readVarName(v value, level varLevel) string {
 
 // ansibleKeywords are the keywords of plays, roles, blocks and tasks, which ansible-core holds to be reserved names.
 var ansibleKeywords = strings.Fields(`
-	action always any_errors_fatal args async become become_exe become_flags become_method become_user block changed_when
-	check_mode collections connection debugger delay delegate_facts delegate_to diff environment fact_path failed_when
-	force_handlers gather_facts gather_subset gather_timeout handlers hosts ignore_errors ignore_unreachable listen
-	local_action loop loop_control max_fail_percentage module_defaults name no_log notify order poll port post_tasks
-	pre_tasks register remote_user rescue retries roles run_once serial strategy tags tasks throttle timeout until
-	validate_argspec vars vars_files vars_prompt when with_`)
+	action always any_errors_fatal args async async_val become become_exe become_flags become_method become_user block
+	changed_when check_mode collections connection debugger delay delegate_facts delegate_to diff environment fact_path
+	failed_when force_handlers gather_facts gather_subset gather_timeout handlers hosts ignore_errors ignore_unreachable
+	listen local_action loop loop_control loop_with max_fail_percentage module_defaults name no_log notify order poll
+	port post_tasks pre_tasks register remote_user rescue retries roles run_once serial strategy tags tasks throttle
+	timeout until validate_argspec vars vars_files vars_prompt when with_`)
 
 func isReservedVar(name string) bool {
 	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
