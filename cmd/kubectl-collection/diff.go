@@ -82,19 +82,11 @@ func identify(s *source) diffSide {
 // loadSide reads a folder or an archive with the checksums of its files. One that a cluster refuses is a failure here:
 // the exit code of findings means that there are differences.
 func loadSide(cmd *cobra.Command, path string) (diff.Side, *source, error) {
-	content, err := openArchive(path)
+	loaded, err := loadSource(path)
 	if err != nil {
 		return diff.Side{}, nil, notRefused(refused(cmd, path, err), path)
 	}
-	defer content.Close()
-	loaded, err := readSource(content)
-	if err != nil {
-		return diff.Side{}, nil, notRefused(refused(cmd, path, err), path)
-	}
-	if _, err := content.Seek(0, io.SeekStart); err != nil {
-		return diff.Side{}, nil, err
-	}
-	sums, err := checksums(content)
+	sums, err := checksums(loaded.files)
 	return diff.Side{Collection: loaded.collection, Files: sums}, loaded, err
 }
 

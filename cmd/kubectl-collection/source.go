@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	pathpkg "path"
 
 	"github.com/spf13/cobra"
 
@@ -21,28 +19,33 @@ import (
 // source is a collection as a cluster gets it.
 type source struct {
 	collection *collection.Collection
+	files      *archive.Files
 	// digest of the archive, "sha256:<hex>".
 	digest string
 }
 
-// openArchive opens an archive. Of an author's folder it makes one in memory, if the folder loads as a collection.
-func openArchive(path string) (io.ReadSeekCloser, error) {
+// loadSource reads an archive, or an author's folder by way of the archive that is built from it in memory.
+func loadSource(path string) (*source, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
 		content, err := buildFolder(path)
-		return memory{bytes.NewReader(content)}, err
+		if err != nil {
+			return nil, err
+		}
+		return readSource(bytes.NewReader(content))
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a folder nor a file", path)
 	}
-	return os.Open(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readSource(f)
 }
-
-type memory struct{ *bytes.Reader }
-
-func (memory) Close() error { return nil }
 
 // buildFolder makes the archive of an author's folder. An error of type [collection.Problems] has the lines and columns
 // of the author's files.
@@ -80,35 +83,27 @@ func readSource(r io.Reader) (*source, error) {
 	if c == nil {
 		return nil, problems
 	}
-	return &source{collection: c, digest: fmt.Sprintf("sha256:%x", hash.Sum(nil))}, nil
-}
-
-// loadSource reads a folder or an archive.
-func loadSource(path string) (*source, error) {
-	content, err := openArchive(path)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	return readSource(content)
+	return &source{collection: c, files: files, digest: fmt.Sprintf("sha256:%x", hash.Sum(nil))}, nil
 }
 
 // checksums tell for all files of an archive by path whether mode and content are the same. A link to a file is like that
 // file: ansible-galaxy keeps links, and build follows them.
-func checksums(r io.Reader) (map[string]string, error) {
+func checksums(files *archive.Files) (map[string]string, error) {
 	sums := map[string]string{}
-	err := archive.Walk(r, archive.DefaultLimits, func(name string, mode fs.FileMode, _ int64, content io.Reader) error {
-		switch mode.Type() {
-		case fs.ModeDir:
-			return nil
-		case fs.ModeSymlink: // Walk comes to links after all files.
-			target, err := io.ReadAll(content)
-			sums[name] = cmp.Or(sums[pathpkg.Join(pathpkg.Dir(name), string(target))], "link "+string(target))
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
 			return err
 		}
-		hash := sha256.New()
-		_, err := io.Copy(hash, content)
-		sums[name] = fmt.Sprintf("%s %x", mode, hash.Sum(nil))
+		info, err := files.Stat(name)
+		if err != nil {
+			return err
+		}
+		if sum, isFile := files.SHA256(name); isFile {
+			sums[name] = fmt.Sprintf("%s %x", info.Mode(), sum)
+			return nil
+		}
+		target, err := files.ReadLink(name)
+		sums[name] = "link " + target
 		return err
 	})
 	return sums, err
