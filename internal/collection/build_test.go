@@ -226,23 +226,3 @@ func FuzzBuild(f *testing.F) {
 		}
 	})
 }
-
-// A folder is checked as the archive that is built from it: what the archive leaves out is not there.
-func TestFolderIsCheckedAsItsArchive(t *testing.T) {
-	folder := archiveOf(sound)
-	delete(folder, manifestFile)
-	folder[galaxyFile] = &fstest.MapFile{Data: []byte(goodGalaxy + "build_ignore: [dev, '*.cfg', collections/requirements.yml]\n")}
-	for _, name := range []string{"dev/requirements.txt", "roles/.git/requirements.txt", "lib/__pycache__/requirements.txt", "collections/requirements.yml", "ansible.cfg"} {
-		folder[name] = &fstest.MapFile{Data: []byte("--not-an-option\n")}
-	}
-	checkProblems(t, problemsOf(t, folder), nil)
-	folder[galaxyFile].Data = []byte(goodGalaxy)
-	var rules []string
-	for _, p := range problemsOf(t, folder) {
-		rules = append(rules, p.File+" "+p.Rule)
-	}
-	want := []string{"ansible.cfg ansible-config", "collections/requirements.yml type", "dev/requirements.txt python-requirements"}
-	if diff := cmp.Diff(want, rules); diff != "" {
-		t.Errorf("problems without build_ignore differ (-want +got):\n%s", diff)
-	}
-}

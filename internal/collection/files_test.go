@@ -184,7 +184,7 @@ func TestFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fsys := soundArchive()
 			test.change(fsys)
-			problems, err := Lint(fsys)
+			_, problems, err := load(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestFilesBounds(t *testing.T) {
 			}
 			fsys := soundArchive()
 			withList(fsys, content)
-			problems, err := Lint(fsys)
+			_, problems, err := load(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,7 +319,7 @@ func FuzzFiles(f *testing.F) {
 		if seal {
 			withList(fsys, string(files))
 		}
-		problems, err := Lint(fsys)
+		_, problems, err := load(fsys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,13 +17,7 @@ func (l *loader) readGalaxy(c *Collection) error {
 		read func([]byte) Galaxy
 	}{
 		{manifestFile, l.readManifest},
-		{galaxyFile, func(content []byte) Galaxy {
-			g := l.readGalaxyYAML(content)
-			if l.count[ruleGalaxyBuild] == 0 {
-				l.fsys = archiveView{l.fsys, newIgnoreList(g)}
-			}
-			return g.Galaxy
-		}},
+		{galaxyFile, func(content []byte) Galaxy { return l.readGalaxyYAML(content).Galaxy }},
 	} {
 		exists, err := l.exists(source.file)
 		if err != nil {

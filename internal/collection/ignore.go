@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -31,44 +30,6 @@ func newIgnoreList(g galaxyYAML) ignoreList {
 // matches says whether a file or folder is left out itself. What is below a folder that is left out goes with it.
 func (l ignoreList) matches(name string, dir bool) bool {
 	return dir && ignoredDirs[path.Base(name)] || slices.ContainsFunc(l.patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) })
-}
-
-// archiveView is an author's folder as the archive that is built from it will be: what is left out is not there.
-type archiveView struct {
-	fs.FS
-	ignore ignoreList
-}
-
-func (v archiveView) Open(name string) (fs.File, error) {
-	if _, err := v.Stat(name); err != nil {
-		return nil, err
-	}
-	return v.FS.Open(name)
-}
-
-// Stat opens nothing: a folder may hold a named pipe.
-func (v archiveView) Stat(name string) (fs.FileInfo, error) {
-	if !fs.ValidPath(name) {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
-	}
-	info, err := fs.Stat(v.FS, name)
-	if err != nil {
-		return nil, err
-	}
-	for part, dir := name, info.IsDir(); part != "."; part, dir = path.Dir(part), true {
-		if v.ignore.matches(part, dir) {
-			return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
-		}
-	}
-	return info, nil
-}
-
-func (v archiveView) ReadDir(name string) ([]fs.DirEntry, error) {
-	if _, err := v.Stat(name); err != nil {
-		return nil, err
-	}
-	entries, err := fs.ReadDir(v.FS, name)
-	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return v.ignore.matches(path.Join(name, e.Name()), e.IsDir()) }), err
 }
 
 // compilePatterns turns the shell patterns of build_ignore into regular expressions. They match a whole path, and

@@ -28,7 +28,8 @@ var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
 // maxFileBytes bounds each file that Load reads into memory, but FILES.json.
 const maxFileBytes = 4 << 20
 
-// Load reads the collection whose root is fsys: an unpacked archive or an author's folder.
+// Load reads the collection whose root is fsys: an unpacked archive or an author's folder. It sees all of a folder, also
+// what [Build] leaves out of the archive.
 //
 // It checks every rule of [Rules]. If the collection breaks one that the cluster refuses, the error is of type
 // [Problems] and holds all that is wrong at once. Whatever else is wrong does not keep it from loading: what does not
@@ -46,12 +47,7 @@ func Load(fsys fs.FS) (*Collection, error) {
 	return c, nil
 }
 
-// Lint returns everything that [Load] finds, whether or not the collection loads.
-func Lint(fsys fs.FS) (Problems, error) {
-	_, problems, err := load(fsys)
-	return problems, err
-}
-
+// load also returns a collection that breaks rules which the cluster refuses, and sorts the problems.
 func load(fsys fs.FS) (*Collection, Problems, error) {
 	l := &loader{fsys: fsys, reporter: newReporter()}
 	c, err := l.load()
@@ -65,7 +61,6 @@ func load(fsys fs.FS) (*Collection, Problems, error) {
 // loader is one Load under way.
 type loader struct {
 	*reporter
-	// fsys is the archive, or the author's folder without what the archive will not hold.
 	fsys fs.FS
 	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
 	configFile, galaxySource string

@@ -41,7 +41,7 @@ func archiveOf(config string) fstest.MapFS {
 func problemsOf(t *testing.T, fsys fs.FS) Problems {
 	t.Helper()
 	fsys = sealed(fsys)
-	problems, err := Lint(fsys)
+	_, problems, err := load(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}

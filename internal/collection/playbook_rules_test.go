@@ -297,7 +297,7 @@ func FuzzPlaybook(f *testing.F) {
 		}
 		fsys["other.yml"] = &fstest.MapFile{Data: []byte("- hosts: all\n  roles: [a]\n- import_playbook: run.yml\n")}
 		fsys[configName].Data = append(fsys[configName].Data, "- {kind: Other, playbook: other.yml}\n"...)
-		problems, err := Lint(sealed(fsys))
+		_, problems, err := load(sealed(fsys))
 		if err != nil {
 			t.Fatal(err)
 		}

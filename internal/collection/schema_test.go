@@ -80,7 +80,7 @@ func TestConfigSchemaTakesRealCollections(t *testing.T) {
 	}
 	taken := 0
 	for _, file := range files {
-		problems, err := Lint(os.DirFS(filepath.Dir(file)))
+		_, problems, err := load(os.DirFS(filepath.Dir(file)))
 		if err != nil {
 			t.Fatal(err)
 		}

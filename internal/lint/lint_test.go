@@ -20,6 +20,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
+const galaxy = "namespace: acme\nname: things\nversion: 1.0.0\nreadme: README.md\nauthors: [Ann]\n"
+
 const config = `domain: acme
 name: things
 version: 1.0.0
@@ -32,7 +34,7 @@ resources:
 // folder is an author's folder without problems, with some files more or others in their place. An empty text removes one.
 func folder(files map[string]string) fstest.MapFS {
 	all := map[string]string{
-		"galaxy.yml":          "namespace: acme\nname: things\nversion: 1.0.0\nreadme: README.md\nauthors: [Ann]\n",
+		"galaxy.yml":          galaxy,
 		"operator-config.yml": config,
 		"README.md":           "Things\n",
 		"thing.yml":           "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n",
@@ -124,7 +126,9 @@ func TestCheckFolder(t *testing.T) {
 				`match-version operator-config.yml:3:10: version: warning: "1.0.0" differs from the collection's Galaxy version "1"`,
 			}},
 		{"a file that is not built is not there",
-			map[string]string{"galaxy.yml": "namespace: acme\nname: things\nversion: 1.0.0\nreadme: README.md\nauthors: [Ann]\nbuild_ignore: ['thing.*', bad]\n", "bad/requirements.txt": "-- nonsense\n"},
+			map[string]string{"galaxy.yml": galaxy + "build_ignore: ['thing.*', bad, '*.cfg', collections/requirements.yml]\n",
+				"bad/requirements.txt": "-- nonsense\n", "roles/.git/requirements.txt": "-- nonsense\n", "lib/__pycache__/requirements.txt": "-- nonsense\n",
+				"ansible.cfg": "[defaults]\n", "collections/requirements.yml": "nonsense"},
 			[]string{`missing-playbook operator-config.yml:7:15: resources[0].playbook: the collection holds no file "thing.yml"`}},
 		{"settings are not checked for what they hide",
 			map[string]string{".oc-lint": "skip_list: [missing-playbook, no-such-rule]\n", "thing.yml": ""},
