@@ -43,6 +43,53 @@ const (
 	PhaseFailed Phase = "Failed"
 )
 
+// EgressPolicy says what an operator's pods may connect to.
+// +kubebuilder:validation:Enum=Unrestricted;Restricted
+type EgressPolicy string
+
+const (
+	// EgressUnrestricted limits nothing.
+	EgressUnrestricted EgressPolicy = "Unrestricted"
+	// EgressRestricted lets the pods connect to DNS, to the manager's archives, to those of their endpoints whose host is
+	// an address, and to what is in allowTo.
+	EgressRestricted EgressPolicy = "Restricted"
+)
+
+// EgressDestination is a network that an operator's pods may connect to.
+type EgressDestination struct {
+	// cidr is a network such as 192.0.2.0/24, or a single address such as 192.0.2.1/32.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).masked() == cidr(self)",message="must be a network such as 192.0.2.0/24, with nothing but zeros after the prefix, or a single address such as 192.0.2.1/32"
+	CIDR string `json:"cidr"`
+
+	// ports are TCP ports. Without any, all ports of all protocols.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=65535
+	Ports []int32 `json:"ports,omitempty"`
+}
+
+// NetworkPolicySpec limits what an operator's pods may connect to.
+// +kubebuilder:validation:XValidation:rule="self.egress != 'Restricted' || (has(self.allowTo) && size(self.allowTo) > 0)",message="egress Restricted needs allowTo: without the addresses of the API server there, the pods could not reach it"
+// +kubebuilder:validation:XValidation:rule="self.egress == 'Restricted' || !has(self.allowTo) || size(self.allowTo) == 0",message="allowTo limits nothing without egress Restricted: set that, or remove allowTo"
+type NetworkPolicySpec struct {
+	// egress says what the pods may connect to. Unrestricted, the default: to everything. Restricted: to DNS, to the
+	// manager's archives, to those of their endpoints whose host is an address, and to allowTo.
+	// +optional
+	// +kubebuilder:default=Unrestricted
+	Egress EgressPolicy `json:"egress,omitempty"`
+
+	// allowTo lists further destinations. The addresses of the API server must be among them, since nothing tells them
+	// to the manager; so must be those of endpoints with a host name and of servers for dependencies.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	AllowTo []EgressDestination `json:"allowTo,omitempty"`
+}
+
 // RuntimeSpec shapes the Deployment that runs a collection's playbooks.
 type RuntimeSpec struct {
 	// image replaces the manager's default runtime image.
@@ -84,6 +131,10 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	MaxConcurrentReconciles *int32 `json:"maxConcurrentReconciles,omitempty"`
+
+	// networkPolicy limits what the pods may connect to. A change starts no new pods.
+	// +optional
+	NetworkPolicy *NetworkPolicySpec `json:"networkPolicy,omitempty"`
 }
 
 // DependenciesSpec says where the dependencies of a collection come from, as far as its author does not say it.

@@ -151,6 +151,11 @@ type SubOperatorConfigStatus struct {
 	// +listType=atomic
 	Inventory []ObjectReference `json:"inventory,omitempty"`
 
+	// warnings about what is installed.
+	// +optional
+	// +listType=atomic
+	Warnings []string `json:"warnings,omitempty"`
+
 	// clusterserviceversion names the ClusterServiceVersion, on clusters with the Operator Lifecycle Manager.
 	// +optional
 	ClusterServiceVersion *NamedObject `json:"clusterserviceversion,omitempty"`

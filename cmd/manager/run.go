@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -40,6 +41,7 @@ type settings struct {
 	storageDir      string
 	artifactAddress string
 	artifactURL     string
+	artifactServer  render.ArtifactServer
 	dependencies    render.DependencySettings
 	probeAddress    string
 	metricsAddress  string
@@ -58,6 +60,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
 	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
+	flags.StringVar(&s.artifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect for their archives; default: environment variable POD_NAMESPACE")
 	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable GALAXY_URL")
 	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -107,6 +110,11 @@ func run(ctx context.Context, s settings) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
+	port, err := portOf(s.artifactAddress)
+	if err != nil {
+		return fmt.Errorf("--artifact-bind-address: %w", err)
+	}
+	s.artifactServer.Port = port
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	mgr, err := newManager(s)
 	if err != nil {
@@ -130,6 +138,16 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// portOf is the port of an address to listen at, which may have a name.
+func portOf(address string) (int32, error) {
+	_, name, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, err
+	}
+	port, err := net.LookupPort("tcp", name)
+	return int32(port), err // It is at most 65535.
 }
 
 func newManager(s settings) (manager.Manager, error) {
@@ -182,7 +200,7 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
 			Settings: render.Settings{
 				RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
-				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), Dependencies: s.dependencies,
+				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
 			},
 		},
 		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},

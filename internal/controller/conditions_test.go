@@ -135,3 +135,20 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+func TestWarningsOfInstallationsAreBounded(t *testing.T) {
+	if got := boundWarnings(nil); got != nil {
+		t.Errorf("warnings without a cause: %v", got)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, boundWarnings([]string{"b", "a", "b"})); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	var many []string
+	for i := range maxWarnings + 5 {
+		many = append(many, string(rune('a'+i)))
+	}
+	got := boundWarnings(many)
+	if len(got) != maxWarnings+1 || got[maxWarnings] != "5 more warnings" {
+		t.Errorf("%d warnings, the last is %q", len(got), got[len(got)-1])
+	}
+}

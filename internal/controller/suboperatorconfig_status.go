@@ -26,6 +26,7 @@ func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2
 		status.Installations = slices.Concat(facts.installations, facts.leaving)
 		slices.SortFunc(status.Installations, func(a, b v2beta2.InstallationStatus) int { return strings.Compare(a.Namespace, b.Namespace) })
 		status.CustomResourceDefinition = facts.crdNames()
+		status.Warnings = boundWarnings(facts.warnings)
 	}
 	setReady(&status.Conditions, soc.Generation, err, facts.readyMessage())
 	status.Message = readyMessage(status.Conditions)
@@ -43,6 +44,15 @@ func (f *installationFacts) crdNames() []v2beta2.NamedObject {
 		})
 	}
 	return names
+}
+
+// boundWarnings sorts warnings, each of which may hold for several namespaces, and shows the first of them.
+func boundWarnings(warnings []string) []string {
+	warnings = slices.Compact(slices.Sorted(slices.Values(warnings)))
+	if len(warnings) <= maxWarnings {
+		return warnings
+	}
+	return append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%d more warnings", len(warnings)-maxWarnings))
 }
 
 func (f *installationFacts) readyMessage() string {

@@ -38,6 +38,8 @@ type installationFacts struct {
 	endpoints map[string][]render.Endpoint
 	// dependencies say where those of the collection come from.
 	dependencies render.DependencySettings
+	// warnings about the installations.
+	warnings []string
 	// objects of all installations, in the order in which they are applied.
 	objects []client.Object
 	// applied says that all objects are on the API server as they should be.
@@ -121,6 +123,7 @@ func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.Sub
 		own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
 		options.Runtime = render.MergeRuntime(&options.Runtime, &own)
 		options.Dependencies = facts.dependencies
+		options.Endpoints = facts.endpoints[mapping.Namespace]
 		rendered, err := render.Installation(c, options)
 		if err != nil {
 			return stalled(v2beta2.ReasonObjectRefused, err)
@@ -134,6 +137,7 @@ func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.Sub
 				return err
 			}
 		}
+		facts.warnings = append(facts.warnings, render.EgressWarnings(options)...)
 		facts.objects = append(facts.objects, objects...)
 		facts.installations = append(facts.installations, v2beta2.InstallationStatus{Namespace: mapping.Namespace, Digest: digest})
 	}

@@ -37,12 +37,13 @@ func loadCollection(t *testing.T, name string) *collection.Collection {
 
 func testOptions(group string) InstallationOptions {
 	return InstallationOptions{
-		Namespace:     "zos",
-		Group:         group,
-		Digest:        testDigest,
-		ArtifactURL:   "http://artifacts.example.svc:8080/" + testDigest,
-		Runtime:       v2beta2.RuntimeSpec{Image: "registry.example/runtime:1"},
-		Architectures: []string{"s390x", "amd64"},
+		Namespace:      "zos",
+		Group:          group,
+		Digest:         testDigest,
+		ArtifactURL:    "http://artifacts.example.svc:8080/" + testDigest,
+		ArtifactServer: ArtifactServer{Namespace: "managers", Port: 8090},
+		Runtime:        v2beta2.RuntimeSpec{Image: "registry.example/runtime:1"},
+		Architectures:  []string{"s390x", "amd64"},
 	}
 }
 
@@ -56,8 +57,12 @@ func TestGolden(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(folder.Name(), func(t *testing.T) {
 			c := loadCollection(t, folder.Name())
-			got := renderAll(t, c, c.Group(folder.Name() == "everything"))
-			if again := renderAll(t, c, c.Group(folder.Name() == "everything")); !maps.Equal(got, again) {
+			options := testOptions(c.Group(folder.Name() == "everything"))
+			if folder.Name() == "everything" {
+				options.Runtime.NetworkPolicy = testPolicy()
+			}
+			got := renderAll(t, c, options)
+			if again := renderAll(t, c, options); !maps.Equal(got, again) {
 				t.Errorf("rendered twice, with a difference:\n%s", cmp.Diff(got, again))
 			}
 			golden := filepath.Join("testdata", "golden", folder.Name())
@@ -93,15 +98,15 @@ func TestWhatLoadsIsRendered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			renderAll(t, c, c.Group(false))
+			renderAll(t, c, testOptions(c.Group(false)))
 		})
 	}
 }
 
 // renderAll returns everything that is rendered for c as YAML, by file name. The names keep the order of application.
-func renderAll(t *testing.T, c *collection.Collection, group string) map[string]string {
+func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) map[string]string {
 	t.Helper()
-	crds, err := CRDs(c, group)
+	crds, err := CRDs(c, o.Group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,14 +115,16 @@ func renderAll(t *testing.T, c *collection.Collection, group string) map[string]
 		validateCRD(t, crd)
 		objects = append(objects, crd)
 	}
-	installation, err := Installation(c, testOptions(group))
+	o.Endpoints = []Endpoint{
+		{Name: "zos1", Host: "zos1.example.com", User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, PrivateKey: []byte("key")},
+		{Name: "zos2", Host: "198.51.100.7", Port: 2022, User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, Password: []byte("password")},
+		{Name: "pod", Local: true},
+	}
+	installation, err := Installation(c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := EndpointsSecret(c, "zos", []Endpoint{
-		{Name: "zos1", Host: "zos1.example.com", User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, PrivateKey: []byte("key")},
-		{Name: "pod", Local: true},
-	})
+	secret, err := EndpointsSecret(c, "zos", o.Endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,12 @@ type InstallationOptions struct {
 	Digest string
 	// ArtifactURL is where the pod downloads the archive.
 	ArtifactURL string
+	// ArtifactServer is where ArtifactURL leads. It has a meaning only where Runtime restricts egress.
+	ArtifactServer ArtifactServer
 	// Runtime shapes the Deployment. Image must be set.
 	Runtime v2beta2.RuntimeSpec
+	// Endpoints of the operator, which it may connect to where Runtime restricts egress.
+	Endpoints []Endpoint
 	// Dependencies say where the collection's dependencies come from.
 	Dependencies DependencySettings
 	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.

@@ -229,11 +229,13 @@ func TestMergeRuntime(t *testing.T) {
 		NodeSelector:    map[string]string{"a": "1"},
 		Env:             []corev1.EnvVar{{Name: "A", Value: "base"}, {Name: "B", Value: "base"}},
 		ReconcilePeriod: &metav1.Duration{Duration: time.Hour},
+		NetworkPolicy:   testPolicy(),
 	}
 	override := &v2beta2.RuntimeSpec{
 		NodeSelector:            map[string]string{"b": "2"},
 		Env:                     []corev1.EnvVar{{Name: "A", Value: "override"}},
 		MaxConcurrentReconciles: ptr.To[int32](3),
+		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
 	want := v2beta2.RuntimeSpec{
 		Image:                   "base",
@@ -241,6 +243,7 @@ func TestMergeRuntime(t *testing.T) {
 		Env:                     []corev1.EnvVar{{Name: "B", Value: "base"}, {Name: "A", Value: "override"}},
 		ReconcilePeriod:         &metav1.Duration{Duration: time.Hour},
 		MaxConcurrentReconciles: ptr.To[int32](3),
+		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
 	if diff := cmp.Diff(want, MergeRuntime(base, override)); diff != "" {
 		t.Errorf("merged (-want +got):\n%s", diff)

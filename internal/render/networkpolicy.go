@@ -1,16 +1,37 @@
 package render
 
 import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
+// ArtifactServer is the manager as operators see it that download their archive.
+type ArtifactServer struct {
+	// Namespace of the manager's pod.
+	Namespace string
+	// Port at which that pod serves archives, which may be another one than that of its Service.
+	Port int32
+}
+
+// dnsPorts are those of DNS servers. The pods of OpenShift's own listen on 5353, which is what counts where a
+// NetworkPolicy is applied after the address of a Service has been replaced by that of a pod.
+var dnsPorts = []int32{53, 5353}
+
 // networkPolicy lets nobody connect to the operator's pods: they serve nothing but probes, and those come from their own
-// node, which a NetworkPolicy never keeps out.
+// node, which a NetworkPolicy never keeps out. What the pods connect to is limited if the user asks for it.
 func networkPolicy(c *collection.Collection, o InstallationOptions) *networkingv1.NetworkPolicy {
-	return &networkingv1.NetworkPolicy{
+	policy := &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
 		Spec: networkingv1.NetworkPolicySpec{
@@ -18,4 +39,94 @@ func networkPolicy(c *collection.Collection, o InstallationOptions) *networkingv
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		},
 	}
+	if restrictsEgress(o) {
+		policy.Spec.PolicyTypes = append(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		policy.Spec.Egress = egressRules(o)
+	}
+	return policy
+}
+
+func restrictsEgress(o InstallationOptions) bool {
+	return o.Runtime.NetworkPolicy != nil && o.Runtime.NetworkPolicy.Egress == v2beta2.EgressRestricted
+}
+
+func egressRules(o InstallationOptions) []networkingv1.NetworkPolicyEgressRule {
+	rules := []networkingv1.NetworkPolicyEgressRule{
+		// Nothing tells the address of the cluster's DNS server to the manager.
+		{Ports: append(policyPorts(corev1.ProtocolUDP, dnsPorts), policyPorts(corev1.ProtocolTCP, dnsPorts)...)},
+		{To: []networkingv1.NetworkPolicyPeer{{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: o.ArtifactServer.Namespace}},
+			PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"component": "manager"}},
+		}}, Ports: policyPorts(corev1.ProtocolTCP, []int32{o.ArtifactServer.Port})},
+	}
+	rules = append(rules, endpointRules(o.Endpoints)...)
+	for _, destination := range o.Runtime.NetworkPolicy.AllowTo {
+		rules = append(rules, networkingv1.NetworkPolicyEgressRule{
+			To: []networkingv1.NetworkPolicyPeer{ipBlock(destination.CIDR)}, Ports: policyPorts(corev1.ProtocolTCP, destination.Ports),
+		})
+	}
+	return rules
+}
+
+// endpointRules has one rule for each port, with the addresses of the endpoints that are known.
+func endpointRules(endpoints []Endpoint) []networkingv1.NetworkPolicyEgressRule {
+	byPort := map[int32][]netip.Addr{}
+	for _, e := range endpoints {
+		if address, unknown := e.address(); unknown == "" && !e.Local {
+			byPort[e.port()] = append(byPort[e.port()], address)
+		}
+	}
+	var rules []networkingv1.NetworkPolicyEgressRule
+	for _, port := range slices.Sorted(maps.Keys(byPort)) {
+		rule := networkingv1.NetworkPolicyEgressRule{Ports: policyPorts(corev1.ProtocolTCP, []int32{port})}
+		for _, address := range slices.Compact(slices.SortedFunc(slices.Values(byPort[port]), netip.Addr.Compare)) {
+			rule.To = append(rule.To, ipBlock(netip.PrefixFrom(address, address.BitLen()).String()))
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// address is where runs against a remote endpoint connect to, or why that is not known here.
+func (e Endpoint) address() (address netip.Addr, unknown string) {
+	// Ansible prefers any of these to the endpoint's host and port, and each may be a template.
+	for _, name := range []string{"ansible_host", "ansible_port", "ansible_ssh_host", "ansible_ssh_port"} {
+		if _, set := e.Variables[name]; set {
+			return address, "the variable " + name
+		}
+	}
+	address, err := netip.ParseAddr(e.Host)
+	if err != nil || address.Zone() != "" {
+		return netip.Addr{}, "a host name"
+	}
+	return address.Unmap(), ""
+}
+
+// EgressWarnings tells, in the order of the endpoints, to which of them a NetworkPolicy with restricted egress lets the
+// pods connect only if the user's own list has their addresses.
+func EgressWarnings(o InstallationOptions) []string {
+	if !restrictsEgress(o) {
+		return nil
+	}
+	var warnings []string
+	for _, e := range o.Endpoints {
+		if _, unknown := e.address(); unknown != "" && !e.Local {
+			warnings = append(warnings, fmt.Sprintf("ZosEndpoint %q has %s, and egress is restricted: playbooks reach it only if "+
+				"runtime.networkPolicy.allowTo has its address and port", e.Name, unknown))
+		}
+	}
+	return warnings
+}
+
+func ipBlock(cidr string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
+}
+
+// policyPorts is nil, which means all ports of all protocols, for no ports.
+func policyPorts(protocol corev1.Protocol, ports []int32) []networkingv1.NetworkPolicyPort {
+	var list []networkingv1.NetworkPolicyPort
+	for _, port := range ports {
+		list = append(list, networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(port))})
+	}
+	return list
 }

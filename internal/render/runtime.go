@@ -41,6 +41,9 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	if over.MaxConcurrentReconciles != nil {
 		merged.MaxConcurrentReconciles = over.MaxConcurrentReconciles
 	}
+	if over.NetworkPolicy != nil {
+		merged.NetworkPolicy = over.NetworkPolicy
+	}
 	merged.Env = mergeEnv(merged.Env, over.Env)
 	return merged
 }

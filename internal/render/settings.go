@@ -10,6 +10,8 @@ type Settings struct {
 	Architectures []string
 	// ArtifactURL is where the runtime pods reach the manager's archives, without a trailing slash.
 	ArtifactURL string
+	// ArtifactServer is where ArtifactURL leads.
+	ArtifactServer ArtifactServer
 	// Dependencies say where those of collections come from that do not say it themselves.
 	Dependencies DependencySettings
 }
@@ -17,9 +19,10 @@ type Settings struct {
 // DefaultSettings are those of a manager that config/default installs.
 func DefaultSettings() Settings {
 	return Settings{
-		RuntimeImage:  "collection-operator/runtime:latest",
-		Architectures: []string{"amd64", "arm64", "ppc64le", "s390x"},
-		ArtifactURL:   "http://collection-operator-artifacts.collection-operator-system.svc",
+		RuntimeImage:   "collection-operator/runtime:latest",
+		Architectures:  []string{"amd64", "arm64", "ppc64le", "s390x"},
+		ArtifactURL:    "http://collection-operator-artifacts.collection-operator-system.svc",
+		ArtifactServer: ArtifactServer{Namespace: "collection-operator-system", Port: 8090},
 	}
 }
 
@@ -28,7 +31,8 @@ func DefaultSettings() Settings {
 func (s Settings) Options(namespace, group, digest, artifactPath string) InstallationOptions {
 	return InstallationOptions{
 		Namespace: namespace, Group: group, Digest: digest, ArtifactURL: s.ArtifactURL + artifactPath,
-		Runtime:      v2beta2.RuntimeSpec{Image: s.RuntimeImage},
-		Dependencies: s.Dependencies, Architectures: s.Architectures,
+		ArtifactServer: s.ArtifactServer,
+		Runtime:        v2beta2.RuntimeSpec{Image: s.RuntimeImage},
+		Dependencies:   s.Dependencies, Architectures: s.Architectures,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,16 +34,30 @@ func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 	var manager appsv1.Deployment
 	readManifest(t, "settings.yaml", &values)
 	readManifest(t, "manager.yaml", &manager)
+	container := manager.Spec.Template.Spec.Containers[0]
 	flags := map[string]string{}
-	for _, arg := range manager.Spec.Template.Spec.Containers[0].Args {
+	for _, arg := range container.Args {
 		name, value, _ := strings.Cut(arg, "=")
 		flags[name] = value
 	}
+	server := ArtifactServer{Namespace: manager.Namespace}
+	for _, port := range container.Ports {
+		if port.Name == "artifacts" {
+			server.Port = port.ContainerPort
+		}
+	}
+	if manager.Spec.Template.Labels["component"] != "manager" {
+		t.Errorf("the manager's pod cannot be found by its labels %v", manager.Spec.Template.Labels)
+	}
+	if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "POD_NAMESPACE" }) {
+		t.Error("nothing tells the manager its namespace")
+	}
 	want := Settings{
-		RuntimeImage:  values.Data["runtimeImage"],
-		Architectures: strings.Split(values.Data["runtimeArchitectures"], ","),
-		ArtifactURL:   strings.Replace(flags["--artifact-url"], "$(POD_NAMESPACE)", manager.Namespace, 1),
-		Dependencies:  DependencySettings{GalaxyURL: values.Data["galaxyURL"], PipIndexURL: values.Data["pipIndexURL"]},
+		RuntimeImage:   values.Data["runtimeImage"],
+		Architectures:  strings.Split(values.Data["runtimeArchitectures"], ","),
+		ArtifactURL:    strings.Replace(flags["--artifact-url"], "$(POD_NAMESPACE)", manager.Namespace, 1),
+		ArtifactServer: server,
+		Dependencies:   DependencySettings{GalaxyURL: values.Data["galaxyURL"], PipIndexURL: values.Data["pipIndexURL"]},
 	}
 	if diff := cmp.Diff(want, DefaultSettings()); diff != "" {
 		t.Errorf("the defaults differ from config/manager (-config +got):\n%s", diff)

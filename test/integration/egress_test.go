@@ -1,0 +1,142 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+var _ = Describe("Egress of an operator's pods", func() {
+	apiServer := []v2beta2.EgressDestination{{CIDR: "192.0.2.1/32", Ports: []int32{6443}}}
+
+	// allowed are the destinations of the operator's NetworkPolicy, or nil if it limits none.
+	allowed := func(ctx context.Context, namespace string, s *sample) func(Gomega) []string {
+		return func(g Gomega) []string {
+			policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
+			get(ctx, g, policy)
+			g.Expect(policy.Spec.PolicyTypes).To(ContainElement(networkingv1.PolicyTypeIngress))
+			g.Expect(policy.Spec.Ingress).To(BeEmpty())
+			if len(policy.Spec.PolicyTypes) == 1 {
+				g.Expect(policy.Spec.Egress).To(BeEmpty())
+				return nil
+			}
+			var destinations []string
+			for _, rule := range policy.Spec.Egress {
+				to := "anywhere"
+				for _, peer := range rule.To {
+					to = ""
+					if peer.IPBlock != nil {
+						to = peer.IPBlock.CIDR
+					} else {
+						to = peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] + "/" + peer.PodSelector.MatchLabels["component"]
+					}
+				}
+				for _, port := range rule.Ports {
+					destinations = append(destinations, fmt.Sprintf("%s %s %s", to, *port.Protocol, port.Port))
+				}
+			}
+			return destinations
+		}
+	}
+	always := func() []any {
+		_, port, err := net.SplitHostPort(theManager.artifactAddress)
+		Expect(err).NotTo(HaveOccurred())
+		return []any{
+			"anywhere UDP 53", "anywhere UDP 5353", "anywhere TCP 53", "anywhere TCP 5353",
+			managerNamespace + "/manager TCP " + port, "192.0.2.1/32 TCP 6443",
+		}
+	}
+	warnings := func(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []string {
+		return func(g Gomega) []string {
+			get(ctx, g, soc)
+			return soc.Status.Warnings
+		}
+	}
+
+	It("is limited on demand, follows endpoints, and rolls no pods", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(BeNil())
+		operator := deployment(namespace, s.operator())
+		get(ctx, NewWithT(GinkgoT()), operator)
+		generation := operator.Generation
+
+		patch(ctx, oc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32","ports":[6443]}]}}}}`)
+		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
+
+		By("letting an endpoint through that has an address")
+		create(ctx, newEndpoint(namespace, "lpar1", server))
+		lpar1 := "127.0.0.1/32 TCP " + strconv.Itoa(int(server.port))
+		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(append(always(), lpar1)...))
+		Expect(warnings(ctx, soc)(NewWithT(GinkgoT()))).To(BeEmpty())
+
+		By("warning of an endpoint that has a host name")
+		lpar2 := newEndpoint(namespace, "lpar2", server)
+		lpar2.Spec.Host = "localhost"
+		create(ctx, lpar2)
+		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(ConsistOf(
+			And(ContainSubstring(`ZosEndpoint "lpar2" has a host name`), ContainSubstring("runtime.networkPolicy.allowTo"))))
+		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(ConsistOf(append(always(), lpar1)...))
+		expectReady(ctx, soc)
+
+		By("closing what was removed")
+		remove(ctx, newEndpoint(namespace, "lpar1", server))
+		remove(ctx, lpar2)
+		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
+		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(BeEmpty())
+
+		By("being lifted by the SubOperatorConfig, which has the last word")
+		patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{}}}}`)
+		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(BeNil())
+		get(ctx, NewWithT(GinkgoT()), operator)
+		Expect(operator.Generation).To(Equal(generation))
+		expectReady(ctx, oc)
+	}, NodeTimeout(2*time.Minute))
+
+	DescribeTable("is not limited by what cannot work", func(ctx context.Context, policy v2beta2.NetworkPolicySpec, message string) {
+		runtime := &v2beta2.RuntimeSpec{NetworkPolicy: &policy}
+		soc := newSOC("default", "refused", "oc")
+		soc.Spec.Runtime = runtime
+		for _, object := range []client.Object{newCollection("default", "refused", v2beta2.OperatorCollectionSpec{Runtime: runtime}), soc} {
+			Expect(k8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
+		}
+	},
+		Entry("without the API server", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressRestricted}, "the API server"),
+		Entry("with a list that limits nothing", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{AllowTo: apiServer}, "without egress Restricted"),
+		Entry("an unknown word", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{Egress: "Some", AllowTo: apiServer}, "networkPolicy.egress"),
+		Entry("a host name", NodeTimeout(time.Minute), to("lpar1.example"), "must be a network such as"),
+		Entry("an address without a prefix", NodeTimeout(time.Minute), to("192.0.2.1"), "must be a network such as"),
+		Entry("a network that could be meant otherwise", NodeTimeout(time.Minute), to("192.0.2.1/24"), "must be a network such as"),
+		Entry("an address with leading zeros", NodeTimeout(time.Minute), to("010.0.0.1/32"), "must be a network such as"),
+		Entry("nothing", NodeTimeout(time.Minute), to(""), "networkPolicy.allowTo[0].cidr"),
+		Entry("a port that is none", NodeTimeout(time.Minute), to("192.0.2.1/32", 70000), "networkPolicy.allowTo[0].ports[0]"),
+	)
+
+	DescribeTable("is limited by", func(ctx context.Context, policy v2beta2.NetworkPolicySpec) {
+		oc := newCollection("default", "accepted", v2beta2.OperatorCollectionSpec{Runtime: &v2beta2.RuntimeSpec{NetworkPolicy: &policy}})
+		Expect(k8s.Create(ctx, oc, client.DryRunAll)).To(Succeed())
+	},
+		Entry("a network", NodeTimeout(time.Minute), to("10.0.0.0/8", 443)),
+		Entry("one address", NodeTimeout(time.Minute), to("192.0.2.1/32")),
+		Entry("a network of IPv6", NodeTimeout(time.Minute), to("2001:db8::/64", 22, 6443)),
+		Entry("ports alone", NodeTimeout(time.Minute), to("0.0.0.0/0", 443)),
+	)
+})
+
+// to restricts egress to a network.
+func to(cidr string, ports ...int32) v2beta2.NetworkPolicySpec {
+	return v2beta2.NetworkPolicySpec{
+		Egress: v2beta2.EgressRestricted, AllowTo: []v2beta2.EgressDestination{{CIDR: cidr, Ports: ports}},
+	}
+}
