@@ -119,3 +119,51 @@ func hasAnchor(text, anchor string) bool {
 	}
 	return false
 }
+
+var (
+	promise = regexp.MustCompile(`^- \*\*([A-Z]\d+)\*\* .+ Test: (.+)$`)
+	quoted  = regexp.MustCompile(`"[^"]+"`)
+	proof   = regexp.MustCompile(`^\[[^]]+\]\((\S+_test\.go)\) ("[^"]+"(?:, "[^"]+")*)\.?$`)
+)
+
+// promisesOf are the items below "## Promises", each on one line.
+func promisesOf(text string) []string {
+	_, text, _ = strings.Cut(text, "\n## Promises\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	var items []string
+	for line := range strings.Lines(strings.ReplaceAll(text, "\n  ", " ")) {
+		if strings.HasPrefix(line, "- ") {
+			items = append(items, strings.TrimSpace(line))
+		}
+	}
+	return items
+}
+
+func TestEveryPromiseNamesItsTests(t *testing.T) {
+	items := promisesOf(read(t, "security.md"))
+	if len(items) == 0 {
+		t.Fatal("security.md promises nothing")
+	}
+	seen := map[string]bool{}
+	for _, item := range items {
+		parts := promise.FindStringSubmatch(item)
+		if parts == nil || seen[parts[1]] {
+			t.Errorf("security.md: want a number of its own, the promise, and its tests: %s", item)
+			continue
+		}
+		seen[parts[1]] = true
+		for _, tests := range strings.Split(parts[2], "; ") {
+			named := proof.FindStringSubmatch(tests)
+			if named == nil {
+				t.Errorf("security.md: %s: want a link to a test file and names in quotes, not %s", parts[1], tests)
+				continue
+			}
+			content := read(t, named[1])
+			for _, name := range quoted.FindAllString(named[2], -1) {
+				if !strings.Contains(content, name) && !strings.Contains(content, "\nfunc "+strings.Trim(name, `"`)+"(t *testing.T)") {
+					t.Errorf("security.md: %s: %s has no test %s", parts[1], named[1], name)
+				}
+			}
+		}
+	}
+}
