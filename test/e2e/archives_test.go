@@ -23,15 +23,34 @@ import (
 // domain of every collection of the stories.
 const domain = "example"
 
-// mirrorResource is a kind that shows what templates make of a resource's text, added to the sample collection.
+// mirrorResource is a kind that shows what templates make of a resource's text, added to the sample collection. The
+// fields of its object have the names of variables that would send a playbook elsewhere.
 const mirrorResource = `
   - kind: Mirror
     playbook: mirror.yml
     vars:
       - {name: text, displayName: Text, type: string}
+      - {name: texts, displayName: Texts, type: string, array: true}
+      - {name: defaulted, displayName: Defaulted, type: string, default: "EVIL"}
+      - {name: reference, displayName: Reference, type: string, kindReference: DataFile}
+      - {name: mirrorSecret, displayName: Secret, type: password}
+      - {name: choice, displayName: Choice, type: string, options: [one, two]}
+      - {name: count, displayName: Count, type: integer}
+      - {name: ratio, displayName: Ratio, type: number}
+      - {name: flag, displayName: Flag, type: boolean}
       - name: nested
         displayName: Nested
         type: object
+        objectVariables:
+          - {name: inner, displayName: Inner, type: string}
+          - {name: ansible_connection, displayName: Connection, type: string}
+          - {name: ansible_host, displayName: Host, type: string}
+          - {name: zoscb_playbook, displayName: Playbook, type: string}
+          - {name: zosendpoint, displayName: Endpoint, type: string}
+      - name: rows
+        displayName: Rows
+        type: object
+        array: true
         objectVariables:
           - {name: inner, displayName: Inner, type: string}
 roles:
@@ -56,10 +75,23 @@ const mirrorPlaybook = `
         cmd: tee {{ zos_files_base }}/{{ ansible_operator_meta.name }}.mirror
         stdin: |
           text={{ text }}
+          texts={{ texts[0] }}
+          defaulted={{ defaulted }}
+          reference={{ reference }}
+          secret={{ mirrorSecret }}
           nested={{ nested.inner }}
+          rows={{ rows[0].inner }}
           annotation={{ this.resources[0].metadata.annotations.note }}
           spec={{ _suboperator_zoscb_ibm_com_mirror_spec.text }}
           whole={{ _suboperator_zoscb_ibm_com_mirror }}
+          nested connection={{ nested.ansible_connection }}
+          nested host={{ nested.ansible_host }}
+          nested playbook={{ nested.zoscb_playbook }}
+          nested endpoint={{ nested.zosendpoint }}
+          endpoint={{ inventory_hostname }}
+          connection={{ ansible_connection | default('ssh') }}
+          host={{ ansible_host }}
+          playbook={{ zoscb_playbook | basename }}
 `
 
 // waitBeforeRemoval makes the removal of a data file that waited for another file wait as well.
@@ -98,7 +130,7 @@ func buildArchives() {
 	})).To(Succeed())
 	config := string(sample["operator-config.yml"].Data)
 	Expect(config).To(ContainSubstring("\nroles:\n"))
-	sample["operator-config.yml"].Data = []byte(strings.Replace(config, "\nroles:\n", mirrorResource, 1))
+	sample["operator-config.yml"].Data = []byte(strings.Replace(config, "\nroles:\n", strings.ReplaceAll(mirrorResource, "EVIL", evil), 1))
 	sample["mirror.yml"] = &fstest.MapFile{Data: []byte(mirrorPlaybook), Mode: 0o644}
 
 	removal := sample["roles/datafile/tasks/remove.yml"]
@@ -121,7 +153,7 @@ func buildBadArchives() {
 	archives["two-configs.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yaml": "domain: example"}))
 	archives["no-playbook.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"play.yml": ""}))
 	archives["bad-yaml.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": "domain: [example"}))
-	archives["bad-kind.tar.gz"] = build(minimal("bad", "badThing", nil))
+	archives["bad-kind.tar.gz"] = build(minimal("bad", "Bad-Thing", nil))
 }
 
 // minimal is the folder of a small collection; changes replace files, or remove them if they are empty.

@@ -15,10 +15,13 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 const (
@@ -79,6 +82,19 @@ var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
 	Context("that is refused", func() { refusedCredentials(l, zos) })
 	Context("in a pod with a user ID that the image does not know", func() { anyUserID(l, zos) })
 
+	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, l, zos) },
+		NodeTimeout(time.Minute))
+
+	It("cannot be read with the operator's token", attack.Label, func(ctx context.Context) {
+		secrets := "GET /api/v1/namespaces/" + l.namespace + "/secrets/"
+		notes := "GET /apis/suboperator.zoscb.ibm.com/" + notesVersion + "/namespaces/" + l.namespace + "/notes"
+		Expect(statuses(ctx, l.namespace, notesPod, notes)).To(Equal([]string{"200"}))
+		seen := statuses(ctx, l.namespace, notesPod, secrets+"plain", secrets+notesPod+"-endpoints")
+		Expect(seen).To(HaveEach("403"))
+		attack.Repelled(permissions, "an operator's token: read a Secret of its namespace when no kind has a password variable", "forbidden", strings.Join(seen, " "))
+		expectNoOtherRights(ctx, l.namespace, notesPod)
+	}, NodeTimeout(time.Minute))
+
 	It("never has a module sent by SFTP", func(ctx context.Context) {
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted publickey for ibmuser"))
 		Expect(zos.transferred(ctx)).To(BeEmpty())
@@ -118,6 +134,34 @@ func (l *lab) runs(ctx context.Context, name string) int {
 	return count
 }
 
+// keyLine is a line of a private key that is in no other.
+func keyLine(private string) string { return strings.Split(private, "\n")[2] }
+
+// expectSecrecy looks for all secrets of the stories where users, logs or backups could find them.
+func expectSecrecy(ctx context.Context, l *lab, zos *system) {
+	GinkgoHelper()
+	search := "for folder in /etc/zoscb/endpoints /tmp /opt/ansible/content /etc/zoscb/runtime; do echo $folder $(grep -rlF -e '" +
+		strings.Join(zos.secrets, "' -e '") + "' $folder/ | wc -l); done"
+	Expect(l.inOperator(ctx, notesPod, "cat /tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/"+notesVersion+"/Note/"+l.namespace+"/plain/artifacts/*/stdout")).
+		To(ContainSubstring("ESTABLISH SSH CONNECTION"), "somebody asked Ansible to tell much")
+	found := l.inOperator(ctx, notesPod, search)
+	Expect(found).To(MatchRegexp(`^/etc/zoscb/endpoints [1-9]\d*\n/tmp 0\n/opt/ansible/content 0\n/etc/zoscb/runtime 0\n$`))
+	attack.Repelled(secretsAndHosts, "turn up Ansible's verbosity by an annotation, and look for keys, passphrases and passwords in files of the pod",
+		"only the mounted Secret has them", "files with secrets: "+found)
+
+	for what, args := range map[string][]string{
+		"the operator's log": {"logs", "-n", l.namespace, "deployment/" + notesPod, "-c", "operator"},
+		"the manager's log":  {"logs", "-n", managerNamespace, "deployment/" + managerName},
+		"events, ConfigMaps, Deployments and the product's objects": {"get", "events,configmaps,deployments,zoscb,notes", "-n", l.namespace, "-o", "yaml"},
+	} {
+		text := kubectl(ctx, args...)
+		for _, secret := range append(zos.secrets, "PRIVATE KEY") {
+			Expect(strings.Contains(text, secret)).To(BeFalse(), "a secret is in %s", what)
+		}
+		attack.Repelled(secretsAndHosts, "look for keys, passphrases and passwords in "+what, "none", fmt.Sprintf("none in %d characters", len(text)))
+	}
+}
+
 func credentialKinds(l *lab, zos *system) {
 	It("is not needed to find out whether a system answers", func(ctx context.Context) {
 		l.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
@@ -128,6 +172,7 @@ func credentialKinds(l *lab, zos *system) {
 	It("may be a key, an encrypted key or a password", func(ctx context.Context) {
 		plain, plainKey := newKey("")
 		encrypted, encryptedKey := newKey("open sesame")
+		zos.secrets = append(zos.secrets, keyLine(plain), keyLine(encrypted), "open sesame", zos.password)
 		zos.authorize(ctx, "plain", plainKey)
 		zos.authorize(ctx, "encrypted", encryptedKey)
 		for name, data := range map[string]map[string]string{
@@ -137,7 +182,9 @@ func credentialKinds(l *lab, zos *system) {
 		} {
 			l.credential(ctx, name, data)
 			l.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name})
-			create(ctx, l.note(name, name, "by "+name))
+			talkative := l.note(name, name, "by "+name)
+			talkative.SetAnnotations(map[string]string{"ansible.sdk.operatorframework.io/verbosity": "4"})
+			create(ctx, talkative)
 		}
 		for _, name := range []string{"plain", "encrypted", "password"} {
 			expectSuccess(ctx, l.note(name, name, ""))
@@ -145,10 +192,6 @@ func credentialKinds(l *lab, zos *system) {
 		}
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted password for ibmuser"))
 		Expect(zos.refusals(ctx)).To(BeZero())
-		logs := kubectl(ctx, "logs", "-n", l.namespace, "deployment/"+notesPod, "-c", "operator")
-		for _, secret := range []string{"swordfish", "open sesame", "PRIVATE KEY"} {
-			Expect(logs).NotTo(ContainSubstring(secret))
-		}
 	}, NodeTimeout(5*time.Minute))
 
 	It("is not needed in the operator's own pod", func(ctx context.Context) {
@@ -184,9 +227,10 @@ func liveChanges(l *lab, zos *system) {
 
 	It("takes a key that was rotated", func(ctx context.Context) {
 		rotated, rotatedKey := newKey("")
+		zos.secrets = append(zos.secrets, keyLine(rotated))
 		zos.authorize(ctx, "plain", rotatedKey)
 		patch(ctx, &corev1.Secret{ObjectMeta: l.meta("plain")}, mustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": rotated}}))
-		l.arrives(ctx, "a rotated key", "late_key", strings.Split(rotated, "\n")[2])
+		l.arrives(ctx, "a rotated key", "late_key", keyLine(rotated))
 		patch(ctx, l.note("late", "late", ""), `{"spec": {"text": "third"}}`)
 		zos.readNote(ctx, "late", "third good-evening ibmuser")
 		Expect(zos.refusals(ctx)).To(BeZero())
@@ -204,8 +248,9 @@ func refusedCredentials(l *lab, zos *system) {
 	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: l.meta("refused")}
 	var tried int
 
-	It("is tried once, by one of many resources", func(ctx context.Context) {
+	It("is tried once, by one of many resources", attack.Label, func(ctx context.Context) {
 		stranger, strangerKey = newKey("")
+		zos.secrets = append(zos.secrets, keyLine(stranger))
 		l.credential(ctx, "refused", map[string]string{"username": "ibmuser", "ssh-privatekey": stranger})
 		l.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused"})
 		l.arrives(ctx, "a credential", "refused_key", "PRIVATE KEY")
@@ -217,6 +262,9 @@ func refusedCredentials(l *lab, zos *system) {
 		Eventually(func() int { return l.runs(ctx, "refused") + l.runs(ctx, "another") }).WithContext(ctx).
 			Should(BeNumerically(">", 6), "the operator runs the playbooks again and again")
 		Expect(zos.refusals(ctx)-tried).To(Equal(1), "repeated logons revoke a user ID")
+		attack.Repelled(secretsAndHosts, "have a user ID revoked by resources whose credential is refused", "one logon, whatever runs again",
+			fmt.Sprintf("%d logon in %d runs: %s", zos.refusals(ctx)-tried, l.runs(ctx, "refused")+l.runs(ctx, "another"),
+				condition(ctx, refused, "Failure")(Default).Message))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is tried once more when somebody asks for it", func(ctx context.Context) {
@@ -245,7 +293,8 @@ func refusedCredentials(l *lab, zos *system) {
 
 // anyUserID is what OpenShift does to every pod: some UID, in group 0.
 func anyUserID(l *lab, zos *system) {
-	It("is used as in any other", func(ctx context.Context) {
+	It("is used as in any other, also where the level restricted is enforced", attack.Label, func(ctx context.Context) {
+		patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}, `{"metadata": {"labels": {"`+enforced+`": "restricted"}}}`)
 		deployment := &appsv1.Deployment{ObjectMeta: l.meta(notesPod)}
 		before := l.operatorPod(ctx, "notes")
 		patch(ctx, deployment.DeepCopy(), `{"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1000730000, "runAsGroup": 0}}}}}`)
@@ -253,6 +302,7 @@ func anyUserID(l *lab, zos *system) {
 		Eventually(func() types.UID { return l.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(Equal(before))
 		Expect(l.inOperator(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
 		Expect(l.inOperator(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
+		expectRestrictedPods(ctx, l.namespace, client.MatchingLabels{"operator-name": "notes"})
 
 		for _, name := range []string{"plain", "encrypted", "password", "here"} {
 			patch(ctx, l.note(name, name, ""), `{"spec": {"text": "anybody"}}`)

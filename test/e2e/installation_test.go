@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // The installation that all later stories share.
@@ -116,7 +118,7 @@ func installationStories() {
 		}
 	}, NodeTimeout(4*time.Minute))
 
-	It("runs the operator without privileges", func(ctx context.Context) {
+	It("runs the operator without privileges", attack.Label, func(ctx context.Context) {
 		var pods corev1.PodList
 		Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"operator-domain": domain, "operator-name": "zos-files"})).To(Succeed())
 		Expect(pods.Items).To(HaveLen(1))
@@ -128,6 +130,12 @@ func installationStories() {
 			Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()), container.Name)
 			Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()), container.Name)
 		}
+		tried := inOperator(ctx, `id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; touch /opt/ansible/x /etc/zoscb/endpoints/x 2>&1 || true`)
+		Expect(tried).NotTo(HavePrefix("0\n"))
+		Expect(tried).To(And(MatchRegexp(`CapEff:\s+0+\n`), MatchRegexp(`NoNewPrivs:\s+1\n`), MatchRegexp(`Seccomp:\s+2\n`)))
+		Expect(strings.Count(tried, "Read-only file system")).To(Equal(2))
+		attack.Repelled(podsAndNetwork, "gain privileges in an operator's pod, or change its image or endpoints",
+			"no root, no capability, system calls filtered, read-only", tried)
 	}, NodeTimeout(time.Minute))
 
 	It("keeps an earlier good version when a later one is bad", func(ctx context.Context) {

@@ -183,6 +183,8 @@ type system struct {
 	password string
 	// authorizedKeys holds the public key of each owner who may log on.
 	authorizedKeys map[string]string
+	// secrets are texts that must be nowhere but in Secrets: a line of each key, passphrases, passwords.
+	secrets []string
 }
 
 // systemScript makes the SFTP server tell which files it is asked for, before the image's own script starts sshd.

@@ -8,6 +8,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 func outageStories() {
@@ -70,6 +74,43 @@ func outageStories() {
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/go "+lpar1.base()+"/remove-go")
 	}, NodeTimeout(5*time.Minute))
+
+	It("sends nothing to a host that has another key since it was probed", attack.Label, func(ctx context.Context) {
+		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
+		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		lpar2.newHostKey(ctx)
+		before := len(lpar2.log(ctx))
+		impostor := dataFile("impostor", map[string]any{"zosendpoint": lpar2.name, "filename": "impostor.txt"})
+		create(ctx, impostor.DeepCopy())
+		Eventually(condition(ctx, impostor, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("HostKeyMismatch")))
+		heard := lpar2.log(ctx)[before:]
+		Expect(heard).To(ContainSubstring("[preauth]"), "somebody connected")
+		Expect(heard).NotTo(Or(ContainSubstring("Accepted"), ContainSubstring(lpar2.user)), "and told no user ID")
+		Expect(lpar2.files(ctx)).NotTo(ContainElement("impostor.txt"))
+		attack.Repelled(secretsAndHosts, "put another host in the place of one that was probed", "the run fails before it tells the user ID",
+			condition(ctx, impostor, "Failure")(Default).Message)
+
+		lpar2.oldHostKey(ctx)
+		expectSuccess(ctx, impostor)
+		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		remove(ctx, impostor.DeepCopy())
+		Eventually(gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+}
+
+// newHostKey restarts the SSH server with another host key; oldHostKey with the one that it had.
+func (t *target) newHostKey(ctx context.Context) {
+	GinkgoHelper()
+	t.down(ctx)
+	t.shell(ctx, "rm /run/target/host_key; ssh-keygen -q -t ed25519 -N '' -f /run/target/host_key")
+	t.up(ctx)
+}
+
+func (t *target) oldHostKey(ctx context.Context) {
+	GinkgoHelper()
+	t.down(ctx)
+	t.shell(ctx, "install -m 0600 /etc/target/host_key /run/target/host_key")
+	t.up(ctx)
 }
 
 // expectModuleOn waits until a playbook is in the middle of a task on the host.

@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 func personalStories() {
-	It("never uses a shared credential where personal ones are asked for", func(ctx context.Context) {
+	It("never uses a shared credential where personal ones are asked for", attack.Label, func(ctx context.Context) {
 		second := operatorCollection("second.example.1.0.0", pinned("second.tar.gz"))
 		soc := &v2beta2.SubOperatorConfig{
 			ObjectMeta: metav1.ObjectMeta{Name: second.Name + "-soc", Namespace: namespace},
@@ -30,6 +31,8 @@ func personalStories() {
 		thing := instance("SecondThing", "thing", map[string]any{"zosendpoint": lpar2.name})
 		create(ctx, thing.DeepCopy())
 		Eventually(condition(ctx, thing, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("PersonalCredentialsUnsupported")))
+		attack.Repelled(secretsAndHosts, "run with a shared credential where personal ones are asked for", "the run fails before it reaches a host",
+			condition(ctx, thing, "Failure")(Default).Message)
 
 		remove(ctx, thing.DeepCopy())
 		Eventually(gone(ctx, thing)).WithContext(ctx).Should(BeTrue(), "the kind has no finalizer playbook")

@@ -94,6 +94,7 @@ var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
 	Context("given a collection", installationStories)
 	Context("given custom resources", customResourceStories)
 	Context("given hostile text", injectionStories)
+	Context("given somebody in an operator's pod", containmentStories)
 	Context("given an endpoint that goes away", outageStories)
 	Context("given personal credentials", personalStories)
 	Context("given files it does not know", discoveryStories)

@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/test/attack"
+)
+
+// Groups of attacks.
+const (
+	permissions     = "Permissions"
+	secretsAndHosts = "Secrets and hosts"
+	podsAndNetwork  = "Pods and network"
+)
+
+// enforced is the label that makes the API server refuse pods below a level of the Pod Security Standards.
+const enforced = "pod-security.kubernetes.io/enforce"
+
+// requestScript sends requests, "METHOD URL" each, and prints the status of each answer. Those to a path go to the API
+// server with the pod's own token.
+const requestScript = `
+import ssl, sys, urllib.error, urllib.request
+account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+tls = ssl.create_default_context(cafile=account + "ca.crt")
+token = open(account + "token").read()
+for line in sys.argv[1:]:
+    method, url = line.split(" ", 1)
+    headers = {}
+    if url.startswith("/"):
+        url, headers = "https://kubernetes.default.svc" + url, {"Authorization": "Bearer " + token}
+    request = urllib.request.Request(url, method=method, headers=headers, data=b"{}" if method in ("POST", "PUT") else None)
+    try:
+        print(urllib.request.urlopen(request, timeout=10, context=tls).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+`
+
+// statuses are the answers to requests that somebody sends who can run code in an operator's pod.
+func statuses(ctx context.Context, namespace, deployment string, requests ...string) []string {
+	GinkgoHelper()
+	args := []string{"exec", "-n", namespace, "deployment/" + deployment, "-c", "operator", "--", "python3", "-c", requestScript}
+	answers := strings.Fields(kubectl(ctx, append(args, requests...)...))
+	Expect(answers).To(HaveLen(len(requests)))
+	return answers
+}
+
+// expectNoOtherRights tries, with the token of an operator, what no operator may do.
+func expectNoOtherRights(ctx context.Context, namespace, deployment string) {
+	GinkgoHelper()
+	own := "/api/v1/namespaces/" + namespace
+	for _, try := range []struct {
+		attack   string
+		requests []string
+	}{
+		{"list the Secrets of its namespace", []string{"GET " + own + "/secrets"}},
+		{"read Secrets of other namespaces", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
+		{"list Pods, make one, and run a command in one", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
+		{"take a token of another ServiceAccount", []string{"POST " + own + "/serviceaccounts/default/token"}},
+		{"bind a role", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
+		{"import a collection, and change an endpoint", []string{
+			"POST /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/operatorcollections",
+			"PUT /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/zosendpoints/any",
+		}},
+		{"replace its own Deployment", []string{"PUT /apis/apps/v1/namespaces/" + namespace + "/deployments/" + deployment}},
+	} {
+		seen := statuses(ctx, namespace, deployment, try.requests...)
+		Expect(seen).To(HaveEach("403"), try.attack)
+		attack.Repelled(permissions, "an operator's token: "+try.attack, "forbidden", strings.Join(seen, " "))
+	}
+}
+
+// expectRestrictedPods checks that a namespace enforces the level restricted and that the pods of a component run there.
+func expectRestrictedPods(ctx context.Context, namespace string, labels client.MatchingLabels) {
+	GinkgoHelper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(space), space)).To(Succeed())
+	Expect(space.Labels).To(HaveKeyWithValue(enforced, "restricted"))
+	var pods corev1.PodList
+	Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), labels)).To(Succeed())
+	Expect(pods.Items).To(HaveLen(1))
+	Expect(pods.Items[0].Status.Phase).To(Equal(corev1.PodRunning))
+
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "weaker", Namespace: namespace}, Spec: *pods.Items[0].Spec.DeepCopy()}
+	pod.Spec.NodeName = ""
+	Expect(k8s.Create(ctx, pod.DeepCopy(), client.DryRunAll)).To(Succeed())
+	pod.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true)
+	err := k8s.Create(ctx, pod, client.DryRunAll)
+	Expect(err).To(MatchError(ContainSubstring("restricted")))
+	attack.Repelled(podsAndNetwork, "run the pod of "+labels["component"]+labels["operator-name"]+" with more privileges where restricted is enforced",
+		"the namespace admits the pod as it is, and not one that may escalate privileges", err.Error())
+}
+
+func containmentStories() {
+	It("lets an operator's pod read no other object than it must", attack.Label, func(ctx context.Context) {
+		Expect(statuses(ctx, namespace, operator.Name, "GET /apis/"+instanceAPI+"/namespaces/"+namespace+"/datafiles")).To(Equal([]string{"200"}))
+		expectNoOtherRights(ctx, namespace, operator.Name)
+		// Its kind has a variable of type password.
+		Expect(statuses(ctx, namespace, operator.Name, "GET /api/v1/namespaces/"+namespace+"/secrets/"+lpar1.credential.Name)).To(Equal([]string{"200"}))
+	}, NodeTimeout(time.Minute))
+
+	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, func(ctx context.Context) {
+		server := "http://collection-operator-artifacts." + managerNamespace + ".svc"
+		digest := strings.TrimPrefix(digestOf("files.tar.gz"), "sha256:")
+		exact := server + "/artifacts/sha256/" + digest + ".tar.gz"
+		from := func(requests ...string) []string {
+			GinkgoHelper()
+			return statuses(ctx, namespace, operator.Name, requests...)
+		}
+		for _, try := range []struct {
+			attack, expected string
+			requests         []string
+		}{
+			{"list archives", "404", []string{"GET " + server + "/", "GET " + server + "/artifacts/", "GET " + server + "/artifacts/sha256/", "HEAD " + server + "/artifacts/sha256"}},
+			{"name a part of a digest, capitals, or another digest", "404", []string{
+				"GET " + server + "/artifacts/sha256/" + digest[:12] + ".tar.gz", "GET " + server + "/artifacts/sha256/" + digest,
+				"GET " + server + "/artifacts/sha256/" + strings.ToUpper(digest) + ".tar.gz",
+				"HEAD " + server + "/artifacts/sha256/" + strings.Repeat("0", 64) + ".tar.gz",
+			}},
+			{"leave the folder", "404", []string{
+				"GET " + server + "/artifacts/sha256/../../etc/passwd", "GET " + server + "/artifacts/sha256/..%2f..%2fetc%2fpasswd",
+				"GET " + server + "//etc/passwd", "GET " + server + "/artifacts/sha256/" + digest + ".tar.gz/../../../etc/passwd",
+			}},
+			{"write or delete", "405", []string{"POST " + exact, "PUT " + exact, "DELETE " + exact, "POST " + server + "/artifacts/sha256/" + strings.Repeat("0", 64) + ".tar.gz"}},
+		} {
+			seen := from(try.requests...)
+			Expect(seen).To(HaveEach(try.expected), try.attack)
+			attack.Repelled(podsAndNetwork, "at the server of archives, from a pod of another namespace: "+try.attack, try.expected, strings.Join(seen, " "))
+		}
+		Expect(from("HEAD "+exact, "GET "+exact)).To(Equal([]string{"200", "200"}))
+	}, NodeTimeout(time.Minute))
+
+	It("runs the manager where the level restricted is enforced", attack.Label, func(ctx context.Context) {
+		expectRestrictedPods(ctx, managerNamespace, client.MatchingLabels{"component": "manager"})
+	}, NodeTimeout(time.Minute))
+}
