@@ -11,7 +11,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// Label marks the stories that hold attacks.
+// Label marks the stories that hold attacks, and those that prepare them.
 var Label = ginkgo.Label("attack")
 
 const entryName = "attack"

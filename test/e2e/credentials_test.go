@@ -169,7 +169,7 @@ func credentialKinds(l *lab, zos *system) {
 		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(2*time.Minute))
 
-	It("may be a key, an encrypted key or a password", func(ctx context.Context) {
+	It("may be a key, an encrypted key or a password", attack.Label, func(ctx context.Context) {
 		plain, plainKey := newKey("")
 		encrypted, encryptedKey := newKey("open sesame")
 		zos.secrets = append(zos.secrets, keyLine(plain), keyLine(encrypted), "open sesame", zos.password)
@@ -194,7 +194,7 @@ func credentialKinds(l *lab, zos *system) {
 		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(5*time.Minute))
 
-	It("is not needed in the operator's own pod", func(ctx context.Context) {
+	It("is not needed in the operator's own pod", attack.Label, func(ctx context.Context) {
 		l.endpoint(ctx, "here", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal})
 		here := l.note("here", "here", "inside")
 		create(ctx, here.DeepCopy())

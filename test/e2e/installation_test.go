@@ -40,7 +40,7 @@ func variables(items ...string) []apiextensionsv1.JSON {
 }
 
 func installationStories() {
-	It("accepts endpoints whose variables are nested and templates", func(ctx context.Context) {
+	It("accepts endpoints whose variables are nested and templates", attack.Label, func(ctx context.Context) {
 		endpoint1 := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: lpar1.name, Namespace: namespace},
 			Spec: v2beta2.ZosEndpointSpec{Host: lpar1.host(), Port: 22, Variables: variables(
@@ -74,7 +74,7 @@ func installationStories() {
 		objectsBefore = listObjects(ctx)
 	}, NodeTimeout(3*time.Minute))
 
-	It("waits for a credential, and says so", func(ctx context.Context) {
+	It("waits for a credential, and says so", attack.Label, func(ctx context.Context) {
 		files.Spec = pinned("files.tar.gz")
 		filesSOC.Spec = v2beta2.SubOperatorConfigSpec{
 			OperatorCollection: files.Name,
@@ -97,7 +97,7 @@ func installationStories() {
 		}
 	}, NodeTimeout(3*time.Minute))
 
-	It("is Ready when, and only when, custom resources are served and the operator runs", func(ctx context.Context) {
+	It("is Ready when, and only when, custom resources are served and the operator runs", attack.Label, func(ctx context.Context) {
 		create(ctx, lpar1.credential)
 		printed, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "3m")
 		Expect(err).NotTo(HaveOccurred(), printed)
