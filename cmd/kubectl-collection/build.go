@@ -31,7 +31,7 @@ A collection that a cluster would refuse is not built: what is wrong with it is 
 
   # Into another folder, in place of the archive that is there
   kubectl collection build ./zos-files --output dist --force`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return build(cmd, args[0], output, force)
 		},

@@ -25,7 +25,7 @@ Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for di
 
   # Fail if something can break
   test $(kubectl collection diff old.tar.gz new.tar.gz --output json | jq .breaking) = 0`,
-		Args: cobra.ExactArgs(2),
+		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"text", "json"}, output) {
 				return fmt.Errorf("--output %q is neither text nor json", output)

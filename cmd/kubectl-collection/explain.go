@@ -16,7 +16,7 @@ func explainCommand() *cobra.Command {
 		Long: `Tell what an archive or a collection's folder becomes in a cluster: its kinds with their fields and playbooks, the
 permissions it asks for, and what must be installed beside it. For the objects themselves see render.`,
 		Example: `  kubectl collection explain example-zos_files-1.0.0.tar.gz`,
-		Args:    cobra.ExactArgs(1),
+		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := loadSource(args[0])
 			if err != nil {

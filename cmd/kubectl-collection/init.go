@@ -48,7 +48,7 @@ Nothing is overwritten. If a file is in the way, nothing is written at all.`,
 
   # Say what it is called
   kubectl collection init ./users --domain acme --name zos-users --kind User --display-name "z/OS users"`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.complete(args[0]); err != nil {
 				return err

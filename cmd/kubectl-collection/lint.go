@@ -45,7 +45,7 @@ It hides them here. A cluster refuses what it refuses.`,
 
   # Upload findings to code scanning
   kubectl collection lint . -o sarif > lint.sarif`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := lintWriters[output]
 			if !ok {

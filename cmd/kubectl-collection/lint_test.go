@@ -63,7 +63,7 @@ func TestLintExitCodes(t *testing.T) {
 		{[]string{"lint", dir}, exitFindings, "galaxy.yml:1:1: error missing-galaxy: "},
 		{[]string{"lint", filepath.Join(dir, "page.tar.gz")}, exitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
 		{[]string{"lint", filepath.Join(dir, "absent")}, exitFailure, "absent: no such file or directory"},
-		{[]string{"lint"}, exitFailure, "accepts 1 arg(s), received 0"},
+		{[]string{"lint"}, exitFailure, "takes 1 argument, not 0: kubectl collection lint PATH"},
 		{[]string{"lint", filesCollection, "-o", "xml"}, exitFailure, `unknown output "xml": use text, json or sarif`},
 	} {
 		code, stdout, stderr := tool(t, tt.args...)

@@ -52,6 +52,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitFailure
 }
 
+// exactly wants n arguments, and says which if there are others.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("takes %s, not %d: %s", plural(n, "argument"), len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   toolName,

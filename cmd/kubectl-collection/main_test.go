@@ -81,3 +81,16 @@ func expectGolden(t *testing.T, name, got string) {
 		t.Errorf("%s differs (-want +got):\n%s", file, diff)
 	}
 }
+
+// Somebody who gives too much or too little learns what the command takes.
+func TestArguments(t *testing.T) {
+	for _, command := range rootCommand().Commands() {
+		if !strings.Contains(command.Use, " ") {
+			continue
+		}
+		code, _, stderr := tool(t, command.Name())
+		if want := ", not 0: kubectl collection " + command.Use; code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s without arguments: %d, %q; want %q", command.Name(), code, stderr, want)
+		}
+	}
+}

@@ -31,9 +31,9 @@ func renderCommand() *cobra.Command {
 		Use:   "render PATH --namespace NS",
 		Short: "Print the objects that a cluster gets for a collection",
 		Long: `Print the objects that the manager writes for a collection, from its archive or its folder: CustomResourceDefinitions,
-ServiceAccount, roles and their bindings, the runtime's ConfigMap and the Deployment. They are those of an OperatorCollection
-in namespace NS that is alone in having the collection, sets neither runtime nor dependencies, and is mapped to NS, under a
-manager that config/default installs.
+ServiceAccount, roles and their bindings, the NetworkPolicy, the runtime's ConfigMap and the Deployment. They are those of an
+OperatorCollection in namespace NS that is alone in having the collection, sets neither runtime nor dependencies, and is mapped
+to NS, under a manager that config/default installs.
 
 Some things only a cluster knows: owner references, the annotation zoscb.ibm.com/suboperatorconfig, and whatever the API server
 adds. Secrets are never printed. A folder is built in memory first, so that the digest is that of the archive that build makes.`,
@@ -42,7 +42,7 @@ adds. Secrets are never printed. A folder is built in memory first, so that the 
 
   # What a cluster says to it
   kubectl collection render ./zos-files --namespace zos | kubectl diff --filename -`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err

@@ -20,7 +20,7 @@ func signCommand() *cobra.Command {
 Secret that an OperatorCollection names in spec.signatureSecret.`,
 		Example: `  kubectl collection sign acme-files-1.0.0.tar.gz --key key.pem
   kubectl collection sign acme-files-1.0.0.tar.gz --key <(openssl pkey -in encrypted.pem)`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" {
 				output = args[0] + ".sig"

@@ -29,7 +29,7 @@ Exit code: 0 verified, 1 not verified, 2 it could not be tried.`,
 		Example: `  kubectl collection verify acme-files-1.0.0.tar.gz --key pub.pem --signature acme-files-1.0.0.tar.gz.sig
   kubectl collection verify acme-files-1.0.0.tar.gz --key galaxy.pub.asc --signature MANIFEST.json.asc
   kubectl collection verify acme-files-1.0.0.tar.gz --digest sha256:c6cca05f781b293f9ea34cd9799dd126596a4be2f90c7096e9eab718d27e39bd`,
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(keys)+len(signatures) == 0 && digest == "" {
 				return errors.New("nothing to verify with: give --key and --signature, or --digest")

@@ -130,6 +130,8 @@ func (r *runRules) checkHosts(p play) {
 			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", quote(host))
 		case host == group:
 			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", quote(host))
+		case strings.ContainsAny(host, "*?[!&:~"):
+			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", quote(host))
 		default:
 			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", quote(host))
 		}

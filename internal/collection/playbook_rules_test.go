@@ -86,6 +86,7 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleHostsAll, "another host", "- hosts: zos_host\n", [2]int{1, 10}),
 	inPlaybook(ruleHostsAll, "among others", "- hosts: all\n- name: x\n  hosts:\n    - all\n    - other\n", [2]int{4, 5}),
 	inPlaybook(ruleHostsAll, "none", "- name: x\n  tasks: []\n", [2]int{1, 3}),
+	inPlaybook(ruleHostsAll, "patterns", "- hosts: '*'\n- hosts: all,!other\n- hosts: all:&other\n", [2]int{1, 10}, [2]int{2, 10}, [2]int{3, 10}),
 	inPlaybook(ruleHostsAll, "empty", "- name: x\n  hosts:\n", [2]int{2, 3}),
 	inPlaybook(ruleHostsAll, "imported", "- import_playbook: playbooks/provision.yml\n").with("playbooks/provision.yml", "- hosts: webservers\n").at("playbooks/provision.yml", 1, 10),
 	inPlaybook(ruleHostsGroup, "no group", "- hosts: zos_host\n"),

@@ -188,7 +188,7 @@ var ruleTable = []Rule{
 	{ruleVarName, SeverityError, true, sectionVariables, "name is one that an Ansible variable may have."},
 	{ruleVarUnique, SeverityError, true, sectionVariables, "No two variables of a resource, and no two of an object, share a name."},
 	{ruleReservedVar, SeverityError, true, sectionProvided, "No variable has a name that Ansible or the operator sets itself: ansible_*, zoscb_*, k8s_*, zosendpoint and names for the whole resource."},
-	{ruleAnsibleKeyword, SeverityWarning, false, "", "No variable has the name of an Ansible keyword, such as name, tags or port."},
+	{ruleAnsibleKeyword, SeverityWarning, false, "", "No variable has the name of an Ansible keyword, such as name, tags or port, or of something that Ansible has itself, such as groups."},
 	{ruleVarType, SeverityError, true, sectionVariables, "type is string, number, integer, boolean, password or object."},
 	{ruleArrayType, SeverityError, false, sectionVariables, "Only string, number, integer and object variables of a resource are arrays."},
 	{ruleNestedObject, SeverityError, true, sectionFields, "There are no objects inside objects."},

@@ -94,20 +94,30 @@ func readVarName(v value, level varLevel) string {
 	case level == resourceVar && isReservedVar(s):
 		v.report(ruleReservedVar, "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
 		return ""
+	case level == resourceVar && slices.Contains(ansibleNames, s):
+		v.report(ruleAnsibleKeyword, "%s has a meaning of its own in Ansible: the user's value is lost, or takes the place of one that Ansible needs; choose another name", quote(s))
 	case level == resourceVar && slices.Contains(ansibleKeywords, s):
 		v.report(ruleAnsibleKeyword, "%s is a keyword of Ansible, which warns about such variables; prefer another name", quote(s))
 	}
 	return s
 }
 
-// ansibleKeywords are the keywords of plays, roles, blocks and tasks, which ansible-core holds to be reserved names.
+// ansibleNames are variables that Ansible sets itself, some before and some after the extra variables, and words of Jinja.
+var ansibleNames = strings.Fields(`
+	environment group_names groups hostvars inventory_dir inventory_file inventory_hostname inventory_hostname_short item
+	omit play_hosts playbook_dir role_name role_names role_path vars
+	and else False false if in is None none not or self True true`)
+
+// ansibleKeywords are the keywords of plays, roles, blocks and tasks, and the functions of templates, which ansible-core
+// holds to be reserved names.
 var ansibleKeywords = strings.Fields(`
-	action always any_errors_fatal args async async_val become become_exe become_flags become_method become_user block
-	changed_when check_mode collections connection debugger delay delegate_facts delegate_to diff environment fact_path
-	failed_when force_handlers gather_facts gather_subset gather_timeout handlers hosts ignore_errors ignore_unreachable
-	listen local_action loop loop_control loop_with max_fail_percentage module_defaults name no_log notify order poll
-	port post_tasks pre_tasks register remote_user rescue retries roles run_once serial strategy tags tasks throttle
-	timeout until validate_argspec vars vars_files vars_prompt when with_`)
+	action always any_errors_fatal args async async_val become become_exe become_flags become_method become_user
+	block changed_when check_mode collections connection cycler debugger delay delegate_facts delegate_to dict diff
+	fact_path failed_when force_handlers gather_facts gather_subset gather_timeout handlers hosts ignore_errors
+	ignore_unreachable joiner lipsum listen local_action lookup loop loop_control loop_with max_fail_percentage
+	module_defaults name namespace no_log notify now order poll port post_tasks pre_tasks q query range register
+	remote_user rescue retries roles run_once serial strategy tags tasks throttle timeout undef until
+	validate_argspec vars_files vars_prompt when with_`)
 
 func isReservedVar(name string) bool {
 	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
