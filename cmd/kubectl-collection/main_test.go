@@ -82,6 +82,26 @@ func expectGolden(t *testing.T, name, got string) {
 	}
 }
 
+// The guide tells of every command, and of the archive that the collection it begins with really gives.
+func TestGuide(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/kubectl-collection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range rootCommand().Commands() {
+		if want := "kubectl collection " + command.Name(); !strings.Contains(string(guide), want) {
+			t.Errorf("docs/kubectl-collection.md does not say what %q does", want)
+		}
+	}
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "zos_users")
+	mustRun(t, exitClean, "init", folder, "--domain", "acme", "--kind", "ZosUser")
+	built := filepath.Base(mustRun(t, exitClean, "build", folder, "--output", dir))
+	if !strings.Contains(string(guide), "\n"+built) {
+		t.Errorf("docs/kubectl-collection.md does not show what build prints: %s", built)
+	}
+}
+
 // Somebody who gives too much or too little learns what the command takes.
 func TestArguments(t *testing.T) {
 	for _, command := range rootCommand().Commands() {
