@@ -155,7 +155,8 @@ func TestLoadRoot(t *testing.T) {
 		"API version not legal": {"domain: acme\nname: demo\nversion: 1.2.3-beta-\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityError, "version-api", `gives the API version "v1minor2patch3-beta-"`},
 			{3, 10, "version", SeverityError, "derived-name", "not legal"},
-			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the collection's Galaxy version "1.2.3"`}}},
+			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the collection's Galaxy version "1.2.3"`},
+			{3, 10, "version", SeverityWarning, "version-clash", "use dots"}}},
 		"build metadata": {"domain: acme\nname: demo\nversion: 1.2.3+7\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", SeverityWarning, "match-version", "differs"},
 			{3, 10, "version", SeverityWarning, "version-clash", "build metadata +7"}}},

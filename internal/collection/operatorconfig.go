@@ -86,6 +86,9 @@ func readVersion(v value) *semver.Version {
 	if pre := version.Prerelease(); pre != strings.ToLower(pre) {
 		v.report(ruleVersionClash, "the API version and the operator have the pre-release %s in small letters: versions that differ in it alone clash", quote(pre))
 	}
+	if pre := version.Prerelease(); strings.Contains(pre, "-") {
+		v.report(ruleVersionClash, "the API version has hyphens where the pre-release %s has hyphens or dots: versions that differ in it alone clash; use dots", quote(pre))
+	}
 	if version.Metadata() != "" {
 		v.report(ruleVersionClash, "the build metadata +%s has no part in the names of the API version and the operator: versions that differ in it alone clash", version.Metadata())
 	}

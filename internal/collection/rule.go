@@ -165,7 +165,7 @@ var ruleTable = []Rule{
 	{ruleDerivedName, SeverityError, true, "", "The names made of domain, name and version are legal in Kubernetes: the operator's and its version's, at most 63 characters each."},
 	{ruleVersion, SeverityError, true, sectionRoot, "version is a semantic version."},
 	{ruleVersionAPI, SeverityError, true, "", "version makes a legal name of an API version."},
-	{ruleVersionClash, SeverityWarning, false, "", "version has nothing that its API version's name leaves out, so that no two versions share the name: no build metadata, no capitals."},
+	{ruleVersionClash, SeverityWarning, false, "", "version has nothing that its API version's name leaves out, so that no two versions share the name: no build metadata, no capitals and no hyphen in the pre-release."},
 	{ruleMatchDomain, SeverityWarning, false, sectionRoot, "domain is the namespace in MANIFEST.json or galaxy.yml; - and _ count as the same."},
 	{ruleMatchName, SeverityWarning, false, sectionRoot, "name is the name in MANIFEST.json or galaxy.yml; - and _ count as the same."},
 	{ruleMatchVersion, SeverityWarning, false, sectionRoot, "version is the version in MANIFEST.json or galaxy.yml."},

@@ -146,6 +146,7 @@ var rootCases = []ruleCase{
 	config(ruleVersionAPI, "long", root("version", "1.2.3-"+strings.Repeat("b", 63)), [2]int{3, 10}),
 	config(ruleVersionClash, "pre-release", root("version", "1.2.3-beta.1")),
 	config(ruleVersionClash, "build metadata", root("version", "1.2.3+7"), [2]int{3, 10}),
+	config(ruleVersionClash, "hyphen", root("version", "1.2.3-rc-1"), [2]int{3, 10}),
 	config(ruleVersionClash, "capitals", root("version", "1.2.3-RC.1"), [2]int{3, 10}),
 	config(ruleMatchDomain, "same", sound),
 	config(ruleMatchDomain, "other", root("domain", "other"), [2]int{1, 9}),
