@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,8 +141,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if oc.Spec.CredentialsSecret == "" {
 		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
 	}
-	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: oc.Namespace, Name: oc.Spec.CredentialsSecret}, secret)
+	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
 			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)

@@ -9,11 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -47,8 +45,7 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 }
 
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: oc.Namespace, Name: oc.Spec.SignatureSecret}, secret)
+	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
 	if apierrors.IsNotFound(err) {
 		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval,
 			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)

@@ -43,8 +43,7 @@ func (r *SubOperatorConfigReconciler) readDependencyCredentials(ctx context.Cont
 		return waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
 			"spec.dependencies.credentialsSecret of the OperatorCollection: Secret %q %s", name, fmt.Sprintf(format, args...))
 	}
-	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	secret, err := readSecret(ctx, r.Reader, namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil, invalid("does not exist in namespace %q", namespace)
 	}

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -125,8 +124,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *
 
 // readCredential fills in user name and key or password from a Secret that is marked as a credential.
 func (r *SubOperatorConfigReconciler) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
-	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
+	secret, err := readSecret(ctx, r.Reader, namespace, name)
 	invalid := func(format string, args ...any) error {
 		return waiting(v2beta2.ReasonCredentialInvalid, missingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
 	}
