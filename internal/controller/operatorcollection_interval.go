@@ -136,10 +136,10 @@ func lookAgain(oc *v2beta2.OperatorCollection, err error) error {
 	return err
 }
 
-// dropRefused removes an archive that a look brought and that was not accepted, so that a source cannot fill the store.
+// dropRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
 func (r *OperatorCollectionReconciler) dropRefused(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
 	current := oc.Status.Artifact
-	if oc.Spec.Interval == nil || facts.accepted || facts.artifact == nil || current == nil || facts.artifact.Digest == current.Digest {
+	if facts.accepted || facts.artifact == nil || current != nil && facts.artifact.Digest == current.Digest {
 		return nil
 	}
 	return r.forgetArchive(ctx, oc, facts.artifact.Digest)
