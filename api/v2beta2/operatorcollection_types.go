@@ -153,7 +153,7 @@ type DependenciesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://[^@]+$')",message="must start with https:// or http:// and hold no credentials"
 	PipIndexURL string `json:"pipIndexURL,omitempty"`
 
-	// credentialsSecret names a Secret in this namespace with any of the keys galaxyToken (and galaxyAuthURL, where the
+	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with any of the keys galaxyToken (and galaxyAuthURL, where the
 	// server wants the token exchanged), galaxyUsername and galaxyPassword, pipUsername and pipPassword, and ca.crt:
 	// certificates that are trusted beside those of the runtime image. The runtime pods get these keys.
 	// +optional
@@ -176,9 +176,9 @@ type OperatorCollectionSpec struct {
 	// +kubebuilder:validation:MaxLength=16384
 	CollectionURLToken string `json:"collectionURLToken,omitempty"`
 
-	// credentialsSecret names a Secret in this namespace with the credentials for collectionURL: `token`, or `username`
-	// and `password`; `tls.crt` and `tls.key`, a client certificate; `ca.crt`, certificate authorities that are trusted
-	// beside those of the manager. Any of these, but not both of the first two.
+	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with the credentials for
+	// collectionURL: `token`, or `username` and `password`; `tls.crt` and `tls.key`, a client certificate; `ca.crt`,
+	// certificate authorities that are trusted beside those of the manager. Any of these, but not both of the first two.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`

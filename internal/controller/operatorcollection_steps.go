@@ -149,6 +149,10 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if err != nil {
 		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
 	}
+	if !isCredential(secret) {
+		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, labelCredential)
+	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
 		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,

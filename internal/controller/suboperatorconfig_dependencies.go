@@ -50,6 +50,9 @@ func (r *SubOperatorConfigReconciler) readDependencyCredentials(ctx context.Cont
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
 	}
+	if !isCredential(secret) {
+		return nil, invalid("is not meant to be sent anywhere: give it the label %s=true", labelCredential)
+	}
 	credentials := map[string][]byte{}
 	for _, key := range render.DependencyKeys {
 		if text := strings.TrimSpace(string(secret.Data[key])); text != "" {

@@ -15,8 +15,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// labelCredential marks a Secret of any type as a credential that may be sent to endpoints.
+// labelCredential marks a Secret of any type as a credential that may be sent to endpoints and servers. Without it,
+// whoever may create our objects could have any Secret of their namespace sent to a server of their own.
 const labelCredential = "zoscb.ibm.com/credential"
+
+func isCredential(secret *corev1.Secret) bool { return secret.Labels[labelCredential] == "true" }
 
 // annotationRetry on a ZosEndpoint asks for another try with a credential that the system refused, whenever its text
 // changes.
@@ -133,7 +136,7 @@ func (r *SubOperatorConfigReconciler) readCredential(ctx context.Context, namesp
 		return invalid("does not exist in namespace %q", namespace)
 	case err != nil:
 		return fmt.Errorf("reading Secret %q: %w", name, err)
-	case secret.Type != corev1.SecretTypeSSHAuth && secret.Labels[labelCredential] != "true":
+	case secret.Type != corev1.SecretTypeSSHAuth && !isCredential(secret):
 		return invalid("is not a credential: give it the type %s or the label %s=true", corev1.SecretTypeSSHAuth, labelCredential)
 	}
 	_, userInVariables := endpoint.Variables["ansible_user"]

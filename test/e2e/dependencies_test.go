@@ -284,7 +284,9 @@ func (l *dependencyLab) logsOn(ctx context.Context) {
 	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
 		because(v2beta2.ReasonCredentialsInvalid), saying(`Secret "servers" does not exist`),
 	))
-	create(ctx, &corev1.Secret{ObjectMeta: l.meta("servers"), StringData: map[string]string{
+	servers := l.meta("servers")
+	servers.Labels = map[string]string{"zoscb.ibm.com/credential": "true"}
+	create(ctx, &corev1.Secret{ObjectMeta: servers, StringData: map[string]string{
 		"galaxyToken": dependencyToken, "pipUsername": "pipuser", "pipPassword": dependencyPassword,
 	}})
 	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(beTrue())

@@ -164,11 +164,23 @@ var _ = Describe("Bad input", func() {
 			reason: v2beta2.ReasonCredentialsInvalid, message: "token",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				create(ctx, &corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "useless"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "useless", Labels: map[string]string{credentialLabel: "true"}},
 					StringData: map[string]string{"Token": "x"},
 				})
 				spec := newSample().pinned()
 				spec.CredentialsSecret = "useless"
+				return spec
+			},
+		}),
+		Entry("a Secret for the download that is not marked as one", NodeTimeout(2*time.Minute), badInput{
+			reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
+			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
+				create(ctx, &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unmarked"},
+					StringData: map[string]string{"token": secretValue("token for something else")},
+				})
+				spec := newSample().pinned()
+				spec.CredentialsSecret = "unmarked"
 				return spec
 			},
 		}),

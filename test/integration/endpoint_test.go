@@ -139,7 +139,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key, "passphrase": passphrase},
 			},
 			&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-password", Labels: map[string]string{"zoscb.ibm.com/credential": "true"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-password", Labels: map[string]string{credentialLabel: "true"}},
 				StringData: map[string]string{"username": "OPER", "password": password},
 			})
 		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2.example", server)

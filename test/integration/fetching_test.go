@@ -97,7 +97,7 @@ func (a *authority) downloadSecret(namespace string, more map[string]string) *co
 	certificate, key := a.leaf()
 	secretValues[fmt.Sprintf("client's private key (%d)", len(secretValues))] = strings.Split(key, "\n")[1]
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download", Labels: map[string]string{credentialLabel: "true"}},
 		StringData: map[string]string{"tls.crt": certificate, "tls.key": key, "ca.crt": encode(a.certificate)},
 	}
 	for name, value := range more {

@@ -37,7 +37,7 @@ var _ = Describe("A secret", func() {
 		})
 		create(ctx,
 			&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download", Labels: map[string]string{credentialLabel: "true"}},
 				StringData: map[string]string{"username": user, "password": "wrong" + password},
 			},
 			&corev1.Secret{

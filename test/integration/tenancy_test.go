@@ -20,6 +20,7 @@ import (
 const (
 	consentAnnotation = "zoscb.ibm.com/allow-mapping-from"
 	claimAnnotation   = "zoscb.ibm.com/claimed-by"
+	credentialLabel   = "zoscb.ibm.com/credential"
 )
 
 // allowMapping lets the namespaces map another one, or nobody any more.
@@ -189,6 +190,20 @@ var _ = Describe("Mapping another namespace", func() {
 			g.Expect(secret.ResourceVersion).To(Equal(version))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
+
+	It("reads no Secret of it: not through a variable of the pods' environment", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "credential"}, Key: "password"},
+		}}}}
+		create(ctx, soc)
+		importSample(ctx, own, s)
+		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		Eventually(isGone(ctx, deployment(own, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Expect(madeIn(ctx, other)).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
 
 	It("ends with it: a mapped namespace that is deleted does not keep the others from being served", func(ctx context.Context) {
 		own, s := newNamespace(ctx), newSample()
