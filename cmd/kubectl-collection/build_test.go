@@ -96,8 +96,21 @@ func TestBuildStaysInTheFolder(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "secret"), "secret")
 	code, _, stderr := tool(t, "build", folder, "--output", filepath.Join(dir, "x.tar.gz"))
-	if code != exitFailure || !strings.Contains(stderr, folder+": ") || !strings.Contains(stderr, "out: path escapes from parent") {
+	if code != exitFindings || !strings.Contains(stderr, "out:1:1: error archive: is a link that leads out of the folder") {
 		t.Errorf("ended with %d: %s", code, stderr)
+	}
+	for _, link := range []string{"out", "provision.yml"} {
+		file := filepath.Join(folder, link)
+		if err := os.RemoveAll(filepath.Join(folder, "out")); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.RemoveAll(file), os.Symlink("../../secret", file)); err != nil {
+			t.Fatal(err)
+		}
+		findings := mustRun(t, exitFindings, "lint", folder)
+		if want := link + ":1:1: error archive: is a link that leads out of the folder"; !strings.Contains(findings, want) {
+			t.Errorf("lint prints %q, want %q", findings, want)
+		}
 	}
 	if names := namesIn(t, dir); !cmp.Equal(names, []string{"secret"}) {
 		t.Errorf("the folder holds %q", names)

@@ -177,6 +177,8 @@ func (l *fileList) addFolder(folder string, depth int) error {
 		switch {
 		case isAbsent(err):
 			return unpackable(name, "is a link that leads nowhere; remove it or add it to build_ignore")
+		case err != nil && l.leadsOut(name):
+			return unpackable(name, "is a link that leads out of the folder; put the file there itself, remove the link or add it to build_ignore")
 		case err != nil:
 			return err
 		case l.ignore.matches(name, info.IsDir()):
@@ -193,6 +195,12 @@ func (l *fileList) addFolder(folder string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// leadsOut says whether name is a link to a place outside of the folder, which the FS of an [os.Root] does not follow.
+func (l *fileList) leadsOut(name string) bool {
+	target, err := fs.ReadLink(l.fsys, name)
+	return err == nil && (path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target)))
 }
 
 // unpackable is the error of a file that cannot be put into an archive.

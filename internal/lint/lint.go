@@ -63,6 +63,9 @@ func CheckFolder(folder fs.FS) (collection.Problems, Settings, error) {
 		return nil, Settings{}, err
 	}
 	found, settings, err := checkWithSettings(folder, folder)
+	if err != nil && len(problems) > 0 {
+		return problems, settings, nil // A link that leads out of the folder cannot be read, either.
+	}
 	return collection.Merge(problems, found), settings, err
 }
 
