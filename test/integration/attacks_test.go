@@ -21,14 +21,17 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/test/attack"
 	"github.com/collection-operator/collection-operator/test/hostile"
 )
@@ -572,5 +575,55 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			expectFailure(ctx, endpoint, v2beta2.ReasonInvalidVariables, row.message, true)
 			attack.Repelled("Template injection", row.attack, "the endpoint is Stalled", seen(ctx, endpoint))
 		}
+	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("What listens to pods", attack.Label, func() {
+	It("tells nothing to who does not know what to ask for", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := importSample(ctx, namespace, s)
+		get(ctx, NewWithT(GinkgoT()), oc)
+		ask := func(method, path string) string {
+			GinkgoHelper()
+			// A path with .. would be cleaned by http.NewRequest's users, so it is sent as it is.
+			request, err := http.NewRequestWithContext(ctx, method, "http://"+theManager.artifactAddress, nil)
+			Expect(err).NotTo(HaveOccurred())
+			request.URL.Opaque = path
+			response, err := http.DefaultTransport.RoundTrip(request)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(response.Body.Close()).To(Succeed())
+			return response.Status
+		}
+		known := artifact.URLPath(oc.Status.Artifact.Digest)
+		Expect(ask(http.MethodGet, known)).To(Equal("200 OK"))
+		for _, row := range []struct{ attack, method, path, status string }{
+			{"list all archives", http.MethodGet, "/artifacts/sha256/", "404 Not Found"},
+			{"ask for an archive by a part of its digest", http.MethodGet, known[:len(known)-10] + ".tar.gz", "404 Not Found"},
+			{"ask for an archive by its upload's path", http.MethodGet, "/suboperator/" + s.name + "/" + s.version + "/" + s.name + ".tar.gz", "404 Not Found"},
+			{"read the manager's files through the artifact server", http.MethodGet, "/artifacts/sha256/../../../../../../etc/passwd", "404 Not Found"},
+			{"read the manager's files by an escaped path", http.MethodGet, "/artifacts/sha256/..%2F..%2F..%2Fetc%2Fpasswd", "404 Not Found"},
+			{"replace an archive", http.MethodPut, known, "405 Method Not Allowed"},
+			{"delete an archive", http.MethodDelete, known, "405 Method Not Allowed"},
+		} {
+			status := ask(row.method, row.path)
+			Expect(status).To(Equal(row.status), row.attack)
+			attack.Repelled("Pods", row.attack, "the artifact server serves whole archives by digest and nothing else", status)
+		}
+		Expect(ask(http.MethodGet, known)).To(Equal("200 OK"))
+
+		By("connecting to an operator's pods")
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
+		operator := deployment(namespace, s.operator())
+		Eventually(func(g Gomega) {
+			get(ctx, g, policy)
+			get(ctx, g, operator)
+		}).WithContext(ctx).Should(Succeed())
+		Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress))
+		Expect(policy.Spec.Ingress).To(BeEmpty())
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(selector.Matches(labels.Set(operator.Spec.Template.Labels))).To(BeTrue())
+		attack.Repelled("Pods", "connect to an operator's pod", "a NetworkPolicy selects the pod and allows nobody (enforced by the cluster's network)",
+			fmt.Sprintf("NetworkPolicy %s selects %s and has %d rules for ingress", policy.Name, selector, len(policy.Spec.Ingress)))
 	}, NodeTimeout(time.Minute))
 })

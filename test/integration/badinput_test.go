@@ -15,11 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // badInput is one way to get an OperatorCollection wrong.
 type badInput struct {
 	reason, message string
+	// group is that of the attack table, if this is an attack.
+	group string
 	// stalled says that only the author can help.
 	stalled bool
 	// spec makes the OperatorCollection's spec, and whatever it needs in the namespace.
@@ -71,6 +74,9 @@ var _ = Describe("Bad input", func() {
 
 			Expect(madeIn(ctx, namespace)).To(Equal(secrets))
 			Expect(listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{})).To(HaveLen(len(crds)))
+			if bad.group != "" {
+				attack.Repelled(bad.group, "import "+CurrentSpecReport().LeafNodeText, "it is refused, and nothing is made", seen(ctx, oc))
+			}
 		},
 		Entry("a server that is not there", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://" + freeAddress() + "/x.tar.gz" }),
@@ -83,8 +89,8 @@ var _ = Describe("Bad input", func() {
 				w.WriteHeader(http.StatusUnauthorized)
 			}),
 		}),
-		Entry("a server that never ends", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: answering(func(w http.ResponseWriter, r *http.Request) {
+		Entry("a server that never ends", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Fetching", reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: answering(func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(http.StatusOK)
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
@@ -96,16 +102,16 @@ var _ = Describe("Bad input", func() {
 				_, _ = w.Write(tarball("MANIFEST.json"))
 			}),
 		}),
-		Entry("an archive that is too large, and says so", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonArchiveTooLarge, message: "1048576", stalled: true,
+		Entry("an archive that is too large, and says so", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Fetching", reason: v2beta2.ReasonArchiveTooLarge, message: "1048576", stalled: true,
 			spec: fromBytes(func() []byte { return make([]byte, fetchMaxBytes+1) }),
 		}),
 		Entry("an archive that is not gzip", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonArchiveNotGzip, message: "gzip", stalled: true,
 			spec: fromBytes(func() []byte { return []byte("<html>please log in</html>") }),
 		}),
-		Entry("an archive that leads out of itself", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
+		Entry("an archive that leads out of itself", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Hostile archives", reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
 			spec: fromBytes(func() []byte { return tarball("MANIFEST.json", "../outside") }),
 		}),
 		Entry("no operator-config", NodeTimeout(2*time.Minute), badInput{
@@ -130,20 +136,20 @@ var _ = Describe("Bad input", func() {
 			reason: v2beta2.ReasonPlaybookMissing, message: "resources[0].playbook", stalled: true,
 			spec: fromSample(func(s *sample) { s.files = map[string]string{"play.yml": ""} }),
 		}),
-		Entry("a kind that the API server could not store", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
+		Entry("a kind that the API server could not store", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Hostile archives", reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
 			spec: fromSample(func(s *sample) {
 				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("long ", 1<<18) + "}"
 			}),
 		}),
-		Entry("a wrong digest", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonDigestMismatch, message: digestOf(nil), stalled: true,
+		Entry("a wrong digest", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Origin", reason: v2beta2.ReasonDigestMismatch, message: digestOf(nil), stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive()), Digest: digestOf(nil)}
 			},
 		}),
-		Entry("an archive that nothing vouches for", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
+		Entry("an archive that nothing vouches for", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Origin", reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive())}
 			},
@@ -172,8 +178,8 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a Secret for the download that is not marked as one", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
+		Entry("a Secret for the download that is not marked as one", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Fetching", reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				create(ctx, &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unmarked"},
@@ -184,8 +190,8 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a kind whose CRD belongs to somebody else", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonKindClash, message: "spec.apiGroup to PerCollection",
+		Entry("a kind whose CRD belongs to somebody else", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Tenancy", reason: v2beta2.ReasonKindClash, message: "spec.apiGroup to PerCollection",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
 				foreign := foreignCRD(s)
@@ -201,8 +207,8 @@ var _ = Describe("Bad input", func() {
 				return s.pinned()
 			},
 		}),
-		Entry("a collection that another namespace has", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonCollectionClaimed, message: "belongs to namespace",
+		Entry("a collection that another namespace has", attack.Label, NodeTimeout(2*time.Minute), badInput{
+			group: "Tenancy", reason: v2beta2.ReasonCollectionClaimed, message: "belongs to namespace",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
 				importSample(ctx, newNamespace(ctx), s)

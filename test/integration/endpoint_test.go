@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 func newEndpoint(namespace, name string, server *sshServer) *v2beta2.ZosEndpoint {
@@ -34,7 +35,7 @@ func variables(items ...string) []apiextensionsv1.JSON {
 }
 
 var _ = Describe("A ZosEndpoint", func() {
-	It("is probed without a logon, and its host key is pinned at first sight", func(ctx context.Context) {
+	It("is probed without a logon, and its host key is pinned at first sight", attack.Label, func(ctx context.Context) {
 		server := startSSHServer()
 		first := server.hostKey()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", server)
@@ -54,6 +55,7 @@ var _ = Describe("A ZosEndpoint", func() {
 			saying(ssh.FingerprintSHA256(server.signer.PublicKey())), saying("spec.hostKeys")))
 		get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
+		attack.Repelled("Secrets and hosts", "show another host key after the first was pinned", "the pinned one is kept", seen(ctx, endpoint, v2beta2.ConditionReachable))
 		expectReady(ctx, endpoint) // Reachable is separate: it says nothing about the endpoint being accepted.
 
 		By("accepting it when the spec names it")
@@ -73,7 +75,7 @@ var _ = Describe("A ZosEndpoint", func() {
 		Expect(server.logons.Load()).To(BeZero(), "a probe never logs on")
 	}, NodeTimeout(2*time.Minute))
 
-	It("pins anew when it moves, and never carries a key over to another host", func(ctx context.Context) {
+	It("pins anew when it moves, and never carries a key over to another host", attack.Label, func(ctx context.Context) {
 		one, two := startSSHServer(), startSSHServer()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", one)
 		create(ctx, endpoint)
@@ -82,6 +84,7 @@ var _ = Describe("A ZosEndpoint", func() {
 		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(beTrue(), saying(two.address())))
 		get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{two.hostKey()}))
+		attack.Repelled("Secrets and hosts", "have the key of one host accepted for another by moving an endpoint", "the pin is for one address", seen(ctx, endpoint, v2beta2.ConditionReachable))
 	}, NodeTimeout(time.Minute))
 
 	It("of type local needs no host", func(ctx context.Context) {
@@ -204,7 +207,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		expectReady(ctx, soc)
 	}, NodeTimeout(2*time.Minute))
 
-	It("refuses runs with personal credentials, and never holds a shared one instead", func(ctx context.Context) {
+	It("refuses runs with personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key := secretValue("shared private key")
 		create(ctx, &corev1.Secret{
@@ -221,6 +224,8 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(
 			HaveKeyWithValue("lpar1_refusal", HavePrefix("PersonalCredentialsUnsupported: ")),
 			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
+		attack.Repelled("Secrets and hosts", "run with the shared key where personal credentials are asked for", "the run is refused, and the pod has no key",
+			secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))["lpar1_refusal"])
 	}, NodeTimeout(2*time.Minute))
 
 	DescribeTable("refuses runs with a credential that cannot be used, and status says why",

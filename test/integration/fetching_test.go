@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // authority issues certificates for servers on loopback and for their clients.
@@ -147,7 +148,7 @@ func (o *origin) answer(handler http.HandlerFunc) {
 }
 
 var _ = Describe("A download", func() {
-	It("proves both sides with what the Secret holds: a private authority and a client certificate", func(ctx context.Context) {
+	It("proves both sides with what the Secret holds: a private authority and a client certificate", attack.Label, func(ctx context.Context) {
 		namespace, s, ours, theirs := newNamespace(ctx), newSample(), newAuthority(), newAuthority()
 		archive := s.archive()
 		url := ours.serve(tls.RequireAndVerifyClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
@@ -163,6 +164,7 @@ var _ = Describe("A download", func() {
 		By("refusing a server that another authority speaks for")
 		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(theirs.certificate)))
 		expectFailure(ctx, oc, v2beta2.ReasonSourceUnreachable, "an authority that is not trusted here", false)
+		attack.Repelled("Fetching", "answer for the source with a certificate of another authority", "nothing is downloaded", seen(ctx, oc))
 
 		By("importing when all is right")
 		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(ours.certificate)))
@@ -170,29 +172,33 @@ var _ = Describe("A download", func() {
 		expectSecrecy(ctx, namespace)
 	}, NodeTimeout(2*time.Minute))
 
-	It("takes neither token nor client certificate to another host that it is redirected to", func(ctx context.Context) {
+	It("takes neither token nor client certificate to another host that it is redirected to", attack.Label, func(ctx context.Context) {
 		namespace, s, ours := newNamespace(ctx), newSample(), newAuthority()
 		archive, token := s.archive(), secretValue("token of one host")
-		type seen struct {
+		type request struct {
 			authorization string
 			certificates  int
 		}
-		first, second := make(chan seen, 100), make(chan seen, 100)
+		first, second := make(chan request, 100), make(chan request, 100)
 		elsewhere := ours.serve(tls.RequestClientCert, func(w http.ResponseWriter, r *http.Request) {
-			second <- seen{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
+			second <- request{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
 			_, _ = w.Write(archive)
 		})
 		url := ours.serve(tls.RequestClientCert, func(w http.ResponseWriter, r *http.Request) {
-			first <- seen{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
+			first <- request{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
 			http.Redirect(w, r, elsewhere, http.StatusFound)
 		})
 		create(ctx, ours.downloadSecret(namespace, map[string]string{"token": token}))
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive), CredentialsSecret: "download"})
 		create(ctx, oc)
 		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Expect(first).To(Receive(Equal(seen{"Bearer " + token, 1})))
-		Expect(second).To(Receive(Equal(seen{})))
+		Expect(first).To(Receive(Equal(request{"Bearer " + token, 1})))
+		var got request
+		Expect(second).To(Receive(&got))
+		Expect(got).To(Equal(request{}))
 		expectSecrecy(ctx, namespace)
+		attack.Repelled("Fetching", "redirect a download with token and client certificate to another host", "neither goes there",
+			fmt.Sprintf("the other host got the header Authorization %q and %d certificates", got.authorization, got.certificates))
 	}, NodeTimeout(time.Minute))
 
 	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", func(ctx context.Context) {
@@ -240,7 +246,7 @@ var _ = Describe("A download", func() {
 		Consistently(writes).WithContext(ctx).Should(BeEmpty())
 	}, NodeTimeout(5*time.Minute))
 
-	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", func(ctx context.Context) {
+	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		source := newOrigin(s.archive())
 		spec := unverified(source.url)
@@ -270,6 +276,7 @@ var _ = Describe("A download", func() {
 		source.publish(older)
 		look()
 		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, "0.9.0", false)
+		attack.Repelled("Fetching", "put an older version in the place of the installed one", "what is installed stays", seen(ctx, oc))
 		get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(newer)))
 		Expect(theManager.storedArchives()).NotTo(ContainElement(ContainSubstring(strings.TrimPrefix(digestOf(older), "sha256:"))), "a refused archive is not kept")
@@ -291,6 +298,7 @@ var _ = Describe("A download", func() {
 		source.publish(s.archive())
 		look()
 		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(newer), false)
+		attack.Repelled("Fetching", "put another archive in the place of the pinned one", "what is installed stays", seen(ctx, oc))
 		get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))
 	}, NodeTimeout(3*time.Minute))
@@ -309,7 +317,7 @@ var _ = Describe("A download", func() {
 		Entry("a lot", NodeTimeout(time.Minute), strings.Repeat("9", 400)+"h"),
 	)
 
-	It("and a probe go to no local address unless the administrator allows it", func(ctx context.Context) {
+	It("and a probe go to no local address unless the administrator allows it", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		theManager.restart(ctx)
 		oc, endpoint := newCollection(namespace, "oc", s.pinned()), newEndpoint(namespace, "lpar1", startSSHServer())
@@ -320,19 +328,43 @@ var _ = Describe("A download", func() {
 		expectReady(ctx, endpoint)
 		get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(BeEmpty())
+		attack.Repelled("Fetching", "download from a loopback address", "no connection", seen(ctx, oc))
+		attack.Repelled("Secrets and hosts", "scan the manager's own pod by an endpoint with a loopback address", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
+
+		By("however it is written")
+		for i, row := range []struct{ host, message string }{
+			{"localhost", "a loopback address"}, {"0.0.0.0", "an unspecified address"}, {"0:0:0:0:0:ffff:127.0.0.1", "a loopback address"},
+			{"169.254.169.254", "a cloud metadata service"}, {"169.254.1.1", "a link-local address"},
+		} {
+			scan := newEndpoint(namespace, fmt.Sprintf("scan%d", i), nil)
+			scan.Spec.Host = row.host
+			create(ctx, scan)
+			Eventually(conditionOf(ctx, scan, v2beta2.ConditionReachable)).WithContext(ctx).
+				Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying(row.message)), row.host)
+			attack.Repelled("Secrets and hosts", "probe "+row.host, "no connection", seen(ctx, scan, v2beta2.ConditionReachable))
+		}
+		metadata := newCollection(namespace, "metadata", unverified("http://169.254.169.254/latest/meta-data/x.tar.gz"))
+		create(ctx, metadata)
+		expectFailure(ctx, metadata, v2beta2.ReasonSourceForbidden, "a cloud metadata service", false)
+		attack.Repelled("Fetching", "download from a cloud's metadata service", "no connection", seen(ctx, metadata))
 	}, NodeTimeout(2*time.Minute))
 
-	It("and a probe keep to the networks, and a download to the URLs, that the administrator allows", func(ctx context.Context) {
+	It("and a probe keep to the networks, and a download to the URLs, that the administrator allows", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive := s.archive()
 		allowed, refused := web.serve(archive), web.serve(archive)
 		away := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, refused, http.StatusFound) })
 		theManager.restart(ctx, "--allow-local-addresses", "--forbidden-networks=127.0.0.2/32",
 			"--allowed-source-prefixes="+allowed, "--allowed-source-prefixes="+away)
-		for name, url := range map[string]string{"other": refused, "up": allowed + "/.." + strings.TrimPrefix(refused, web.server.URL), "away": away} {
-			oc := newCollection(namespace, name, v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive)})
+		for _, row := range []struct{ name, url, attack string }{
+			{"other", refused, "download from a URL that is not allowed"},
+			{"up", allowed + "/.." + strings.TrimPrefix(refused, web.server.URL), "lead out of an allowed prefix by /.."},
+			{"away", away, "redirect from an allowed URL to another"},
+		} {
+			oc := newCollection(namespace, row.name, v2beta2.OperatorCollectionSpec{CollectionURL: row.url, Digest: digestOf(archive)})
 			create(ctx, oc)
 			expectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "not below a prefix", true)
+			attack.Repelled("Fetching", row.attack, "nothing is downloaded", seen(ctx, oc))
 		}
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: allowed, Digest: digestOf(archive)})
 		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
@@ -341,5 +373,6 @@ var _ = Describe("A download", func() {
 		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
 		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
 			Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying("the forbidden network 127.0.0.2/32")))
+		attack.Repelled("Secrets and hosts", "probe a network that the administrator forbids", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
 	}, NodeTimeout(2*time.Minute))
 })

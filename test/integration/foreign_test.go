@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 var _ = Describe("An object that somebody else made", func() {
-	It("is never taken over, nor deleted, and nothing is half-installed around it", func(ctx context.Context) {
+	It("is never taken over, nor deleted, and nothing is half-installed around it", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		// It even carries the collection's labels: only the annotation that names its maker makes an object ours.
 		foreign := &corev1.ConfigMap{
@@ -33,6 +34,8 @@ var _ = Describe("An object that somebody else made", func() {
 		expectFailure(ctx, oc, v2beta2.ReasonForeignObject, foreign.Name, false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf(
 			"SubOperatorConfig/oc-soc", "ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
+
+		attack.Repelled("Tenancy", "wait with an object under a name and with the labels that the operator's will have", "it is neither used nor changed, and nothing is installed around it", seen(ctx, soc))
 
 		By("staying when the collection is deleted")
 		removeCollections(ctx, namespace)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 var grants int
@@ -63,7 +64,7 @@ func applyManifestOf(ctx context.Context, message string) *rbacv1.ClusterRole {
 }
 
 var _ = Describe("A collection's permissions", func() {
-	It("are granted only as far as an administrator granted them, and the rest is named", func(ctx context.Context) {
+	It("are granted only as far as an administrator granted them, and the rest is named", attack.Label, func(ctx context.Context) {
 		s := newSample()
 		s.permissions = "clusterRoles:\n" +
 			"  - {apiGroups: [''], resources: [nodes], verbs: [get, list]}\n" +
@@ -83,6 +84,7 @@ var _ = Describe("A collection's permissions", func() {
 		))
 		expectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, "nodes: get, list in the whole cluster", false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"), "nothing is half-installed")
+		attack.Repelled("Permissions", "ask for permissions that nobody granted", "nothing is installed, and what is missing is named", seen(ctx, soc))
 
 		By("naming what is left after a part was granted, within seconds")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
@@ -114,13 +116,15 @@ var _ = Describe("A collection's permissions", func() {
 		Expect(isGone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
 		get(ctx, NewWithT(GinkgoT()), binding)
 
+		attack.Repelled("Permissions", "go on after a grant was withdrawn", "it is said; nothing new is given", seen(ctx, soc))
+
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)
 		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
 		Expect(isGone(ctx, binding)(NewWithT(GinkgoT()))).To(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 
-	It("are never a way to all others, whoever granted them", func(ctx context.Context) {
+	It("are never a way to all others, whoever granted them", attack.Label, func(ctx context.Context) {
 		s := newSample()
 		s.permissions = "clusterRoles:\n" +
 			"  - {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [escalate, get]}\n" +
@@ -140,9 +144,10 @@ var _ = Describe("A collection's permissions", func() {
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(refused, Not(ContainSubstring("cronjobs"))))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+		attack.Repelled("Permissions", "ask for escalate on clusterroles and everything on serviceaccounts, with all granted", "these are never given", seen(ctx, soc))
 	}, NodeTimeout(2*time.Minute))
 
-	It("are not those that the manager needs for itself", func(ctx context.Context) {
+	It("are not those that the manager needs for itself", attack.Label, func(ctx context.Context) {
 		s := newSample()
 		s.permissions = "clusterRoles: [{apiGroups: [''], resources: [secrets], verbs: [list]}]\n" +
 			"roles: [{apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}, " +
@@ -157,13 +162,14 @@ var _ = Describe("A collection's permissions", func() {
 			Not(ContainSubstring(s.plural())), // Its own kinds it gets anyway.
 		))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
+		attack.Repelled("Permissions", "ask for what the manager itself may do: list Secrets, create RoleBindings", "only what was granted for collections is given", seen(ctx, soc))
 
 		By("until somebody grants them")
 		applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
 		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 
-	It("may be so many that they are not even compared", func(ctx context.Context) {
+	It("may be so many that they are not even compared", attack.Label, func(ctx context.Context) {
 		many := make([]string, 200)
 		for i := range many {
 			many[i] = fmt.Sprintf("a%d", i)
@@ -174,6 +180,7 @@ var _ = Describe("A collection's permissions", func() {
 		namespace := newNamespace(ctx)
 		soc := defaultSOC(importSample(ctx, namespace, s))
 		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "more than 10000 single permissions", true)
+		attack.Repelled("Permissions", "keep the manager busy with 8,000,000 single permissions", "they are not even compared", seen(ctx, soc))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
 	}, NodeTimeout(2*time.Minute))
 })
@@ -193,7 +200,7 @@ func may(ctx context.Context, user, namespace, verb, resource, group string) boo
 }
 
 var _ = Describe("The manager's own permissions", func() {
-	It("hold none that would let it give what it does not hold, or be somebody else", func(ctx context.Context) {
+	It("hold none that would let it give what it does not hold, or be somebody else", attack.Label, func(ctx context.Context) {
 		const rbac = "rbac.authorization.k8s.io"
 		Expect(may(ctx, managerUser, "", "create", "clusterroles", rbac)).To(BeTrue(), "the question is put right")
 		for _, resource := range []string{"roles", "clusterroles"} {
@@ -207,11 +214,13 @@ var _ = Describe("The manager's own permissions", func() {
 		for _, resource := range []string{"pods", "pods/exec", "serviceaccounts/token"} {
 			Expect(may(ctx, managerUser, "default", "create", resource, "")).To(BeFalse(), resource)
 		}
+		attack.Repelled("Permissions", "use the manager's token to escalate, bind, impersonate, exec into pods, or get others' tokens", "the API server allows none of it",
+			"not allowed: escalate, bind and * on (cluster)roles; impersonate users, groups, serviceaccounts; create pods, pods/exec, serviceaccounts/token")
 	}, NodeTimeout(time.Minute))
 })
 
 var _ = Describe("The cluster's roles view, edit and admin", func() {
-	It("hold the kinds of collections, but not the kinds that bring code and keys", func(ctx context.Context) {
+	It("hold the kinds of collections, but not the kinds that bring code and keys", attack.Label, func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		for _, role := range []string{"view", "edit", "admin"} {
@@ -253,7 +262,9 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		editor := as("a-edit")
 		Expect(editor.Create(ctx, s.instance(namespace, "one"))).To(Succeed())
 		Expect(editor.Delete(ctx, s.instance(namespace, "one"))).To(Succeed())
-		Expect(editor.Create(ctx, newEndpoint(namespace, "theirs", nil))).To(MatchError(ContainSubstring("forbidden")))
+		refusal := editor.Create(ctx, newEndpoint(namespace, "theirs", nil))
+		Expect(refusal).To(MatchError(ContainSubstring("forbidden")))
+		attack.Repelled("Permissions", "create a ZosEndpoint, which can run code in the runtime's pod, with the cluster's role edit", "the API server refuses it", refusal.Error())
 		Expect(as("a-view").Create(ctx, s.instance(namespace, "two"))).To(MatchError(ContainSubstring("forbidden")))
 	}, NodeTimeout(2*time.Minute))
 })

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // enforced is the label that makes the API server refuse pods below a level of the Pod Security Standards.
@@ -26,8 +29,9 @@ func tryPod(ctx context.Context, namespace string, template corev1.PodTemplateSp
 	return k8s.Create(ctx, pod, client.DryRunAll)
 }
 
-// expectRestricted checks that the namespace admits the template, and that this says something: not with any less.
-func expectRestricted(ctx context.Context, namespace string, template corev1.PodTemplateSpec) {
+// expectRestricted checks that the namespace admits the template, and that this says something: not with any less. It
+// returns how the API server refuses one that may run as root.
+func expectRestricted(ctx context.Context, namespace string, template corev1.PodTemplateSpec) error {
 	GinkgoHelper()
 	Expect(tryPod(ctx, namespace, template)).To(Succeed())
 	for _, containers := range []func(*corev1.PodTemplateSpec) []corev1.Container{
@@ -42,11 +46,13 @@ func expectRestricted(ctx context.Context, namespace string, template corev1.Pod
 	}
 	weaker := template.DeepCopy()
 	weaker.Spec.SecurityContext.RunAsNonRoot = nil
-	Expect(tryPod(ctx, namespace, *weaker)).To(MatchError(ContainSubstring("restricted")))
+	refusal := tryPod(ctx, namespace, *weaker)
+	Expect(refusal).To(MatchError(ContainSubstring("restricted")))
+	return refusal
 }
 
 var _ = Describe("The security level restricted", func() {
-	It("is met by the manager's pod", func(ctx context.Context) {
+	It("is met by the manager's pod", attack.Label, func(ctx context.Context) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}
 		get(ctx, NewWithT(GinkgoT()), namespace)
 		Expect(namespace.Labels).To(HaveKeyWithValue(enforced, "restricted"), "config sets it")
@@ -54,10 +60,11 @@ var _ = Describe("The security level restricted", func() {
 		Expect(err).NotTo(HaveOccurred())
 		manager := &appsv1.Deployment{}
 		Expect(yaml.UnmarshalStrict(content, manager)).To(Succeed())
-		expectRestricted(ctx, managerNamespace, manager.Spec.Template)
+		refusal := expectRestricted(ctx, managerNamespace, manager.Spec.Template)
+		attack.Repelled("Pods", "run the manager with more than the security level restricted allows", "the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
 	}, NodeTimeout(time.Minute))
 
-	It("is met by the pods of installed operators, with and without dependencies", func(ctx context.Context) {
+	It("is met by the pods of installed operators, with and without dependencies", attack.Label, func(ctx context.Context) {
 		for _, files := range []map[string]string{nil, {"requirements.txt": "requests==2.32.3\n"}} {
 			namespace, s := newNamespace(ctx), newSample()
 			patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+enforced+`":"restricted"}}}`)
@@ -66,7 +73,9 @@ var _ = Describe("The security level restricted", func() {
 			operator := deployment(namespace, s.operator())
 			Eventually(func(g Gomega) { get(ctx, g, operator) }).WithContext(ctx).Should(Succeed())
 			Expect(operator.Spec.Template.Spec.InitContainers).To(HaveLen(1 + len(files)))
-			expectRestricted(ctx, namespace, operator.Spec.Template)
+			refusal := expectRestricted(ctx, namespace, operator.Spec.Template)
+			attack.Repelled("Pods", fmt.Sprintf("run an operator of %d init containers with more than the security level restricted allows", 1+len(files)),
+				"the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
 		}
 	}, NodeTimeout(2*time.Minute))
 })

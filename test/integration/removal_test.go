@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 var _ = Describe("Removing", func() {
-	It("with Finalize touches no custom resource of another tenant", func(ctx context.Context) {
+	It("with Finalize touches no custom resource of another tenant", attack.Label, func(ctx context.Context) {
 		mine, theirs, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc := installSample(ctx, mine, s)
 		other := installSample(ctx, theirs, s)
@@ -38,6 +39,8 @@ var _ = Describe("Removing", func() {
 			Expect(object.GetDeletionTimestamp()).To(BeNil())
 		}
 		expectReady(ctx, other)
+		attack.Repelled("Tenancy", "delete a collection that another namespace has too, and all custom resources with it",
+			"the other's custom resources, CRDs and operator stay", s.kind+" "+theirs+"/two and default/three stay; there: "+seen(ctx, other))
 		patch(ctx, foreign, `{"metadata":{"finalizers":null}}`)
 		remove(ctx, unserved)
 	}, NodeTimeout(2*time.Minute))

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,10 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 var _ = Describe("A secret", func() {
-	It("is sent where it belongs, and shown nowhere: no status, event, ConfigMap or log line", func(ctx context.Context) {
+	It("is sent where it belongs, and shown nowhere: no status, event, ConfigMap or log line", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		user, password, token, query := "reader", secretValue("download password"), secretValue("token"), secretValue("signed URL")
 		key, pasted := secretValue("private key"), secretValue("password in the wrong field")
@@ -84,8 +86,13 @@ var _ = Describe("A secret", func() {
 		other = strings.Replace(other, "127.0.0.1", "localhost", 1)
 		redirecting := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: redirecting, SkipSignatureVerification: true, CollectionURLToken: token})
-		Eventually(leaked).WithContext(ctx).Should(Receive(BeEmpty()))
+		var sent string
+		Eventually(leaked).WithContext(ctx).Should(Receive(&sent))
+		Expect(sent).To(BeEmpty())
 		expectSecrecy(ctx, namespace)
+		attack.Repelled("Fetching", "redirect a download with a token to another host name", "the token does not go there", fmt.Sprintf("the other host got the header Authorization %q", sent))
+		attack.Repelled("Secrets and hosts", "find passwords, tokens, keys or signed URLs in status, events, ConfigMaps or the log", "they are nowhere but in Secrets",
+			fmt.Sprintf("none of %d secret values is in any of them", len(secretValues)))
 	}, NodeTimeout(2*time.Minute))
 })
 

@@ -3,6 +3,8 @@ package integration
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 const (
@@ -87,7 +90,7 @@ func expectOperatorOf(ctx context.Context, namespace string, s *sample, soc clie
 }
 
 var _ = Describe("Mapping another namespace", func() {
-	It("takes its consent, which can be withdrawn", func(ctx context.Context) {
+	It("takes its consent, which can be withdrawn", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
@@ -97,6 +100,7 @@ var _ = Describe("Mapping another namespace", func() {
 
 		By("refusing it without, and serving the own namespace nevertheless")
 		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation+": "+own, false)
+		refusal := seen(ctx, soc)
 		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying(`"` + other + `"`))
 		Eventually(isGone(ctx, deployment(own, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, own, s.operator())
@@ -108,6 +112,7 @@ var _ = Describe("Mapping another namespace", func() {
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 		allowMapping(ctx, other, "somebody-else", own+"-not")
 		Consistently(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		attack.Repelled("Tenancy", "map a namespace that consents to others only", "nothing is made there", refusal)
 
 		By("installing there once it consents")
 		allowMapping(ctx, other, "somebody-else", own)
@@ -149,11 +154,12 @@ var _ = Describe("Mapping another namespace", func() {
 		get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Inventory).To(HaveLen(9))
 		Expect(soc.Status.Installations).To(HaveLen(1))
+		attack.Repelled("Tenancy", "stay in a namespace after its consent was withdrawn", "the operator, its keys and its permissions are removed", seen(ctx, soc))
 		remove(ctx, s.instance(other, "one"))
 		remove(ctx, s.instance(other, "two"))
 	}, NodeTimeout(5*time.Minute))
 
-	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", func(ctx context.Context) {
+	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		ours, theirs := startSSHServer(), startSSHServer()
 		key, foreignKey := secretValue("private key of a tenant"), secretValue("private key of another tenant")
@@ -189,6 +195,9 @@ var _ = Describe("Mapping another namespace", func() {
 			get(ctx, g, secret)
 			g.Expect(secret.ResourceVersion).To(Equal(version))
 		}).WithContext(ctx).Should(Succeed())
+		attack.Repelled("Tenancy", "get at the endpoints and keys of a mapped namespace, or change the mapper's from there",
+			"endpoints and keys come from the SubOperatorConfig's namespace alone",
+			fmt.Sprintf("the Secret holds %s; it stays as it is", strings.Join(slices.Sorted(maps.Keys(secret.Data)), ", ")))
 	}, NodeTimeout(3*time.Minute))
 
 	It("reads no Secret of it: not through a variable of the pods' environment", func(ctx context.Context) {
@@ -357,7 +366,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 })
 
 var _ = Describe("A collection that belongs to another namespace", func() {
-	It("can be imported only as its owner imported it, and survives what the owner does later", func(ctx context.Context) {
+	It("can be imported only as its owner imported it, and survives what the owner does later", attack.Label, func(ctx context.Context) {
 		owner, guest, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		ocOwner := installSample(ctx, owner, s)
 		spec := s.pinned()
@@ -371,12 +380,14 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		oc := newCollection(guest, "oc", newer.pinned())
 		create(ctx, oc)
 		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+		attack.Repelled("Tenancy", "publish version 99.0.0 of another namespace's collection", "the CRDs are not touched, nothing is installed", seen(ctx, oc))
 
 		By("refusing the owner's version with other content")
 		forged := *s
 		forged.files = map[string]string{"README.md": "# other\n"}
 		changeSpec(ctx, oc, forged.pinned())
 		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+		attack.Repelled("Tenancy", "publish another namespace's version with other content", "the CRDs are not touched, nothing is installed", seen(ctx, oc))
 		Expect(madeIn(ctx, guest)).To(BeEmpty())
 		version := crd.ResourceVersion
 		get(ctx, NewWithT(GinkgoT()), crd)
@@ -427,7 +438,7 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		expectFailure(ctx, ocOwner, v2beta2.ReasonCollectionClaimed, heir, false)
 	}, NodeTimeout(3*time.Minute))
 
-	It("has one content per version inside a namespace", func(ctx context.Context) {
+	It("has one content per version inside a namespace", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		first := installSample(ctx, namespace, s)
 		forged := *s
@@ -437,6 +448,7 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		expectFailure(ctx, second, v2beta2.ReasonVersionConflict, `"oc" has version 1.0.0`, false)
 		expectReady(ctx, first)
 		Expect(isGone(ctx, defaultSOC(second))(NewWithT(GinkgoT()))).To(BeTrue())
+		attack.Repelled("Tenancy", "publish a version that the namespace has with other content", "the first stays as it is", seen(ctx, second))
 
 		By("healing under another version")
 		forged.version = "1.0.1"
@@ -449,7 +461,7 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 })
 
 var _ = Describe("A kind that another collection has", func() {
-	It("is a clash, with an API group of its own as the way out", func(ctx context.Context) {
+	It("is a clash, with an API group of its own as the way out", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		first := installSample(ctx, namespace, s)
 		rival := *newSample()
@@ -465,6 +477,7 @@ var _ = Describe("A kind that another collection has", func() {
 		get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		expectReady(ctx, first)
+		attack.Repelled("Tenancy", "claim a kind that another collection has", "its CRD is not touched", seen(ctx, second))
 		Expect(tryPatch(ctx, second, `{"spec":{"apiGroup":"PerCollection"}}`)).To(MatchError(ContainSubstring("apiGroup cannot be changed")))
 
 		By("created anew with an API group of its own, naming the permissions that this takes")
@@ -481,6 +494,7 @@ var _ = Describe("A kind that another collection has", func() {
 		By("saying so also when it cannot be deleted without them")
 		remove(ctx, second)
 		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
+		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
 		patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
 		Eventually(isGone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 func beRefused(message string) types.GomegaMatcher {
@@ -28,18 +30,22 @@ var _ = Describe("The API server", func() {
 	}
 
 	DescribeTable("refuses at once", func(ctx context.Context, object client.Object, message string) {
-		Expect(k8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
+		refusal := k8s.Create(ctx, object, client.DryRunAll)
+		Expect(refusal).To(beRefused(message))
+		if slices.Contains(CurrentSpecReport().Labels(), attack.Label[0]) {
+			attack.Repelled("Template injection", "create "+CurrentSpecReport().LeafNodeText, "the API server refuses it", refusal.Error())
+		}
 	},
 		Entry("a remote endpoint without a host", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{}), "a remote endpoint needs a host"),
 		Entry("a remote endpoint with an empty host", NodeTimeout(time.Minute),
 			endpoint("ep", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointRemote, Port: 22}), "a remote endpoint needs a host"),
-		Entry("a host that is an option of ssh", NodeTimeout(time.Minute),
+		Entry("a host that is an option of ssh", attack.Label, NodeTimeout(time.Minute),
 			endpoint("ep", v2beta2.ZosEndpointSpec{Host: "-oProxyCommand=id"}), "must be a host name or an IP address"),
 		Entry("a port that is none", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", Port: 70000}), "spec.port"),
 		Entry("an unknown endpoint type", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", EndpointType: "far"}), "spec.endpointType"),
-		Entry("an endpoint named localhost", NodeTimeout(time.Minute), endpoint("localhost", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("an endpoint named all", NodeTimeout(time.Minute), endpoint("all", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("an endpoint named ungrouped", NodeTimeout(time.Minute), endpoint("ungrouped", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint named localhost", attack.Label, NodeTimeout(time.Minute), endpoint("localhost", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint named all", attack.Label, NodeTimeout(time.Minute), endpoint("all", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint named ungrouped", attack.Label, NodeTimeout(time.Minute), endpoint("ungrouped", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
 		Entry("a digest that is too short", NodeTimeout(time.Minute), collection(v2beta2.OperatorCollectionSpec{Digest: "sha256:abc"}), "64 lower-case hexadecimal digits"),
 		Entry("a digest in capitals", NodeTimeout(time.Minute),
 			collection(v2beta2.OperatorCollectionSpec{Digest: "sha256:" + strings.Repeat("A", 64)}), "64 lower-case hexadecimal digits"),

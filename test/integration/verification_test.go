@@ -35,6 +35,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/verify"
+	"github.com/collection-operator/collection-operator/test/attack"
 )
 
 // signer signs archives.
@@ -208,7 +209,7 @@ var _ = Describe("A signed archive", func() {
 		expectVerified(ctx, oc, "GalaxySignature", fingerprint)
 	}, NodeTimeout(time.Minute))
 
-	It("is refused when Ansible Galaxy's signature is right, but a file is not the one it vouches for", func(ctx context.Context) {
+	It("is refused when Ansible Galaxy's signature is right, but a file is not the one it vouches for", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		content := s.archive()
 		data, _ := galaxyEvidence(content)
@@ -219,9 +220,10 @@ var _ = Describe("A signed archive", func() {
 		get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact).To(BeNil())
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("Secret/" + signatureSecret))
+		attack.Repelled("Origin", "change a file of an archive that Ansible Galaxy signed", "nothing of it is installed", seen(ctx, oc))
 	}, NodeTimeout(time.Minute))
 
-	DescribeTable("is refused, nothing of it is installed, and it heals with the Secret",
+	DescribeTable("is refused, nothing of it is installed, and it heals with the Secret", attack.Label,
 		func(ctx context.Context, reason, message string, wrong func(right *signer, content []byte) map[string][]byte) {
 			namespace, s, right := newNamespace(ctx), newSample(), ecdsaSigner()
 			content := s.archive()
@@ -232,6 +234,7 @@ var _ = Describe("A signed archive", func() {
 			oc := newCollection(namespace, "oc", signed(content))
 			create(ctx, oc)
 			expectFailure(ctx, oc, reason, message, false)
+			observed := seen(ctx, oc)
 			get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Artifact).To(BeNil())
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
@@ -242,6 +245,7 @@ var _ = Describe("A signed archive", func() {
 
 			setSecret(ctx, namespace, right.evidence(content))
 			expectVerified(ctx, oc, "Signature", right.fingerprint)
+			attack.Repelled("Origin", "install an archive "+CurrentSpecReport().LeafNodeText, "nothing of it is installed or stored", observed)
 		},
 		Entry("with the signature of another archive", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
 			func(right *signer, content []byte) map[string][]byte {
@@ -276,7 +280,7 @@ var _ = Describe("A signed archive", func() {
 			}),
 	)
 
-	It("must have its pinned digest too, and the other way round", func(ctx context.Context) {
+	It("must have its pinned digest too, and the other way round", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
 		create(ctx, secretOf(namespace, signer.evidence(content)))
@@ -285,6 +289,7 @@ var _ = Describe("A signed archive", func() {
 		oc := newCollection(namespace, "oc", spec)
 		create(ctx, oc)
 		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(nil), true)
+		attack.Repelled("Origin", "install an archive with the right signature and another digest than the pinned one", "nothing of it is installed", seen(ctx, oc))
 		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(content)))
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 
@@ -293,6 +298,7 @@ var _ = Describe("A signed archive", func() {
 		setSecret(ctx, namespace, ecdsaSigner().evidence(nil))
 		create(ctx, other)
 		expectFailure(ctx, other, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+		attack.Repelled("Origin", "install an archive with the pinned digest and a signature of another key", "nothing of it is installed", seen(ctx, other))
 	}, NodeTimeout(time.Minute))
 
 	It("is not looked at when verification is skipped, and status says so", func(ctx context.Context) {
@@ -306,7 +312,7 @@ var _ = Describe("A signed archive", func() {
 		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", "Skipped"), HaveField("VerifiedBy", ""), HaveField("VerifiedAt", BeNil()))))
 	}, NodeTimeout(time.Minute))
 
-	It("keeps running when the key is taken away, but is Ready only with one that is right, also after a restart", func(ctx context.Context) {
+	It("keeps running when the key is taken away, but is Ready only with one that is right, also after a restart", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
 		create(ctx, secretOf(namespace, signer.evidence(content)))
@@ -337,6 +343,7 @@ var _ = Describe("A signed archive", func() {
 			Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
 			get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Artifact).To(Equal(artifact))
+			attack.Repelled("Origin", "restart the manager after "+change.of, "nothing else is installed, and what runs is not called verified", seen(ctx, oc))
 		}
 
 		By("the same key again")
@@ -358,7 +365,7 @@ var _ = Describe("A signed archive", func() {
 		Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
 	}, NodeTimeout(3*time.Minute))
 
-	It("has to prove itself when skipping ends, without being downloaded again", func(ctx context.Context) {
+	It("has to prove itself when skipping ends, without being downloaded again", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ed25519Signer()
 		content := s.archive()
 		oc := newCollection(namespace, "oc", unverified(web.serve(content)))
@@ -368,12 +375,13 @@ var _ = Describe("A signed archive", func() {
 
 		patch(ctx, oc, `{"spec":{"skipSignatureVerification":false}}`)
 		expectFailure(ctx, oc, v2beta2.ReasonNotVerified, "spec.signatureSecret", true)
+		attack.Repelled("Origin", "have an unverified archive pass as verified once skipping ends", "it has to prove itself", seen(ctx, oc))
 		create(ctx, secretOf(namespace, signer.evidence(content)))
 		patch(ctx, oc, `{"spec":{"signatureSecret":"proof"}}`)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 	}, NodeTimeout(time.Minute))
 
-	It("is not taken from the store on the word of a status that names another archive", func(ctx context.Context) {
+	It("is not taken from the store on the word of a status that names another archive", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
 		evil := newSample()
@@ -392,9 +400,10 @@ var _ = Describe("A signed archive", func() {
 		}).WithContext(ctx).Should(Succeed())
 		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
 		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, digestOf(evilContent), false)
+		attack.Repelled("Origin", "name another stored archive in the status", "what is stored is verified again", seen(ctx, oc))
 	}, NodeTimeout(time.Minute))
 
-	It("is verified like any other when it was uploaded, and again when the manager lost it", func(ctx context.Context) {
+	It("is verified like any other when it was uploaded, and again when the manager lost it", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
 		create(ctx, secretOf(namespace, signer.evidence(content)))
@@ -405,6 +414,7 @@ var _ = Describe("A signed archive", func() {
 		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
 		create(ctx, oc)
 		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+		attack.Repelled("Origin", "upload an archive that was tampered with", "nothing of it is installed", seen(ctx, oc))
 		theManager.upload(s.name, s.version, content)
 		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
@@ -414,11 +424,12 @@ var _ = Describe("A signed archive", func() {
 		theManager.loseArchives()
 		theManager.start(ctx)
 		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(evil.archive()), false)
+		attack.Repelled("Origin", "overwrite an upload and have the manager lose its store", "other content is never taken silently", seen(ctx, oc))
 	}, NodeTimeout(2*time.Minute))
 })
 
 var _ = Describe("The policy require-verification", func() {
-	It("forbids to skip verification, but leaves alone what is there", Serial, func(ctx context.Context) {
+	It("forbids to skip verification, but leaves alone what is there", Serial, attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		old := newCollection(namespace, "old", unverified(web.serve(s.archive())))
 		create(ctx, old)
@@ -445,7 +456,9 @@ var _ = Describe("The policy require-verification", func() {
 		By("allowing everything else")
 		fresh := newCollection(namespace, "new", newSample().pinned())
 		create(ctx, fresh)
-		Expect(tryPatch(ctx, fresh, `{"spec":{"skipSignatureVerification":true}}`)).To(beForbidden)
+		refusal := tryPatch(ctx, fresh, `{"spec":{"skipSignatureVerification":true}}`)
+		Expect(refusal).To(beForbidden)
+		attack.Repelled("Origin", "skip verification where the policy require-verification is installed", "the API server refuses it", firstOf(refusal.Error()))
 
 		By("letting the manager work on what skips already, and nobody change it")
 		Expect(tryPatch(ctx, old, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(nil)))).To(beForbidden)
