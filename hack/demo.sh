@@ -108,7 +108,7 @@ start_target() {
 }
 
 build_archive() {
-	digest=$(go run ./cmd/kubectl-collection build test/collections/files --output "$state" --force | awk '{print $NF}')
+	digest=$(CGO_ENABLED=0 go run ./cmd/kubectl-collection build test/collections/files --output "$state" --force | awk '{print $NF}')
 }
 
 serve_archive() {
