@@ -55,31 +55,6 @@ func statuses(ctx context.Context, namespace, deployment string, requests ...str
 	return answers
 }
 
-// expectNoOtherRights tries, with the token of an operator, what no operator may do.
-func expectNoOtherRights(ctx context.Context, namespace, deployment string) {
-	GinkgoHelper()
-	own := "/api/v1/namespaces/" + namespace
-	for _, try := range []struct {
-		attack   string
-		requests []string
-	}{
-		{"list the Secrets of its namespace", []string{"GET " + own + "/secrets"}},
-		{"read Secrets of other namespaces", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
-		{"list Pods, make one, and run a command in one", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
-		{"take a token of another ServiceAccount", []string{"POST " + own + "/serviceaccounts/default/token"}},
-		{"bind a role", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
-		{"import a collection, and change an endpoint", []string{
-			"POST /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/operatorcollections",
-			"PUT /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/zosendpoints/any",
-		}},
-		{"replace its own Deployment", []string{"PUT /apis/apps/v1/namespaces/" + namespace + "/deployments/" + deployment}},
-	} {
-		seen := statuses(ctx, namespace, deployment, try.requests...)
-		Expect(seen).To(HaveEach("403"), try.attack)
-		attack.Repelled(permissions, "an operator's token: "+try.attack, "forbidden", strings.Join(seen, " "))
-	}
-}
-
 // expectRestrictedPods checks that a namespace enforces the level restricted and that the pods of a component run there.
 func expectRestrictedPods(ctx context.Context, namespace string, labels client.MatchingLabels) {
 	GinkgoHelper()
@@ -104,7 +79,26 @@ func expectRestrictedPods(ctx context.Context, namespace string, labels client.M
 func containmentStories() {
 	It("lets an operator's pod read no other object than it must", attack.Label, func(ctx context.Context) {
 		Expect(statuses(ctx, namespace, operator.Name, "GET /apis/"+instanceAPI+"/namespaces/"+namespace+"/datafiles")).To(Equal([]string{"200"}))
-		expectNoOtherRights(ctx, namespace, operator.Name)
+		own := "/api/v1/namespaces/" + namespace
+		for _, try := range []struct {
+			attack   string
+			requests []string
+		}{
+			{"list the Secrets of its namespace", []string{"GET " + own + "/secrets"}},
+			{"read Secrets of other namespaces", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
+			{"list Pods, make one, and run a command in one", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
+			{"take a token of another ServiceAccount", []string{"POST " + own + "/serviceaccounts/default/token"}},
+			{"bind a role", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
+			{"import a collection, and change an endpoint", []string{
+				"POST /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/operatorcollections",
+				"PUT /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/zosendpoints/any",
+			}},
+			{"replace its own Deployment", []string{"PUT /apis/apps/v1/namespaces/" + namespace + "/deployments/" + operator.Name}},
+		} {
+			seen := statuses(ctx, namespace, operator.Name, try.requests...)
+			Expect(seen).To(HaveEach("403"), try.attack)
+			attack.Repelled(permissions, "an operator's token: "+try.attack, "forbidden", strings.Join(seen, " "))
+		}
 		// Its kind has a variable of type password.
 		Expect(statuses(ctx, namespace, operator.Name, "GET /api/v1/namespaces/"+namespace+"/secrets/"+lpar1.credential.Name)).To(Equal([]string{"200"}))
 	}, NodeTimeout(time.Minute))
