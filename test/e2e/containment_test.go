@@ -77,64 +77,66 @@ func expectRestrictedPods(ctx context.Context, namespace string, labels client.M
 }
 
 func containmentStories() {
-	It("lets an operator's pod read no other object than it must", attack.Label, func(ctx context.Context) {
-		Expect(statuses(ctx, namespace, operator.Name, "GET /apis/"+instanceAPI+"/namespaces/"+namespace+"/datafiles")).To(Equal([]string{"200"}))
-		own := "/api/v1/namespaces/" + namespace
-		for _, try := range []struct {
-			attack   string
-			requests []string
-		}{
-			{"list the Secrets of its namespace", []string{"GET " + own + "/secrets"}},
-			{"read Secrets of other namespaces", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
-			{"list Pods, make one, and run a command in one", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
-			{"take a token of another ServiceAccount", []string{"POST " + own + "/serviceaccounts/default/token"}},
-			{"bind a role", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
-			{"import a collection, and change an endpoint", []string{
-				"POST /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/operatorcollections",
-				"PUT /apis/zoscb.ibm.com/v2beta2/namespaces/" + namespace + "/zosendpoints/any",
-			}},
-			{"replace its own Deployment", []string{"PUT /apis/apps/v1/namespaces/" + namespace + "/deployments/" + operator.Name}},
-		} {
-			seen := statuses(ctx, namespace, operator.Name, try.requests...)
-			Expect(seen).To(HaveEach("403"), try.attack)
-			attack.Repelled(permissions, "an operator's token: "+try.attack, "forbidden", strings.Join(seen, " "))
-		}
-		// Its kind has a variable of type password.
-		Expect(statuses(ctx, namespace, operator.Name, "GET /api/v1/namespaces/"+namespace+"/secrets/"+lpar1.credential.Name)).To(Equal([]string{"200"}))
-	}, NodeTimeout(time.Minute))
+	It("lets an operator's pod read no other object than it must", attack.Label, useToken, NodeTimeout(time.Minute))
 
-	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, func(ctx context.Context) {
-		server := "http://collection-operator-artifacts." + managerNamespace + ".svc"
-		digest := strings.TrimPrefix(digestOf("files.tar.gz"), "sha256:")
-		exact := server + "/artifacts/sha256/" + digest + ".tar.gz"
-		from := func(requests ...string) []string {
-			GinkgoHelper()
-			return statuses(ctx, namespace, operator.Name, requests...)
-		}
-		for _, try := range []struct {
-			attack, expected string
-			requests         []string
-		}{
-			{"list archives", "404", []string{"GET " + server + "/", "GET " + server + "/artifacts/", "GET " + server + "/artifacts/sha256/", "HEAD " + server + "/artifacts/sha256"}},
-			{"name a part of a digest, capitals, or another digest", "404", []string{
-				"GET " + server + "/artifacts/sha256/" + digest[:12] + ".tar.gz", "GET " + server + "/artifacts/sha256/" + digest,
-				"GET " + server + "/artifacts/sha256/" + strings.ToUpper(digest) + ".tar.gz",
-				"HEAD " + server + "/artifacts/sha256/" + strings.Repeat("0", 64) + ".tar.gz",
-			}},
-			{"leave the folder", "404", []string{
-				"GET " + server + "/artifacts/sha256/../../etc/passwd", "GET " + server + "/artifacts/sha256/..%2f..%2fetc%2fpasswd",
-				"GET " + server + "//etc/passwd", "GET " + server + "/artifacts/sha256/" + digest + ".tar.gz/../../../etc/passwd",
-			}},
-			{"write or delete", "405", []string{"POST " + exact, "PUT " + exact, "DELETE " + exact, "POST " + server + "/artifacts/sha256/" + strings.Repeat("0", 64) + ".tar.gz"}},
-		} {
-			seen := from(try.requests...)
-			Expect(seen).To(HaveEach(try.expected), try.attack)
-			attack.Repelled(podsAndNetwork, "at the server of archives, from a pod of another namespace: "+try.attack, try.expected, strings.Join(seen, " "))
-		}
-		Expect(from("HEAD "+exact, "GET "+exact)).To(Equal([]string{"200", "200"}))
-	}, NodeTimeout(time.Minute))
+	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, useArchives, NodeTimeout(time.Minute))
 
 	It("runs the manager where the level restricted is enforced", attack.Label, func(ctx context.Context) {
 		expectRestrictedPods(ctx, managerNamespace, client.MatchingLabels{"component": "manager"})
 	}, NodeTimeout(time.Minute))
+}
+
+// try is an attack by requests, each of which must get the same answer.
+type try struct {
+	attack, expected string
+	requests         []string
+}
+
+// from sends the requests from the pod of the collection's operator.
+func (t try) from(ctx context.Context, group string) {
+	GinkgoHelper()
+	seen := statuses(ctx, namespace, operator.Name, t.requests...)
+	Expect(seen).To(HaveEach(t.expected), t.attack)
+	attack.Repelled(group, t.attack, t.expected, strings.Join(seen, " "))
+}
+
+// useToken tries, with the token of an operator, what no operator may do.
+func useToken(ctx context.Context) {
+	Expect(statuses(ctx, namespace, operator.Name, "GET /apis/"+instanceAPI+"/namespaces/"+namespace+"/datafiles")).To(Equal([]string{"200"}))
+	own, custom := "/api/v1/namespaces/"+namespace, "/apis/zoscb.ibm.com/v2beta2/namespaces/"+namespace
+	for _, t := range []try{
+		{"list the Secrets of its namespace", "403", []string{"GET " + own + "/secrets"}},
+		{"read Secrets of other namespaces", "403", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
+		{"list Pods, make one, and run a command in one", "403", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
+		{"take a token of another ServiceAccount", "403", []string{"POST " + own + "/serviceaccounts/default/token"}},
+		{"bind a role", "403", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
+		{"import a collection, and change an endpoint", "403", []string{"POST " + custom + "/operatorcollections", "PUT " + custom + "/zosendpoints/any"}},
+		{"replace its own Deployment", "403", []string{"PUT /apis/apps/v1/namespaces/" + namespace + "/deployments/" + operator.Name}},
+	} {
+		t.attack = "an operator's token: " + t.attack
+		t.from(ctx, permissions)
+	}
+	// Its kind has a variable of type password, and the Secrets that it may name are not known.
+	Expect(statuses(ctx, namespace, operator.Name, "GET "+own+"/secrets/"+lpar1.credential.Name)).To(Equal([]string{"200"}))
+}
+
+// useArchives asks the server of archives for more than it should give.
+func useArchives(ctx context.Context) {
+	server := "http://collection-operator-artifacts." + managerNamespace + ".svc"
+	digest, folder := strings.TrimPrefix(digestOf("files.tar.gz"), "sha256:"), server+"/artifacts/sha256/"
+	exact, absent := folder+digest+".tar.gz", folder+strings.Repeat("0", 64)+".tar.gz"
+	for _, t := range []try{
+		{"list archives", "404", []string{"GET " + server + "/", "GET " + server + "/artifacts/", "GET " + folder, "HEAD " + server + "/artifacts/sha256"}},
+		{"name a part of a digest, capitals, or another digest", "404", []string{
+			"GET " + folder + digest[:12] + ".tar.gz", "GET " + folder + digest, "GET " + folder + strings.ToUpper(digest) + ".tar.gz", "HEAD " + absent,
+		}},
+		{"leave the folder", "404", []string{
+			"GET " + folder + "../../etc/passwd", "GET " + folder + "..%2f..%2fetc%2fpasswd", "GET " + server + "//etc/passwd", "GET " + exact + "/../../../etc/passwd",
+		}},
+		{"write or delete", "405", []string{"POST " + exact, "PUT " + exact, "DELETE " + exact, "POST " + absent}},
+	} {
+		t.attack = "at the server of archives, from a pod of another namespace: " + t.attack
+		t.from(ctx, podsAndNetwork)
+	}
+	Expect(statuses(ctx, namespace, operator.Name, "HEAD "+exact, "GET "+exact)).To(Equal([]string{"200", "200"}))
 }
