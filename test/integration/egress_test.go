@@ -32,9 +32,9 @@ var _ = Describe("Egress of an operator's pods", func() {
 			}
 			var destinations []string
 			for _, rule := range policy.Spec.Egress {
+				g.Expect(len(rule.To)).To(BeNumerically("<=", 1))
 				to := "anywhere"
 				for _, peer := range rule.To {
-					to = ""
 					if peer.IPBlock != nil {
 						to = peer.IPBlock.CIDR
 					} else {
