@@ -83,7 +83,7 @@ func (m *managerProcess) peakMemory() int64 {
 }
 
 var _ = Describe("Hostile archives", func() {
-	// hostileMemory is what the manager may use at most while it refuses all of them, four at a time.
+	// hostileMemory is what the manager may use at most while it refuses all of them.
 	const hostileMemory = 512 << 20
 
 	It("are refused each with its reason, within bounded memory, and leave nothing behind", attack.Label, func(ctx context.Context) {
@@ -126,7 +126,7 @@ var _ = Describe("Hostile archives", func() {
 			wrong := string(a.Reason) + a.Rule
 			if those := names[wrong]; those != nil {
 				delete(names, wrong)
-				attack.Repelled("Hostile archives", fmt.Sprintf("%d archives: %s", len(those), strings.Join(those, ", ")),
+				attack.Repelled("Hostile archives", fmt.Sprintf("import archives (%d): %s", len(those), strings.Join(those, ", ")),
 					"each is refused and Stalled; no CRD, SubOperatorConfig or workload is made", observed[wrong])
 			}
 		}
@@ -585,7 +585,7 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 		get(ctx, NewWithT(GinkgoT()), oc)
 		ask := func(method, path string) string {
 			GinkgoHelper()
-			// A path with .. would be cleaned by http.NewRequest's users, so it is sent as it is.
+			// The path is sent as it is, with its dots and escapes.
 			request, err := http.NewRequestWithContext(ctx, method, "http://"+theManager.artifactAddress, nil)
 			Expect(err).NotTo(HaveOccurred())
 			request.URL.Opaque = path
