@@ -19,7 +19,7 @@ const filesCollection = "../../test/collections/files"
 func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	code = run(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
