@@ -123,7 +123,8 @@ type ZosEndpointStatus struct {
 // +kubebuilder:printcolumn:name="Reachable",type=string,JSONPath=`.status.conditions[?(@.type=="Reachable")].status`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!(self.metadata.name in ['localhost', 'all', 'ungrouped'])",message="localhost, all and ungrouped have a meaning of their own in Ansible: choose another name"
+// +kubebuilder:validation:XValidation:rule="!(self.metadata.name in ['localhost', '127.0.0.1', 'all', 'ungrouped'])",message="localhost, 127.0.0.1, all and ungrouped have a meaning of their own in Ansible: choose another name"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 241",message="the name must be at most 241 characters long: keys of Secrets are made of it"
 type ZosEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

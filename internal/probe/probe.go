@@ -43,9 +43,9 @@ type HostKeyMismatchError struct {
 func (e *HostKeyMismatchError) Error() string {
 	shown := "no key of a known type"
 	if e.Shown != "" {
-		shown = e.Shown
+		shown = "host key " + e.Shown
 	}
-	return fmt.Sprintf("%s shows host key %s, but the known keys are %s", e.Address, shown, strings.Join(e.Known, ", "))
+	return fmt.Sprintf("%s shows %s, but the known keys are %s", e.Address, shown, strings.Join(e.Known, ", "))
 }
 
 // errSeen ends a handshake once the host key is known. No authentication takes place after it.
