@@ -53,7 +53,6 @@ func build(cmd *cobra.Command, folder, output string, force bool) error {
 	if err != nil {
 		return refused(cmd, folder, err)
 	}
-	// The archive may lack what the folder has: build_ignore can leave a playbook out.
 	built, err := readSource(bytes.NewReader(content))
 	if err != nil {
 		return refused(cmd, folder, err)

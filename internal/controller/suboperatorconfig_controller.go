@@ -69,6 +69,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.render,
 		r.recordInventory,
 		r.leave,
+		r.checkEnvironment,
 		r.checkPermissions,
 		r.apply,
 		r.prune,

@@ -33,9 +33,6 @@ func (r *SubOperatorConfigReconciler) checkMapping(ctx context.Context, soc *v2b
 	for _, mapping := range soc.Spec.Mapping {
 		err := consent(ctx, r.Client, soc.Namespace, mapping.Namespace)
 		if err == nil {
-			err = checkEnvironment(soc, mapping.Namespace, facts.oc)
-		}
-		if err == nil {
 			err = r.checkRivals(ctx, soc, mapping.Namespace, rivals)
 		}
 		var f *failure
@@ -77,16 +74,18 @@ func consent(ctx context.Context, reader client.Reader, from, namespace string) 
 		"spec.mapping: namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotationAllowMapping, from)
 }
 
-// checkEnvironment fails if the runtime settings would read Secrets or ConfigMaps of another namespace: its consent is to
-// running an operator there, and not to handing out what it holds.
-func checkEnvironment(soc *v2beta2.SubOperatorConfig, namespace string, oc *v2beta2.OperatorCollection) error {
-	if namespace == soc.Namespace {
+// checkEnvironment refuses runtime settings that would read Secrets or ConfigMaps of another namespace: its consent is to
+// running an operator there, and not to handing out what it holds. Whatever runs keeps running as it is.
+func (r *SubOperatorConfigReconciler) checkEnvironment(_ context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
+	foreign := slices.IndexFunc(facts.mappings, func(m v2beta2.NamespaceMapping) bool { return m.Namespace != soc.Namespace })
+	if foreign < 0 {
 		return nil
 	}
-	for _, variable := range render.MergeRuntime(oc.Spec.Runtime, soc.Spec.Runtime).Env {
+	for _, variable := range render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime).Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
+			namespace := facts.mappings[foreign].Namespace
 			return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval,
-				"spec.mapping: spec.runtime.env: variable %q reads a Secret or ConfigMap, which in namespace %q would not be yours: give it a value, or map %q from a SubOperatorConfig there",
+				"runtime.env: variable %q reads a Secret or ConfigMap, which in the mapped namespace %q would not be yours: give it a value, or map %q from a SubOperatorConfig there",
 				variable.Name, namespace, namespace)
 		}
 	}

@@ -55,6 +55,16 @@ func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces 
 	}).WithContext(ctx).Should(Succeed())
 }
 
+// setEnvironment replaces the environment that a SubOperatorConfig gives to the pods.
+func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variables ...corev1.EnvVar) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		get(ctx, g, soc)
+		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: variables}
+		g.Expect(k8s.Update(ctx, soc)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
 // notes are what the events about an object with this reason say.
 func notes(ctx context.Context, object client.Object, reason string) func(Gomega) []string {
 	return func(g Gomega) []string {
@@ -203,15 +213,29 @@ var _ = Describe("Mapping another namespace", func() {
 	It("reads no Secret of it: not through a variable of the pods' environment", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{
+		soc := newSOC(own, "soc", "oc", mapTo(other)...)
+		loot := corev1.EnvVar{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{
 			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "credential"}, Key: "password"},
-		}}}}
+		}}
+		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{loot}}
 		create(ctx, soc)
 		importSample(ctx, own, s)
 		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
-		Eventually(isGone(ctx, deployment(own, s.operator()))).WithContext(ctx).Should(BeFalse())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
+
+		By("not harming the operator that runs there already")
+		setEnvironment(ctx, soc)
+		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, other, s.operator())
+		expectReady(ctx, soc)
+		setEnvironment(ctx, soc, loot)
+		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		Consistently(func(g Gomega) {
+			d := deployment(other, s.operator())
+			get(ctx, g, d)
+			g.Expect(d.DeletionTimestamp).To(BeNil())
+			g.Expect(d.Spec.Template.Spec.Containers[0].Env).NotTo(ContainElement(HaveField("Name", "LOOT")))
+		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(2*time.Minute))
 
 	It("ends with it: a mapped namespace that is deleted does not keep the others from being served", func(ctx context.Context) {
