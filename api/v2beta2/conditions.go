@@ -131,7 +131,7 @@ const (
 	ReasonCollectionNotImported = "CollectionNotImported"
 	// ReasonCollectionTerminating says that the OperatorCollection it names is being deleted.
 	ReasonCollectionTerminating = "CollectionTerminating"
-	// ReasonMappingNotAllowed says that a mapped namespace may not be used.
+	// ReasonMappingNotAllowed says that a mapped namespace may not be used, or not in the way that runtime.env asks for.
 	ReasonMappingNotAllowed = "MappingNotAllowed"
 	// ReasonMappingConflict says that an older SubOperatorConfig has the same collection in the same namespace.
 	ReasonMappingConflict = "MappingConflict"
