@@ -27,18 +27,19 @@ var layers = map[string][]string{
 	"internal/diff":       {"internal/collection", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
+	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
 	"internal/engine":     {},
 	"internal/controller": {
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/collection", "internal/dialguard",
-		"internal/fetch", "internal/lint", "internal/probe", "internal/render", "internal/verify",
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection",
+		"internal/dialguard", "internal/fetch", "internal/lint", "internal/probe", "internal/render", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
-		"api/v2beta2", "internal/archive", "internal/artifact", "internal/collection", "internal/diff", "internal/explain",
-		"internal/lint", "internal/render", "internal/verify",
+		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
+		"internal/explain", "internal/lint", "internal/render", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/controller", "internal/dialguard", "internal/fetch", "internal/probe",
+		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/probe",
 		"internal/render",
 	},
 }

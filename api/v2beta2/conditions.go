@@ -17,6 +17,9 @@ const (
 	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule. It is there once an archive
 	// was accepted, speaks of that archive, and has no influence on Ready.
 	ConditionConformant = "Conformant"
+	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
+	// Operator Lifecycle Manager installs it. It is there where the manager serves one, and has no influence on Ready.
+	ConditionPublished = "Published"
 	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a host
 	// key that is known. It never blocks a run.
 	ConditionReachable = "Reachable"
@@ -25,7 +28,7 @@ const (
 // ConditionTypes lists every condition type of this API.
 var ConditionTypes = []string{
 	ConditionReady, ConditionReconciling, ConditionStalled, ConditionImported, ConditionInstalled, ConditionConformant,
-	ConditionReachable,
+	ConditionPublished, ConditionReachable,
 }
 
 // Reasons of success and progress.
@@ -155,6 +158,31 @@ const (
 	ReasonWorkloadUnavailable = "WorkloadUnavailable"
 )
 
+// Reasons of what the Operator Lifecycle Manager (OLM) does for us.
+const (
+	// ReasonOLMUnavailable says that OLM is asked for, and that the cluster lacks it or the manager may not use it.
+	ReasonOLMUnavailable = "OLMUnavailable"
+	// ReasonBundleTooLarge says that the collection is too large for a catalog, or that the catalog is full.
+	ReasonBundleTooLarge = "BundleTooLarge"
+	// ReasonPackageConflict says that another collection has the same package name in the catalog.
+	ReasonPackageConflict = "PackageConflict"
+	// ReasonNotPublished says that the collection's version is not in the catalog, for the reason that the
+	// OperatorCollection's condition Published tells.
+	ReasonNotPublished = "NotPublished"
+	// ReasonCatalogUnhealthy says that OLM cannot read the catalog, or cannot resolve the Subscription.
+	ReasonCatalogUnhealthy = "CatalogUnhealthy"
+	// ReasonWaitingForApproval says that somebody has to approve an InstallPlan.
+	ReasonWaitingForApproval = "WaitingForApproval"
+	// ReasonInstallPlanFailed says that OLM could not carry out an InstallPlan.
+	ReasonInstallPlanFailed = "InstallPlanFailed"
+	// ReasonClusterServiceVersionFailed says that OLM could not run the operator. The message has its own reason.
+	ReasonClusterServiceVersionFailed = "ClusterServiceVersionFailed"
+	// ReasonOperatorGroupConflict says that the OperatorGroups of the namespace do not let OLM install the operator.
+	ReasonOperatorGroupConflict = "OperatorGroupConflict"
+	// ReasonRuntimeNotSupported says that runtime sets something that OLM cannot pass on.
+	ReasonRuntimeNotSupported = "RuntimeNotSupported"
+)
+
 // Reasons of a ZosEndpoint.
 const (
 	// ReasonInvalidVariables says that an item of spec.variables is neither a string nor {name, value}.
@@ -183,6 +211,9 @@ var Reasons = []string{
 	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
 	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
 	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonDependencyMissing, ReasonWorkloadUnavailable,
+	ReasonOLMUnavailable, ReasonBundleTooLarge, ReasonPackageConflict, ReasonNotPublished, ReasonCatalogUnhealthy,
+	ReasonWaitingForApproval, ReasonInstallPlanFailed, ReasonClusterServiceVersionFailed, ReasonOperatorGroupConflict,
+	ReasonRuntimeNotSupported,
 	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostForbidden,
 	ReasonHostKeyMismatch,
 }

@@ -16,6 +16,31 @@ const (
 	CredentialPersonal CredentialType = "personal"
 )
 
+// InstallMethod says who turns an installation into running pods.
+// +kubebuilder:validation:Enum=Auto;OLM;Direct
+type InstallMethod string
+
+const (
+	// InstallAuto is OLM where the cluster has the Operator Lifecycle Manager and the manager may use it, else Direct. It is
+	// decided once for each installation.
+	InstallAuto InstallMethod = "Auto"
+	// InstallOLM subscribes to the collection's package in the manager's catalog.
+	InstallOLM InstallMethod = "OLM"
+	// InstallDirect writes ServiceAccount, RBAC and Deployment itself.
+	InstallDirect InstallMethod = "Direct"
+)
+
+// ApprovalMode says who approves an InstallPlan of the Operator Lifecycle Manager.
+// +kubebuilder:validation:Enum=Automatic;Manual
+type ApprovalMode string
+
+const (
+	// ApprovalAutomatic lets the Operator Lifecycle Manager install and upgrade by itself.
+	ApprovalAutomatic ApprovalMode = "Automatic"
+	// ApprovalManual makes each installation and upgrade wait until somebody approves its InstallPlan.
+	ApprovalManual ApprovalMode = "Manual"
+)
+
 // EndpointMapping names a ZosEndpoint that a mapped namespace may use.
 type EndpointMapping struct {
 	// name of a ZosEndpoint in the namespace of the SubOperatorConfig.
@@ -70,6 +95,16 @@ type SubOperatorConfigSpec struct {
 	// runtime overrides fields of the OperatorCollection's runtime.
 	// +optional
 	Runtime *RuntimeSpec `json:"runtime,omitempty"`
+
+	// install says whether the Operator Lifecycle Manager runs the operator or the manager does. Absent means Auto. When it
+	// changes, the old pods end before new ones start.
+	// +optional
+	Install InstallMethod `json:"install,omitempty"`
+
+	// installPlanApproval says who approves what the Operator Lifecycle Manager is about to install. Absent means
+	// Automatic. Without the Operator Lifecycle Manager it has no meaning.
+	// +optional
+	InstallPlanApproval ApprovalMode `json:"installPlanApproval,omitempty"`
 }
 
 // ObjectReference identifies an object that an installation made.
@@ -91,6 +126,9 @@ type InstallationStatus struct {
 	Namespace string `json:"namespace"`
 	// digest of the archive that it was told to run.
 	Digest string `json:"digest"`
+	// install is OLM or Direct, as it was decided for this installation.
+	// +optional
+	Install InstallMethod `json:"install,omitempty"`
 	// ready says whether its workload is Available and up to date.
 	Ready bool `json:"ready"`
 	// removalTime is when the namespace was found to be mapped no longer. The operator is removed as soon as no
