@@ -13,10 +13,14 @@ import (
 	"strings"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +55,13 @@ type settings struct {
 	fetchMaxBytes   int64
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
+	catalog         catalogSettings
 	log             zap.Options
+}
+
+// catalogSettings say how the manager works with the Operator Lifecycle Manager.
+type catalogSettings struct {
+	bindAddress, address, namespace string
 }
 
 func (s *settings) addFlags(flags *pflag.FlagSet) {
@@ -80,6 +90,9 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		s.guard.Forbidden = append(s.guard.Forbidden, network)
 		return err
 	})
+	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the Operator Lifecycle Manager (OLM) is served a catalog of the collections, such as :50051, for it to install them; empty means that OLM is not used")
+	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port under which OLM reaches catalog-bind-address")
+	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; empty means openshift-marketplace if it exists, else olm")
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -99,6 +112,9 @@ func (s *settings) validate() error {
 		if flag.url != "" && !strings.HasPrefix(flag.url, "https://") && !strings.HasPrefix(flag.url, "http://") {
 			errs = append(errs, fmt.Errorf("%s must be an http or https address", flag.name))
 		}
+	}
+	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
+		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address are needed together"))
 	}
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
@@ -154,6 +170,7 @@ func newManager(s settings) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme,
+		operatorsv1alpha1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -165,6 +182,7 @@ func newManager(s settings) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
+		MapperProvider:                controller.NewRESTMapper,
 		Cache:                         controller.CacheOptions(),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
@@ -182,7 +200,26 @@ func newManager(s settings) (manager.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
 }
 
+// newOLM is nil if the manager is to do without.
+func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
+	if s.bindAddress == "" {
+		return nil, nil
+	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	return &controller.OLM{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Discovery: served,
+		CatalogAddress: s.address, CatalogNamespace: s.namespace,
+	}, nil
+}
+
 func addControllers(mgr manager.Manager, s settings, library *controller.Library) error {
+	olm, err := newOLM(mgr, s.catalog)
+	if err != nil {
+		return err
+	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	for _, c := range []interface {
 		SetupWithManager(ctrl.Manager) error
@@ -197,13 +234,14 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		},
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library, OLM: olm,
 			Settings: render.Settings{
 				RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
 				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
 			},
 		},
 		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
+		olm,
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up a controller: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -31,6 +32,8 @@ func CacheOptions() cache.Options {
 		&rbacv1.RoleBinding{}:                       ours,
 		&rbacv1.ClusterRole{}:                       ours,
 		&rbacv1.ClusterRoleBinding{}:                ours,
+		&operatorsv1alpha1.CatalogSource{}:          ours,
+		&operatorsv1alpha1.ClusterServiceVersion{}:  ours,
 	}}
 }
 

@@ -35,6 +35,8 @@ type SubOperatorConfigReconciler struct {
 	Library *Library
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
+	// OLM is nil if the manager is to do without.
+	OLM *OLM
 }
 
 // Reconcile implements [reconcile.Reconciler].
