@@ -1,0 +1,133 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// OperatorGroupName is the name of the OperatorGroup of a namespace that has none. All installations there share it.
+const OperatorGroupName = "collection-operator"
+
+// SubscriptionOptions are what an installation by the Operator Lifecycle Manager depends on besides
+// InstallationOptions.
+type SubscriptionOptions struct {
+	// Source and SourceNamespace name the CatalogSource of the manager's catalog.
+	Source, SourceNamespace string
+	// Image is the one that the catalog's ClusterServiceVersions run.
+	Image string
+	// Approval says who approves InstallPlans. Empty means automatic.
+	Approval v2beta2.ApprovalMode
+}
+
+// UnsupportedRuntimeError says that a field of RuntimeSpec has a value that a Subscription cannot pass on.
+type UnsupportedRuntimeError struct {
+	Field, Why string
+}
+
+func (e *UnsupportedRuntimeError) Error() string {
+	return fmt.Sprintf("runtime.%s cannot be set with the Operator Lifecycle Manager: %s", e.Field, e.Why)
+}
+
+// ChannelName is the name of the channel that holds the collection's version and those before it.
+func ChannelName(c *collection.Collection) string { return "v" + c.Version.String() }
+
+// Subscribed renders what an installation by the Operator Lifecycle Manager consists of, in the order in which the
+// objects are to be applied. ServiceAccount, RBAC and Deployment are not among them: they are made from the
+// ClusterServiceVersion. The Secret with the endpoints is not either, see EndpointsSecret. The OperatorGroup is for a
+// namespace without one. The error is an *UnsupportedRuntimeError, or names what cannot be rendered.
+func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionOptions) ([]Object, error) {
+	if o.Runtime.Image != s.Image {
+		return nil, &UnsupportedRuntimeError{Field: "image", Why: "the catalog fixes the image of a version"}
+	}
+	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
+	config, err := configMap(c, o)
+	if err != nil {
+		return nil, err
+	}
+	var objects []Object
+	if usesDependencySecret(c, o) {
+		objects = append(objects, dependenciesSecret(c, o))
+	}
+	return append(objects, networkPolicy(c, o), config, operatorGroup(o), subscription(c, o, s, config)), nil
+}
+
+// Roles renders the roles that the operator needs in an installation, whoever makes them.
+func Roles(c *collection.Collection, o InstallationOptions) []Object {
+	roles := []Object{role(c, o)}
+	if len(c.ClusterRoles) > 0 {
+		roles = append(roles, clusterRole(c, o))
+	}
+	return roles
+}
+
+func operatorGroup(o InstallationOptions) *operatorsv1.OperatorGroup {
+	return &operatorsv1.OperatorGroup{
+		TypeMeta: metav1.TypeMeta{APIVersion: operatorsv1.GroupVersion.String(), Kind: operatorsv1.OperatorGroupKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace, Name: OperatorGroupName, Labels: map[string]string{LabelManagedBy: ManagedBy},
+		},
+		Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{o.Namespace}},
+	}
+}
+
+func subscription(c *collection.Collection, o InstallationOptions, s SubscriptionOptions, config *corev1.ConfigMap) *operatorsv1alpha1.Subscription {
+	runtime := MergeRuntime(&o.Runtime, nil)
+	return &operatorsv1alpha1.Subscription{
+		TypeMeta:   metav1.TypeMeta{APIVersion: operatorsv1alpha1.SubscriptionCRDAPIVersion, Kind: operatorsv1alpha1.SubscriptionKind},
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: s.Source, CatalogSourceNamespace: s.SourceNamespace,
+			Package: PackageName(c),
+			// The channel alone decides about an upgrade. Whatever else it holds, a new installation begins with this
+			// version, and a later one must not begin with a version that has left the catalog.
+			Channel: ChannelName(c), StartingCSV: c.CSVName(),
+			InstallPlanApproval: approval(s.Approval),
+			Config: &operatorsv1alpha1.SubscriptionConfig{
+				NodeSelector: runtime.NodeSelector,
+				Tolerations:  runtime.Tolerations,
+				Resources:    runtime.Resources,
+				Env:          subscriptionEnv(c, o),
+				Affinity:     affinity(runtime.Affinity, o.Architectures),
+				Annotations:  map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data)},
+			},
+		},
+	}
+}
+
+func approval(mode v2beta2.ApprovalMode) operatorsv1alpha1.Approval {
+	if mode == v2beta2.ApprovalManual {
+		return operatorsv1alpha1.ApprovalManual
+	}
+	return operatorsv1alpha1.ApprovalAutomatic
+}
+
+// subscriptionEnv leaves out the variables that the ClusterServiceVersion sets, since those of a Subscription replace
+// them. The arguments of its operator cannot be changed, but ansible-operator prefers a variable to one of them.
+func subscriptionEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
+	reserved := operatorEnv(o)
+	env := slices.DeleteFunc(MergeRuntime(&o.Runtime, nil).Env, func(e corev1.EnvVar) bool {
+		return slices.ContainsFunc(reserved, func(r corev1.EnvVar) bool { return r.Name == e.Name })
+	})
+	if o.Runtime.MaxConcurrentReconciles == nil {
+		return env
+	}
+	var limits []corev1.EnvVar
+	for _, r := range c.Resources {
+		limits = append(limits, corev1.EnvVar{
+			Name:  strings.ToUpper(strings.ReplaceAll("MAX_CONCURRENT_RECONCILES_"+r.Kind+"_"+o.Group, ".", "_")),
+			Value: strconv.Itoa(int(*o.Runtime.MaxConcurrentReconciles)),
+		})
+	}
+	slices.SortFunc(limits, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	return mergeEnv(env, limits)
+}

@@ -1,0 +1,205 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+func testSubscription(o InstallationOptions) SubscriptionOptions {
+	return SubscriptionOptions{Source: "collections", SourceNamespace: "olm", Image: o.Runtime.Image}
+}
+
+func subscribe(t *testing.T, c *collection.Collection, o InstallationOptions) []Object {
+	t.Helper()
+	objects, err := Subscribed(c, o, testSubscription(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// TestGoldenSubscriptions compares what the Operator Lifecycle Manager gets with the files under testdata/subscribed.
+func TestGoldenSubscriptions(t *testing.T) {
+	folders, err := os.ReadDir(filepath.Join("testdata", "collections"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		t.Run(folder.Name(), func(t *testing.T) {
+			c := loadCollection(t, folder.Name())
+			o := testOptions(c.Group(folder.Name() == "everything"))
+			o.Runtime.MaxConcurrentReconciles = ptr.To[int32](4)
+			got := map[string]string{}
+			for i, object := range subscribe(t, c, o) {
+				text, err := yaml.Marshal(object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kind := strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)
+				got[fmt.Sprintf("%02d-%s-%s.yaml", i, kind, object.GetName())] = string(text)
+			}
+			golden := filepath.Join("testdata", "subscribed", folder.Name())
+			if *update {
+				writeGolden(t, golden, got)
+			}
+			if diff := cmp.Diff(readGolden(t, golden), got); diff != "" {
+				t.Errorf("rendered objects differ from %s (-want +got); -update rewrites it:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// Whichever way an operator is installed, it gets the same configuration, and a change of it starts new pods.
+func TestBothWaysShareTheRuntime(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Galaxy.RequiresAnsible = ">=2.15"
+	for name, change := range map[string]func(*InstallationOptions){
+		"nothing": func(*InstallationOptions) {},
+		"digest":  func(o *InstallationOptions) { o.Digest = "sha256:other" },
+		"period":  func(o *InstallationOptions) { o.Runtime.ReconcilePeriod = &metav1.Duration{Duration: time.Hour} },
+		"credentials": func(o *InstallationOptions) {
+			o.Dependencies.Credentials = map[string][]byte{KeyGalaxyToken: []byte("t")}
+		},
+		"egress": func(o *InstallationOptions) { o.Runtime.NetworkPolicy = testPolicy() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(collection.Group)
+			change(&o)
+			direct, subscribed := install(t, c, o), subscribe(t, c, o)
+			for _, object := range direct {
+				kind := object.GetObjectKind().GroupVersionKind().Kind
+				if !slices.Contains([]string{"ConfigMap", "Secret", "NetworkPolicy"}, kind) {
+					continue
+				}
+				i := slices.IndexFunc(subscribed, func(other Object) bool { return other.GetObjectKind().GroupVersionKind().Kind == kind })
+				if i < 0 {
+					t.Fatalf("no %s with the Operator Lifecycle Manager", kind)
+				}
+				if diff := cmp.Diff(object, subscribed[i]); diff != "" {
+					t.Errorf("%s (-direct +subscribed):\n%s", kind, diff)
+				}
+			}
+			want := map[string]string{RuntimeHashAnnotation: runtimeHash(find[*corev1.ConfigMap](t, direct).Data)}
+			if diff := cmp.Diff(want, find[*operatorsv1alpha1.Subscription](t, subscribed).Spec.Config.Annotations); diff != "" {
+				t.Errorf("annotations of the pods (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSubscriptionNamesOneVersion(t *testing.T) {
+	c, o := testCollection("1.2.3-RC.1"), testOptions(collection.Group)
+	subscription := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o))
+	if diff := cmp.Diff(Labels(c), subscription.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	spec := *subscription.Spec
+	spec.Config = nil
+	want := operatorsv1alpha1.SubscriptionSpec{
+		CatalogSource: "collections", CatalogSourceNamespace: "olm", Package: "acme-things-operator",
+		Channel: "v1.2.3-RC.1", StartingCSV: "acme-things-operator.v1.2.3-rc.1", InstallPlanApproval: operatorsv1alpha1.ApprovalAutomatic,
+	}
+	if diff := cmp.Diff(want, spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	s := testSubscription(o)
+	s.Approval = v2beta2.ApprovalManual
+	objects, err := Subscribed(c, o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := find[*operatorsv1alpha1.Subscription](t, objects).Spec.InstallPlanApproval; got != operatorsv1alpha1.ApprovalManual {
+		t.Errorf("approval is %s", got)
+	}
+}
+
+func TestRuntimeReachesTheSubscription(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions("things.acme.example.com")
+	limits := corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("8Gi")}}
+	o.Runtime = v2beta2.RuntimeSpec{
+		Image:        o.Runtime.Image,
+		Resources:    &limits,
+		NodeSelector: map[string]string{"zone": "a"},
+		Tolerations:  []corev1.Toleration{{Key: "ibm", Operator: corev1.TolerationOpExists}},
+		Env: []corev1.EnvVar{
+			{Name: "HTTPS_PROXY", Value: "proxy"}, {Name: "WATCH_NAMESPACE", Value: "kube-system"}, {Name: "POD_NAME", Value: "other"},
+			{Name: "MAX_CONCURRENT_RECONCILES_THING_THINGS_ACME_EXAMPLE_COM", Value: "99"},
+		},
+		MaxConcurrentReconciles: ptr.To[int32](7),
+	}
+	config := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config
+	affinity := config.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if got := affinity.NodeSelectorTerms[0].MatchExpressions[0].Values; !slices.Equal(got, []string{"amd64", "s390x"}) {
+		t.Errorf("architectures: %v", got)
+	}
+	config.Affinity, config.Annotations = nil, nil
+	want := &operatorsv1alpha1.SubscriptionConfig{
+		Resources: &limits, NodeSelector: o.Runtime.NodeSelector, Tolerations: o.Runtime.Tolerations,
+		Env: []corev1.EnvVar{
+			{Name: "HTTPS_PROXY", Value: "proxy"},
+			{Name: "MAX_CONCURRENT_RECONCILES_THING_THINGS_ACME_EXAMPLE_COM", Value: "7"},
+		},
+	}
+	if diff := cmp.Diff(want, config); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestSubscriptionRefusesAnotherImage(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	s := testSubscription(o)
+	o.Runtime.Image = "registry.example/other:2"
+	_, err := Subscribed(c, o, s)
+	var unsupported *UnsupportedRuntimeError
+	if !errors.As(err, &unsupported) || unsupported.Field != "image" {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestOperatorGroupIsNobodysOwn(t *testing.T) {
+	o := testOptions(collection.Group)
+	groupOf := func(c *collection.Collection) *operatorsv1.OperatorGroup {
+		return find[*operatorsv1.OperatorGroup](t, subscribe(t, c, o))
+	}
+	other := testCollection("2.0.0")
+	other.Name = "others"
+	if diff := cmp.Diff(groupOf(testCollection("1.0.0")), groupOf(other)); diff != "" {
+		t.Errorf("two collections in one namespace write different groups:\n%s", diff)
+	}
+	if got := groupOf(other).Spec.TargetNamespaces; !slices.Equal(got, []string{o.Namespace}) {
+		t.Errorf("it targets %v", got)
+	}
+}
+
+func TestRolesAreThoseOfAnInstallation(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	c.ClusterRoles = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}
+	var want []Object
+	for _, object := range install(t, c, o) {
+		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind == "Role" || kind == "ClusterRole" {
+			want = append(want, object)
+		}
+	}
+	if diff := cmp.Diff(want, Roles(c, o)); diff != "" {
+		t.Errorf("(-installed +roles):\n%s", diff)
+	}
+}
