@@ -16,7 +16,7 @@ import (
 // ErrNotKept is what opening a file gives whose content Read was not asked to keep.
 var ErrNotKept = errors.New("the archive holds this file, but its content was not kept")
 
-// Files is the content of an archive in memory. All names, sizes, links and checksums are there; only kept files can be
+// Files is the content of an archive in memory. All names, sizes, times, links and checksums are there; only kept files can be
 // opened, the others fail with ErrNotKept. Links are followed as in os.DirFS. It is safe for concurrent use.
 type Files struct {
 	nodes map[string]*entry
@@ -36,8 +36,8 @@ func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (
 	files := &Files{nodes: map[string]*entry{".": {name: ".", mode: fs.ModeDir | 0o755}}}
 	left := limits.KeptBytes
 	hash, buffer := sha256.New(), make([]byte, 64<<10)
-	err := Walk(r, limits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
-		e := &entry{name: path.Base(name), mode: mode, size: size}
+	err := walk(r, limits, func(name string, mode fs.FileMode, size int64, changed time.Time, content io.Reader) error {
+		e := &entry{name: path.Base(name), mode: mode, size: size, changed: changed}
 		switch mode.Type() {
 		case fs.ModeDir:
 			files.directory(name)
@@ -217,6 +217,7 @@ type entry struct {
 	name     string
 	mode     fs.FileMode
 	size     int64
+	changed  time.Time
 	data     []byte
 	kept     bool
 	sum      [sha256.Size]byte
@@ -242,7 +243,7 @@ func (e *entry) list() []fs.DirEntry {
 func (e *entry) Name() string       { return e.name }
 func (e *entry) Size() int64        { return e.size }
 func (e *entry) Mode() fs.FileMode  { return e.mode }
-func (e *entry) ModTime() time.Time { return time.Time{} }
+func (e *entry) ModTime() time.Time { return e.changed }
 func (e *entry) IsDir() bool        { return e.mode.IsDir() }
 func (e *entry) Sys() any           { return nil }
 func (e *entry) String() string     { return fs.FormatFileInfo(e) }

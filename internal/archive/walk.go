@@ -19,6 +19,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 )
 
 // Visit is called by Walk for one entry. The name is clean, relative and slash-separated, and never ".". The mode is
@@ -31,6 +32,15 @@ type Visit func(name string, mode fs.FileMode, size int64, content io.Reader) er
 // the archive is refused, or with the error of visit. Entries before the offending one have been visited by then,
 // so a caller keeps what it has seen only if Walk returns nil.
 func Walk(r io.Reader, limits Limits, visit Visit) error {
+	return walk(r, limits, func(name string, mode fs.FileMode, size int64, _ time.Time, content io.Reader) error {
+		return visit(name, mode, size, content)
+	})
+}
+
+// timedVisit is a Visit that is also told when a file was last changed; other entries have no time.
+type timedVisit func(name string, mode fs.FileMode, size int64, changed time.Time, content io.Reader) error
+
+func walk(r io.Reader, limits Limits, visit timedVisit) error {
 	limits = limits.withDefaults()
 	compressed := bufio.NewReader(r)
 	stream, err := openStream(compressed, limits.TotalBytes)
@@ -135,7 +145,7 @@ func (s *stream) expectEnd(compressed *bufio.Reader) error {
 
 type walker struct {
 	limits  Limits
-	visit   Visit
+	visit   timedVisit
 	nodes   map[string]*node // by collisionKey
 	links   []link
 	headers int
@@ -166,7 +176,7 @@ func (w *walker) entry(header *tar.Header, content io.Reader) error {
 	}
 	switch kind {
 	case directory:
-		return w.visit(name, fs.ModeDir|0o755, 0, strings.NewReader(""))
+		return w.visit(name, fs.ModeDir|0o755, 0, time.Time{}, strings.NewReader(""))
 	case symlink:
 		w.links = append(w.links, link{name: name, target: header.Linkname})
 		return nil
@@ -188,7 +198,7 @@ func (w *walker) file(name string, header *tar.Header, content io.Reader) error 
 	if header.Mode&0o111 != 0 {
 		mode = 0o755
 	}
-	return w.visit(name, mode, header.Size, &fileContent{name: name, r: content})
+	return w.visit(name, mode, header.Size, header.ModTime, &fileContent{name: name, r: content})
 }
 
 func (w *walker) visitLinks() error {
@@ -198,7 +208,7 @@ func (w *walker) visitLinks() error {
 		}
 	}
 	for _, l := range w.links {
-		if err := w.visit(l.name, fs.ModeSymlink|0o777, int64(len(l.target)), strings.NewReader(l.target)); err != nil {
+		if err := w.visit(l.name, fs.ModeSymlink|0o777, int64(len(l.target)), time.Time{}, strings.NewReader(l.target)); err != nil {
 			return err
 		}
 	}

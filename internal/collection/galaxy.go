@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/archive"
 )
 
 // readGalaxy reads the metadata of MANIFEST.json, or of galaxy.yml where there is none, as Ansible does.
@@ -32,9 +36,26 @@ func (l *loader) readGalaxy(c *Collection) error {
 			return err
 		}
 		c.Galaxy = source.read(content)
-		return nil
+		return l.readCreated(c)
 	}
 	l.reportFile(manifestFile, ruleMissingGalaxy, "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
+	return nil
+}
+
+// readCreated reads when MANIFEST.json was written into its archive: ansible-galaxy gives all other files the time that
+// they had before. Times of a folder say when it was checked out or unpacked.
+func (l *loader) readCreated(c *Collection) error {
+	if _, isArchive := l.fsys.(*archive.Files); !isArchive || l.galaxySource != manifestFile {
+		return nil
+	}
+	info, err := fs.Stat(l.fsys, manifestFile)
+	if err != nil {
+		return err
+	}
+	// Reproducible builds, ours among them, say 1970. Years of five digits have no place in a timestamp.
+	if created := info.ModTime().UTC().Truncate(time.Second); created.Year() > 1970 && created.Year() <= 9999 {
+		c.Created = created
+	}
 	return nil
 }
 

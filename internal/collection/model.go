@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,6 +43,9 @@ type Collection struct {
 	InventoryName string
 	// Galaxy is the collection as Ansible knows it.
 	Galaxy Galaxy
+	// Created is when the archive was built, to the second, or the zero time where nothing says so: of an author's folder,
+	// and of an archive that [Build] made.
+	Created time.Time `json:",omitzero"`
 	// Dependencies are what must be installed beside the collection.
 	Dependencies Dependencies
 	// Problems are all that is wrong with the collection and did not keep it from loading, sorted by place.

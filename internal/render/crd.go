@@ -15,6 +15,13 @@ import (
 // EndpointField is the field of every kind's spec that names the ZosEndpoint to run against.
 const EndpointField = "zosendpoint"
 
+// Texts that both the schema and the console have.
+const (
+	endpointTitle         = "z/OS endpoint"
+	endpointDescription   = "Name of the ZosEndpoint to run against."
+	conditionsDescription = "Running, Successful and Failure."
+)
+
 // endpointPattern is a DNS-1123 subdomain, as the name of a ZosEndpoint is.
 const endpointPattern = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 
@@ -103,8 +110,8 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 	spec.Description = "Variables of the playbook, and the z/OS endpoint to run it against."
 	spec.Properties[EndpointField] = apiextensionsv1.JSONSchemaProps{
 		Type:        "string",
-		Title:       "z/OS endpoint",
-		Description: "Name of the ZosEndpoint to run against.",
+		Title:       endpointTitle,
+		Description: endpointDescription,
 		MaxLength:   ptr.To[int64](253),
 		Pattern:     endpointPattern,
 	}
@@ -147,7 +154,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"message": {Type: "string"},
 			"conditions": {
 				Type:        "array",
-				Description: "Running, Successful and Failure.",
+				Description: conditionsDescription,
 				Items:       &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &condition},
 			},
 		},

@@ -130,16 +130,19 @@ func dependenciesSecret(c *collection.Collection, o InstallationOptions) *corev1
 	}
 }
 
-func dependenciesContainer(c *collection.Collection, o InstallationOptions) corev1.Container {
-	runtime := MergeRuntime(&o.Runtime, nil)
+func dependencyCredentials(c *collection.Collection) *corev1.SecretVolumeSource {
+	return &corev1.SecretVolumeSource{SecretName: DependenciesSecretName(c), DefaultMode: ptr.To[int32](0o440)}
+}
+
+func dependenciesContainer(c *collection.Collection, o podOptions) corev1.Container {
 	return corev1.Container{
 		Name:            DependenciesContainer,
-		Image:           runtime.Image,
+		Image:           o.runtime.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/opt/ansible/engine/dependencies"},
 		Args:            []string{"install"},
 		// Proxy settings among them.
-		Env:             runtime.Env,
+		Env:             o.runtime.Env,
 		Resources:       resources("50m", "128Mi", "1", "1Gi"),
 		SecurityContext: restricted(),
 		VolumeMounts: append([]corev1.VolumeMount{
@@ -153,25 +156,25 @@ func dependenciesContainer(c *collection.Collection, o InstallationOptions) core
 
 // dependencyMounts are those of the init container and, where it could not install everything, of the operator's
 // container, which tries again.
-func dependencyMounts(c *collection.Collection, o InstallationOptions) []corev1.VolumeMount {
+func dependencyMounts(c *collection.Collection, o podOptions) []corev1.VolumeMount {
 	if !needsDependencies(c) {
 		return nil
 	}
 	mounts := []corev1.VolumeMount{{Name: dependenciesVolume, MountPath: dependenciesDir}}
-	if usesDependencySecret(c, o) {
+	if o.credentials != nil {
 		mounts = append(mounts, corev1.VolumeMount{Name: dependencySecretMount, MountPath: dependencySecretDir, ReadOnly: true})
 	}
 	return mounts
 }
 
-func dependencyVolumes(c *collection.Collection, o InstallationOptions) []corev1.Volume {
+func dependencyVolumes(c *collection.Collection, o podOptions) []corev1.Volume {
 	if !needsDependencies(c) {
 		return nil
 	}
 	added := []corev1.Volume{emptyDir(dependenciesVolume, "2Gi")}
-	if usesDependencySecret(c, o) {
+	if o.credentials != nil {
 		added = append(added, corev1.Volume{Name: dependencySecretMount, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: DependenciesSecretName(c), DefaultMode: ptr.To[int32](0o440)},
+			Secret: o.credentials,
 		}})
 	}
 	return added

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
@@ -27,6 +28,9 @@ const (
 
 	probePort = 6789
 
+	// watchNamespace is the variable that tells ansible-operator where instances are.
+	watchNamespace = "WATCH_NAMESPACE"
+
 	// terminationSeconds lets running playbooks end. ansible-operator gets a little less, to end before it is killed.
 	terminationSeconds = 300
 	shutdownSeconds    = 290
@@ -36,32 +40,57 @@ func deployment(c *collection.Collection, o InstallationOptions, config *corev1.
 	if o.Runtime.Image == "" {
 		return nil, errors.New("runtime: image is not set")
 	}
+	spec := deploymentSpec(c, o.podOptions(c))
+	spec.Template.Annotations[RuntimeHashAnnotation] = runtimeHash(config.Data)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](1),
-			// Never two pods at once: a playbook must not run twice at the same time.
-			Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			RevisionHistoryLimit: ptr.To[int32](2),
-			// A selector cannot be changed, so the version is not part of it.
-			Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels: Labels(c),
-					Annotations: map[string]string{
-						RuntimeHashAnnotation:                     runtimeHash(config.Data),
-						"kubectl.kubernetes.io/default-container": OperatorContainer,
-					},
-				},
-				Spec: podSpec(c, o),
-			},
-		},
+		Spec:       spec,
 	}, nil
 }
 
-func podSpec(c *collection.Collection, o InstallationOptions) corev1.PodSpec {
-	runtime := MergeRuntime(&o.Runtime, nil)
+// podOptions are what the operator's pod depends on besides the collection.
+type podOptions struct {
+	// runtime shares no memory with anything else.
+	runtime       v2beta2.RuntimeSpec
+	architectures []string
+	// watched says in which namespace the operator looks for instances.
+	watched corev1.EnvVar
+	// credentials are those for dependencies, or nil.
+	credentials *corev1.SecretVolumeSource
+}
+
+// podOptions are those of a pod that no one but us makes.
+func (o InstallationOptions) podOptions(c *collection.Collection) podOptions {
+	options := podOptions{
+		runtime: MergeRuntime(&o.Runtime, nil), architectures: o.Architectures,
+		watched: corev1.EnvVar{Name: watchNamespace, Value: o.Namespace},
+	}
+	if usesDependencySecret(c, o) {
+		options.credentials = dependencyCredentials(c)
+	}
+	return options
+}
+
+func deploymentSpec(c *collection.Collection, o podOptions) appsv1.DeploymentSpec {
+	return appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](1),
+		// Never two pods at once: a playbook must not run twice at the same time.
+		Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+		RevisionHistoryLimit: ptr.To[int32](2),
+		// A selector cannot be changed, so the version is not part of it.
+		Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{
+				Labels:      Labels(c),
+				Annotations: map[string]string{"kubectl.kubernetes.io/default-container": OperatorContainer},
+			},
+			Spec: podSpec(c, o),
+		},
+	}
+}
+
+func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:           c.OperatorName(),
 		AutomountServiceAccountToken: ptr.To(true),
@@ -75,13 +104,13 @@ func podSpec(c *collection.Collection, o InstallationOptions) corev1.PodSpec {
 		InitContainers: initContainers(c, o),
 		Containers:     []corev1.Container{operatorContainer(c, o)},
 		Volumes:        append(volumes(c), dependencyVolumes(c, o)...),
-		NodeSelector:   runtime.NodeSelector,
-		Tolerations:    runtime.Tolerations,
-		Affinity:       affinity(runtime.Affinity, o.Architectures),
+		NodeSelector:   o.runtime.NodeSelector,
+		Tolerations:    o.runtime.Tolerations,
+		Affinity:       affinity(o.runtime.Affinity, o.architectures),
 	}
 }
 
-func initContainers(c *collection.Collection, o InstallationOptions) []corev1.Container {
+func initContainers(c *collection.Collection, o podOptions) []corev1.Container {
 	containers := []corev1.Container{unpackContainer(o)}
 	if needsDependencies(c) {
 		containers = append(containers, dependenciesContainer(c, o))
@@ -89,10 +118,10 @@ func initContainers(c *collection.Collection, o InstallationOptions) []corev1.Co
 	return containers
 }
 
-func unpackContainer(o InstallationOptions) corev1.Container {
+func unpackContainer(o podOptions) corev1.Container {
 	return corev1.Container{
 		Name:            "unpack",
-		Image:           o.Runtime.Image,
+		Image:           o.runtime.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/usr/local/bin/manager"},
 		Args: []string{
@@ -110,15 +139,14 @@ func unpackContainer(o InstallationOptions) corev1.Container {
 	}
 }
 
-func operatorContainer(c *collection.Collection, o InstallationOptions) corev1.Container {
-	runtime := MergeRuntime(&o.Runtime, nil)
+func operatorContainer(c *collection.Collection, o podOptions) corev1.Container {
 	container := corev1.Container{
 		Name:            OperatorContainer,
-		Image:           runtime.Image,
+		Image:           o.runtime.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/opt/ansible/engine/entrypoint"},
 		Args:            operatorArgs(c, o),
-		Env:             mergeEnv(runtime.Env, operatorEnv(o)),
+		Env:             mergeEnv(o.runtime.Env, operatorEnv(o)),
 		Ports:           []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}},
 		Resources:       resources("100m", "256Mi", "2", "2Gi"),
 		SecurityContext: restricted(),
@@ -133,14 +161,14 @@ func operatorContainer(c *collection.Collection, o InstallationOptions) corev1.C
 			{Name: "tmp", MountPath: "/tmp"},
 		}, dependencyMounts(c, o)...),
 	}
-	if runtime.Resources != nil {
-		container.Resources = *runtime.Resources
+	if o.runtime.Resources != nil {
+		container.Resources = *o.runtime.Resources
 	}
 	return container
 }
 
-func operatorArgs(c *collection.Collection, o InstallationOptions) []string {
-	concurrent := ptr.Deref(o.Runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)
+func operatorArgs(c *collection.Collection, o podOptions) []string {
+	concurrent := ptr.Deref(o.runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)
 	return []string{
 		"run",
 		"--watches-file=/etc/zoscb/runtime/" + KeyWatches,
@@ -159,9 +187,9 @@ func operatorArgs(c *collection.Collection, o InstallationOptions) []string {
 	}
 }
 
-func operatorEnv(o InstallationOptions) []corev1.EnvVar {
+func operatorEnv(o podOptions) []corev1.EnvVar {
 	return []corev1.EnvVar{
-		{Name: "WATCH_NAMESPACE", Value: o.Namespace},
+		o.watched,
 		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
 		}},

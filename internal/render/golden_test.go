@@ -128,8 +128,12 @@ func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) ma
 	if err != nil {
 		t.Fatal(err)
 	}
+	csv, err := ClusterServiceVersion(c, testCSVOptions(o.Group))
+	if err != nil {
+		t.Fatal(err)
+	}
 	files := map[string]string{}
-	for i, object := range append(append(objects, installation...), secret) {
+	for i, object := range append(append(objects, installation...), secret, csv) {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		if kind == "" || object.GetName() == "" {
 			t.Errorf("object %d has no kind or name: %v", i, object)

@@ -1,0 +1,232 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// Annotations of a ClusterServiceVersion. OLM copies all of them to the pods.
+const (
+	// AnnotationArchiveDigest is the digest of the archive that a ClusterServiceVersion was made of.
+	AnnotationArchiveDigest = "zoscb.ibm.com/digest"
+
+	annotationExamples       = "alm-examples"
+	annotationInitialization = "operatorframework.io/initialization-resource"
+	annotationInternal       = "operators.operatorframework.io/internal-objects"
+	annotationNamespace      = "operatorframework.io/suggested-namespace"
+	annotationFeature        = "features.operators.openshift.io/"
+)
+
+// Annotations of a pod have 256 KiB together. Names of hidden kinds need at most 80 KiB, all others but these a few.
+const (
+	maxExamplesBytes = 128 << 10
+	maxExampleBytes  = 16 << 10
+)
+
+func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (map[string]string, error) {
+	annotations := map[string]string{
+		AnnotationArchiveDigest: o.Digest,
+		annotationNamespace:     c.OperatorName(),
+		// It runs what the author wrote; neither backups nor metrics nor tuning are its own.
+		"capabilities":   "Basic Install",
+		"certified":      "false",
+		"containerImage": o.Image,
+		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName), maxSummary),
+		"support":        provider(c),
+	}
+	for feature, has := range features(c, o) {
+		annotations[annotationFeature+feature] = strconv.FormatBool(has)
+	}
+	if !c.Created.IsZero() {
+		annotations["createdAt"] = c.Created.UTC().Format(time.RFC3339)
+	}
+	if categories := categories(c); len(categories) > 0 {
+		annotations["categories"] = strings.Join(categories, ", ")
+	}
+	if address, ok := webAddress(c.Galaxy.Repository); ok {
+		annotations["repository"] = address
+	}
+	return annotations, addKindAnnotations(annotations, c, o)
+}
+
+// addKindAnnotations adds what forms begin with, which kinds are not offered, and which one has to be there first.
+func addKindAnnotations(annotations map[string]string, c *collection.Collection, o ClusterServiceVersionOptions) error {
+	examples := []json.RawMessage{}
+	var hidden []string
+	size := 0
+	for _, r := range c.Resources {
+		if r.Hidden {
+			hidden = append(hidden, r.Plural()+"."+o.Group)
+		}
+		example, err := compactJSON(formExample(c, r, o.Group))
+		if err != nil {
+			return fmt.Errorf("kind %s: example: %w", r.Kind, err)
+		}
+		// A form without an example begins with what the schema says.
+		if size+len(example) <= maxExamplesBytes {
+			examples = append(examples, example)
+			size += len(example)
+		}
+	}
+	all, err := compactJSON(examples)
+	if err != nil {
+		return fmt.Errorf("examples: %w", err)
+	}
+	annotations[annotationExamples] = string(all)
+	if len(hidden) > 0 {
+		names, err := compactJSON(slices.Sorted(slices.Values(hidden)))
+		if err != nil {
+			return fmt.Errorf("hidden kinds: %w", err)
+		}
+		annotations[annotationInternal] = string(names)
+	}
+	return addInitialization(annotations, c, o)
+}
+
+// addInitialization has consoles ask for an instance after the installation, where there is no doubt of which kind and
+// where somebody has to fill in a form.
+func addInitialization(annotations map[string]string, c *collection.Collection, o ClusterServiceVersionOptions) error {
+	visible := slices.DeleteFunc(slices.Clone(c.Resources), func(r collection.Resource) bool { return r.Hidden })
+	if len(visible) != 1 || !slices.ContainsFunc(visible[0].Vars, func(v collection.Var) bool { return v.Required }) {
+		return nil
+	}
+	example, err := compactJSON(formExample(c, visible[0], o.Group))
+	if err != nil {
+		return fmt.Errorf("kind %s: example: %w", visible[0].Kind, err)
+	}
+	if len(example) <= maxExampleBytes {
+		annotations[annotationInitialization] = string(example)
+	}
+	return nil
+}
+
+// features are what OpenShift asks operators to say of themselves.
+func features(c *collection.Collection, o ClusterServiceVersionOptions) map[string]bool {
+	return map[string]bool{
+		// Nothing but the image is loaded, and a mirror has that very image.
+		"disconnected": strings.Contains(o.Image, "@sha256:") && c.Dependencies.Empty(),
+		// The operator's container, playbooks and the installation of dependencies use the variables that OLM sets.
+		"proxy-aware":    true,
+		"fips-compliant": false, "tls-profiles": false,
+		"token-auth-aws": false, "token-auth-azure": false, "token-auth-gcp": false,
+		"cnf": false, "cni": false, "csi": false,
+	}
+}
+
+// categoryOfTag has the categories of OperatorHub for tags that are common on Galaxy. The first ones there are Galaxy's
+// own, of which a collection must have one to be listed.
+var categoryOfTag = map[string]string{
+	"application": "Application Runtime", "cloud": "Cloud Provider", "database": "Database", "monitoring": "Monitoring",
+	"networking": "Networking", "security": "Security", "storage": "Storage", "tools": "Developer Tools",
+
+	"cics": "Application Runtime", "ims": "Application Runtime", "db2": "Database", "middleware": "Integration & Delivery",
+	"mq": "Streaming & Messaging", "messaging": "Streaming & Messaging", "kafka": "Streaming & Messaging",
+	"logging": "Logging & Tracing", "racf": "Security", "devops": "Developer Tools", "automation": "Integration & Delivery",
+	"modernization": "Modernization & Migration", "migration": "Modernization & Migration", "ai": "AI/Machine Learning",
+}
+
+// categories are sorted.
+func categories(c *collection.Collection) []string {
+	var found []string
+	for _, tag := range c.Galaxy.Tags {
+		if category, known := categoryOfTag[strings.ToLower(tag)]; known {
+			found = append(found, category)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// formExample is Example as a form begins with it: also with the defaults of optional variables, and without empty
+// values, which a console would send as the user's own.
+func formExample(c *collection.Collection, r collection.Resource, group string) *unstructured.Unstructured {
+	example := Example(c, r, group)
+	spec := formFields(r.Vars)
+	spec[EndpointField] = exampleName
+	example.Object["spec"] = spec
+	return example
+}
+
+func formFields(vars []collection.Var) map[string]any {
+	fields := map[string]any{}
+	for _, v := range vars {
+		if value := formValue(v); value != nil {
+			fields[v.Name] = value
+		}
+	}
+	return fields
+}
+
+// formValue is nil for a variable that the API server gives a value, or that may be left out.
+func formValue(v collection.Var) any {
+	isObject := v.Type == collection.Object
+	switch {
+	case holdsEmpty(v.Default):
+		return nil
+	case v.Default != nil:
+		return runtime.DeepCopyJSONValue(v.Default)
+	case isObject && v.Array && v.Required:
+		return []any{formElement(v)}
+	case isObject && !v.Array && (v.Required || completesItself(v)):
+		if fields := formFields(v.Fields); len(fields) > 0 {
+			return fields
+		}
+		return nil
+	case v.Required:
+		return exampleValue(v)
+	}
+	return nil
+}
+
+// formElement is an object in a list, which holds something even if its author asks for nothing.
+func formElement(v collection.Var) map[string]any {
+	fields := formFields(v.Fields)
+	if len(fields) == 0 {
+		fields[v.Fields[0].Name] = exampleValue(v.Fields[0])
+	}
+	return fields
+}
+
+// completesItself says whether an optional object is there, with the defaults of its fields, if nobody gives one.
+func completesItself(v collection.Var) bool {
+	return !slices.ContainsFunc(v.Fields, func(f collection.Var) bool {
+		return f.Required && f.Default == nil && (f.Array || f.Type != collection.Boolean)
+	})
+}
+
+// holdsEmpty says whether a default is empty somewhere. The schema has it too, so that it applies all the same.
+func holdsEmpty(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0 || slices.ContainsFunc(v, holdsEmpty)
+	case map[string]any:
+		for _, member := range v {
+			if holdsEmpty(member) {
+				return true
+			}
+		}
+		return len(v) == 0
+	}
+	return false
+}
+
+// compactJSON writes texts as they are: <, > and & need no escape outside of HTML.
+func compactJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSpace(out.Bytes()), err
+}

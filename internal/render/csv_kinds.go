@@ -1,0 +1,137 @@
+package render
+
+import (
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// What makes a console show a field of a form, or of an instance, as what it is.
+const (
+	descriptorText       = "urn:alm:descriptor:com.tectonic.ui:text"
+	descriptorNumber     = "urn:alm:descriptor:com.tectonic.ui:number"
+	descriptorSwitch     = "urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
+	descriptorResource   = "urn:alm:descriptor:io.kubernetes:"
+	descriptorStatusText = "urn:alm:descriptor:text"
+	descriptorPhase      = "urn:alm:descriptor:io.kubernetes.phase"
+	descriptorConditions = "urn:alm:descriptor:io.kubernetes.conditions"
+)
+
+// endpointKind is the kind of ours that variables may refer to.
+const endpointKind = "ZosEndpoint"
+
+func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []operatorsv1alpha1.CRDDescription {
+	owned := make([]operatorsv1alpha1.CRDDescription, 0, len(c.Resources))
+	for _, r := range c.Resources {
+		displayName := line(r.DisplayName, maxName)
+		description := text(r.Description, maxHelp)
+		if description == "" {
+			description = displayName
+		}
+		owned = append(owned, operatorsv1alpha1.CRDDescription{
+			Name: r.Plural() + "." + o.Group, Kind: r.Kind, Version: c.APIVersion(),
+			DisplayName: displayName, Description: description,
+			Resources:         usedResources(r),
+			SpecDescriptors:   specDescriptors(c, r, o),
+			StatusDescriptors: statusDescriptors(),
+		})
+	}
+	return owned
+}
+
+// usedResources are the kinds of objects that an instance needs. What its playbook creates nobody knows here.
+func usedResources(r collection.Resource) []operatorsv1alpha1.APIResourceReference {
+	used := []operatorsv1alpha1.APIResourceReference{
+		{Name: "zosendpoints." + v2beta2.GroupVersion.Group, Kind: endpointKind, Version: v2beta2.GroupVersion.Version},
+	}
+	if r.UsesPasswords() {
+		used = append(used, operatorsv1alpha1.APIResourceReference{Kind: "Secret", Version: "v1"})
+	}
+	return used
+}
+
+// specDescriptors have the fields of the form in their order: the endpoint, which every kind has, and the variables in
+// that of the author.
+func specDescriptors(c *collection.Collection, r collection.Resource, o ClusterServiceVersionOptions) []operatorsv1alpha1.SpecDescriptor {
+	descriptors := []operatorsv1alpha1.SpecDescriptor{{
+		Path: EndpointField, DisplayName: endpointTitle, Description: endpointDescription,
+		XDescriptors: []string{endpointDescriptor()},
+	}}
+	for _, v := range r.Vars {
+		descriptors = append(descriptors, varDescriptors(c, v, v.Name, o)...)
+	}
+	return descriptors
+}
+
+// varDescriptors describe a variable at a path below spec: itself, and the elements or members in it.
+func varDescriptors(c *collection.Collection, v collection.Var, path string, o ClusterServiceVersionOptions) []operatorsv1alpha1.SpecDescriptor {
+	descriptor := operatorsv1alpha1.SpecDescriptor{
+		Path: path, DisplayName: line(v.DisplayName, maxName), Description: text(v.Description, maxHelp),
+	}
+	switch {
+	case v.Array:
+		element := v
+		element.Array, element.Description = false, ""
+		return append([]operatorsv1alpha1.SpecDescriptor{descriptor}, varDescriptors(c, element, path+"[0]", o)...)
+	case v.Type == collection.Object:
+		descriptors := []operatorsv1alpha1.SpecDescriptor{descriptor}
+		for _, field := range v.Fields {
+			descriptors = append(descriptors, varDescriptors(c, field, path+"."+field.Name, o)...)
+		}
+		return descriptors
+	}
+	if widget := widget(c, v, o); widget != "" {
+		descriptor.XDescriptors = []string{widget}
+	}
+	return []operatorsv1alpha1.SpecDescriptor{descriptor}
+}
+
+// widget is the descriptor of a single value, or "" where the schema alone makes the right widget.
+func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionOptions) string {
+	switch v.Type {
+	case collection.Number, collection.Integer:
+		return descriptorNumber
+	case collection.Boolean:
+		return descriptorSwitch
+	case collection.Password:
+		// The name of a Secret, chosen among those of the namespace.
+		return descriptorResource + "Secret"
+	}
+	if len(v.Options) > 0 {
+		// A list to choose from, made of the enum.
+		return ""
+	}
+	if reference := kindDescriptor(c, v.KindReference, o); reference != "" {
+		return reference
+	}
+	return descriptorText
+}
+
+// kindDescriptor makes a list of the instances of a kind, or is "" for a kind that the cluster does not serve.
+func kindDescriptor(c *collection.Collection, kind string, o ClusterServiceVersionOptions) string {
+	version := o.ServedVersions[kind]
+	if _, own := c.Resource(kind); own {
+		version = c.APIVersion()
+	}
+	switch {
+	case version != "":
+		return descriptorResource + o.Group + ":" + version + ":" + kind
+	case kind == endpointKind:
+		return endpointDescriptor()
+	}
+	return ""
+}
+
+func endpointDescriptor() string {
+	return descriptorResource + v2beta2.GroupVersion.Group + ":" + v2beta2.GroupVersion.Version + ":" + endpointKind
+}
+
+// statusDescriptors show what statusSchema declares.
+func statusDescriptors() []operatorsv1alpha1.StatusDescriptor {
+	return []operatorsv1alpha1.StatusDescriptor{
+		{Path: "phase", DisplayName: "Phase", Description: "Outcome of the last run.", XDescriptors: []string{descriptorPhase}},
+		{Path: "message", DisplayName: "Message", Description: "What the last run has to say.", XDescriptors: []string{descriptorStatusText}},
+		{Path: "conditions", DisplayName: "Conditions", Description: conditionsDescription, XDescriptors: []string{descriptorConditions}},
+	}
+}
