@@ -1,20 +1,176 @@
-// Package catalog makes a file-based catalog of collections for the Operator Lifecycle Manager, and serves it.
+// Package catalog makes a file-based catalog of collections for the Operator Lifecycle Manager (OLM), and serves it.
+//
+// Its bundles have no images: OLM takes their ClusterServiceVersions from the catalog itself. They hold no
+// CustomResourceDefinitions either, since the manager alone writes those.
 package catalog
 
 import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
+// StableChannel is the default channel of every package. It holds all its versions, and its head is the newest.
+const StableChannel = "stable"
+
+// VersionChannel is the channel that ends with a version, "v<version>": whoever subscribes to it stays there. Build
+// metadata has no part in the version, and it is in lower case, as in the name of a ClusterServiceVersion.
+func VersionChannel(version string) string { return "v" + version }
+
 // Bundle is one version of one collection.
 type Bundle struct {
+	// Domain and Name identify the collection.
+	Domain, Name string
 	// Package is the name of its package.
 	Package string
 	// ClusterServiceVersion installs it.
 	ClusterServiceVersion *operatorsv1alpha1.ClusterServiceVersion
 }
 
-// Build makes the catalog of the bundles.
-func Build(_ []Bundle) (*declcfg.DeclarativeConfig, error) {
-	return &declcfg.DeclarativeConfig{}, nil
+// Build makes the catalog of the bundles, and tells of each bundle that is not in it. The same bundles give the same
+// catalog in any order, as long as none is refused: of those that cannot be in it together, the first is. A bundle that
+// is given twice is in it once.
+//
+// In a channel each version replaces the next older one. It can also be reached from every other older one, since
+// versions leave the catalog that still run. The order is that of semantic versions. Build sets replaces and skips in
+// copies of the ClusterServiceVersions.
+func Build(bundles []Bundle) (*declcfg.DeclarativeConfig, []*RefusalError) {
+	b := builder{packages: map[string]*pack{}}
+	for i, bundle := range bundles {
+		if err := b.add(i, bundle); err != nil {
+			b.refuse(i, err)
+		}
+	}
+	catalog := &declcfg.DeclarativeConfig{}
+	for _, name := range slices.Sorted(maps.Keys(b.packages)) {
+		p := b.packages[name]
+		content, err := p.content()
+		if err != nil {
+			for _, v := range p.versions {
+				b.refuse(v.index, refusal(Invalid, "package %s: %w", name, err))
+			}
+			continue
+		}
+		catalog.Merge(content)
+	}
+	slices.SortFunc(b.refusals, func(x, y *RefusalError) int { return x.Index - y.Index })
+	return catalog, b.refusals
+}
+
+// builder gathers the bundles that fit together.
+type builder struct {
+	packages map[string]*pack
+	// served is the sum of the packages' served bytes.
+	served   int
+	refusals []*RefusalError
+}
+
+func (b *builder) refuse(index int, r *RefusalError) {
+	r.Index = index
+	b.refusals = append(b.refusals, r)
+}
+
+func (b *builder) add(index int, bundle Bundle) *RefusalError {
+	v, err := newVersion(index, bundle.ClusterServiceVersion)
+	if err != nil {
+		return err
+	}
+	p := b.packages[bundle.Package]
+	if p == nil {
+		p = &pack{name: bundle.Package, domain: bundle.Domain, collection: bundle.Name}
+	}
+	if p.domain != bundle.Domain || p.collection != bundle.Name {
+		return refusal(PackageConflict, "package %s is that of the collection with domain %s and name %s: give this collection another domain or name",
+			p.name, p.domain, p.collection)
+	}
+	for _, other := range p.versions {
+		if other.channel() != v.channel() {
+			continue
+		}
+		if other.content == v.content {
+			return nil
+		}
+		return refusal(VersionConflict, "%s is in the catalog already with other content: give this one another version", v.csv.Name)
+	}
+	grown := p.with(v)
+	served := b.served - p.served() + grown.served()
+	if served > MaxServedBytes {
+		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.csv.Name, served, MaxServedBytes)
+	}
+	b.served, b.packages[p.name] = served, grown
+	return nil
+}
+
+// pack is a package with its versions, the oldest first.
+type pack struct {
+	name, domain, collection string
+	versions                 []version
+}
+
+// with is the package with one more version.
+func (p *pack) with(v version) *pack {
+	grown := *p
+	grown.versions = append(slices.Clone(p.versions), v)
+	slices.SortFunc(grown.versions, func(x, y version) int { return x.semver().Compare(y.semver()) })
+	return &grown
+}
+
+// served is how many bytes OLM reads of the package, for each version in all channels that hold it.
+func (p *pack) served() int {
+	sum := 0
+	for i, v := range p.versions {
+		channels := 1 + len(p.versions) - i
+		sum += channels * v.served()
+	}
+	return sum
+}
+
+// content is the package as a part of the catalog. The error says why OLM could not read it.
+func (p *pack) content() (*declcfg.DeclarativeConfig, error) {
+	newest := p.versions[len(p.versions)-1].csv
+	icon, err := packageIcon(newest)
+	if err != nil {
+		return nil, err
+	}
+	content := &declcfg.DeclarativeConfig{Packages: []declcfg.Package{{
+		Schema: declcfg.SchemaPackage, Name: p.name, DefaultChannel: StableChannel,
+		Description: newest.Spec.Description, Icon: icon,
+	}}}
+	var chain []declcfg.ChannelEntry
+	for _, v := range p.versions {
+		entry := declcfg.ChannelEntry{Name: v.csv.Name, SkipRange: "<" + v.semver().String()}
+		if len(chain) > 0 {
+			entry.Replaces = chain[len(chain)-1].Name
+		}
+		chain = append(chain, entry)
+		bundle, err := v.bundle(p.name, entry.Replaces)
+		if err != nil {
+			return nil, err
+		}
+		content.Bundles = append(content.Bundles, bundle)
+		content.Channels = append(content.Channels, channel(p.name, v.channel(), slices.Clone(chain)))
+	}
+	content.Channels = append(content.Channels, channel(p.name, StableChannel, chain))
+	_, err = declcfg.ConvertToModel(*content)
+	return content, err
+}
+
+func channel(pack, name string, entries []declcfg.ChannelEntry) declcfg.Channel {
+	return declcfg.Channel{Schema: declcfg.SchemaChannel, Package: pack, Name: name, Entries: entries}
+}
+
+// packageIcon is the first icon of a ClusterServiceVersion, or nil.
+func packageIcon(csv *operatorsv1alpha1.ClusterServiceVersion) (*declcfg.Icon, error) {
+	if len(csv.Spec.Icon) == 0 {
+		return nil, nil
+	}
+	data, err := base64.StdEncoding.DecodeString(csv.Spec.Icon[0].Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: icon: %w", csv.Name, err)
+	}
+	return &declcfg.Icon{Data: data, MediaType: csv.Spec.Icon[0].MediaType}, nil
 }

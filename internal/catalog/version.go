@@ -1,0 +1,112 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/api/pkg/validation"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+const (
+	// MaxBundleBytes bounds one ClusterServiceVersion. A bundle's message holds it twice, and OLM refuses messages of more
+	// than 4 MiB. OLM also writes it into an InstallPlan as a JSON string, and etcd takes no object of more than 1.5 MiB.
+	MaxBundleBytes = 1 << 20
+
+	// MaxServedBytes bounds what OLM reads of the catalog, again after each change, and keeps in memory.
+	MaxServedBytes = 64 << 20
+)
+
+// version is one bundle that is fit for the catalog as far as it can be told alone.
+type version struct {
+	index int
+	csv   *operatorsv1alpha1.ClusterServiceVersion
+	// content is csv in JSON.
+	content string
+}
+
+func newVersion(index int, csv *operatorsv1alpha1.ClusterServiceVersion) (version, *RefusalError) {
+	if err := validate(csv); err != nil {
+		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+	}
+	content, err := encode(csv)
+	if err != nil {
+		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+	}
+	if len(content) > MaxBundleBytes {
+		return version{}, refusal(TooLarge, "%s has %d bytes, and may have %d: use a smaller icon or shorter descriptions", csv.Name, len(content), MaxBundleBytes)
+	}
+	return version{index: index, csv: csv, content: content}, nil
+}
+
+// validate says everything that keeps OLM from installing the ClusterServiceVersion.
+func validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	var messages []string
+	for _, result := range validation.ClusterServiceVersionValidator.Validate(csv) {
+		for _, err := range result.Errors {
+			messages = append(messages, err.Error())
+		}
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	slices.Sort(messages)
+	return errors.New(strings.Join(messages, "; "))
+}
+
+// encode gives the ClusterServiceVersion in JSON, without its status.
+func encode(csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
+	content, err := json.Marshal(csv)
+	if err != nil {
+		return "", err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(content, &fields); err != nil {
+		return "", err
+	}
+	delete(fields, "status")
+	content, err = json.Marshal(fields)
+	return string(content), err
+}
+
+// semver is the version without build metadata, which does not order versions.
+func (v version) semver() semver.Version {
+	number := v.csv.Spec.Version.Version
+	number.Build = nil
+	return number
+}
+
+// channel is the one that ends with the version.
+func (v version) channel() string { return VersionChannel(strings.ToLower(v.semver().String())) }
+
+// served is about how many bytes a message with the bundle has: as the ClusterServiceVersion, and as an object.
+func (v version) served() int { return 2 * len(v.content) }
+
+// bundle is the version in a package, where it replaces a bundle unless that is "".
+func (v version) bundle(pack, replaces string) (declcfg.Bundle, error) {
+	csv := v.csv.DeepCopy()
+	csv.Spec.Replaces, csv.Spec.Skips = replaces, nil
+	content, err := encode(csv)
+	if err != nil {
+		return declcfg.Bundle{}, err
+	}
+	bundle := declcfg.Bundle{
+		Schema: declcfg.SchemaBundle, Name: csv.Name, Package: pack,
+		Properties: []property.Property{property.MustBuildPackage(pack, v.semver().String())},
+		CsvJSON:    content, Objects: []string{content},
+	}
+	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+		_, group, _ := strings.Cut(owned.Name, ".")
+		bundle.Properties = append(bundle.Properties, property.MustBuildGVK(group, owned.Version, owned.Kind))
+	}
+	bundle.Properties = append(bundle.Properties, property.MustBuildBundleObject([]byte(content)))
+	for _, image := range csv.Spec.RelatedImages {
+		bundle.RelatedImages = append(bundle.RelatedImages, declcfg.RelatedImage{Name: image.Name, Image: image.Image})
+	}
+	return bundle, nil
+}
