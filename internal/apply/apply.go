@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
 // FieldOwner is the name under which all objects are applied.
@@ -25,6 +27,11 @@ type Applier struct {
 	Client client.Client
 	// Reader reads live objects, past every cache: caches know only objects that carry our labels.
 	Reader client.Reader
+	// InUse says whether others need an object of ours, which Prune then leaves to them. Nil means that nobody does.
+	InUse func(ctx context.Context, live client.Object) (bool, error)
+	// Aftermath removes what others have made because of an object that Prune has deleted, and says whether nothing of it
+	// is left. Nil means that nobody makes anything.
+	Aftermath func(ctx context.Context, deleted v2beta2.ObjectReference) (gone bool, err error)
 }
 
 // Ours decides whether a live object may be changed.

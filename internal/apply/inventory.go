@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,26 +57,32 @@ func compare(a, b v2beta2.ObjectReference) int {
 }
 
 // Prune deletes the objects, last written first, and returns those that are not gone yet, in their old order. An object
-// that ours does not accept is left alone and counts as gone. A Deployment is waited for, with its pods, before what it
-// needs is removed.
+// that ours does not accept is left alone and counts as gone, and so does one that is in use. What makes pods is waited
+// for, with its pods, before what these need is removed.
 func (a *Applier) Prune(ctx context.Context, refs []v2beta2.ObjectReference, ours Ours) ([]v2beta2.ObjectReference, error) {
 	var errs []error
 	remaining := slices.Clone(refs)
 	for i := len(refs) - 1; i >= 0; i-- {
 		gone, err := a.delete(ctx, refs[i], ours)
+		if err == nil && gone && a.Aftermath != nil {
+			gone, err = a.Aftermath(ctx, refs[i])
+		}
 		if err != nil {
 			errs = append(errs, err)
-			continue
-		}
-		if gone {
+		} else if gone {
 			remaining = slices.DeleteFunc(remaining, func(r v2beta2.ObjectReference) bool { return r == refs[i] })
 			continue
 		}
-		if refs[i].Kind == "Deployment" {
+		if makesPods(refs[i]) {
 			break
 		}
 	}
 	return remaining, errors.Join(errs...)
+}
+
+// makesPods says whether pods live as long as the object does, or what others made because of it.
+func makesPods(ref v2beta2.ObjectReference) bool {
+	return ref.Kind == "Deployment" || ref.Kind == "Subscription"
 }
 
 func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours Ours) (gone bool, err error) {
@@ -86,7 +93,7 @@ func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours 
 
 	err = a.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", name, err)
@@ -94,6 +101,11 @@ func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours 
 		return true, nil
 	case live.DeletionTimestamp != nil:
 		return false, nil
+	}
+	if a.InUse != nil {
+		if used, err := a.InUse(ctx, live); err != nil || used {
+			return used, err
+		}
 	}
 	propagation := client.PropagationPolicy(metav1.DeletePropagationBackground)
 	if ref.Kind == "Deployment" {

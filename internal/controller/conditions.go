@@ -59,7 +59,7 @@ func phaseOf(conditions []metav1.Condition, conditionType string) v2beta2.Phase 
 		return v2beta2.PhasePending
 	case condition.Status == metav1.ConditionTrue:
 		return v2beta2.PhaseSuccessful
-	case isProgress(condition.Reason):
+	case isProgress(condition.Reason), condition.Reason == v2beta2.ReasonWaitingForApproval:
 		return v2beta2.PhasePending
 	}
 	return v2beta2.PhaseFailed

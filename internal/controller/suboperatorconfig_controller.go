@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -66,6 +67,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.adopt,
 		r.loadCollection,
 		r.checkMapping,
+		r.chooseMethods,
 		r.composeEndpoints,
 		r.composeDependencies,
 		r.render,
@@ -73,7 +75,10 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.leave,
 		r.checkEnvironment,
 		r.checkPermissions,
+		r.switchMethods,
+		r.recordMethods,
 		r.apply,
+		r.rollByHand,
 		r.prune,
 		r.checkWorkloads,
 	}
@@ -98,14 +103,19 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, r.whenGranted()).
-		Watches(&appsv1.Deployment{}, owner)
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.ofOperator))
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 	} {
 		b = b.WatchesMetadata(object, owner)
 	}
-	return b.WithOptions(options(4)).Complete(r)
+	c, err := b.WithOptions(options(4)).Build(r)
+	if err != nil {
+		return err
+	}
+	r.watchOLM(mgr, c)
+	return nil
 }
 
 // ownerOfObject is the SubOperatorConfig that an object was made for.
@@ -120,6 +130,9 @@ func ownerOfObject(_ context.Context, object client.Object) []reconcile.Request 
 // ownedBy accepts objects that were made for this SubOperatorConfig.
 func ownedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 	return func(live client.Object) bool {
+		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
+			return isSharedGroup(live)
+		}
 		return keyOfLabels(live) != collectionKey{} && live.GetAnnotations()[annotationOwner] == soc.Namespace+"/"+soc.Name
 	}
 }

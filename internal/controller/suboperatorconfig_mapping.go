@@ -128,7 +128,11 @@ func mapsNamespace(soc *v2beta2.SubOperatorConfig, namespace string) bool {
 }
 
 func installedIn(soc *v2beta2.SubOperatorConfig, namespace string) bool {
-	return slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+	return hasInstallation(soc.Status.Installations, namespace)
+}
+
+func hasInstallation(installations []v2beta2.InstallationStatus, namespace string) bool {
+	return slices.ContainsFunc(installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
 }
 
 // runGrace is how long removing an operator waits for playbooks that run.
@@ -138,10 +142,10 @@ const runGrace = time.Minute
 // installation is on status until the last of its objects is gone, so that no other SubOperatorConfig takes the
 // namespace over before.
 func (r *SubOperatorConfigReconciler) leave(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	var kept []v2beta2.InstallationStatus
+	var staying []v2beta2.InstallationStatus
 	for _, installation := range soc.Status.Installations {
-		if mapsAny(facts.mappings, installation.Namespace) {
-			kept = append(kept, installation)
+		if mapsAny(facts.mappings, installation.Namespace) || hasInstallation(facts.kept, installation.Namespace) {
+			staying = append(staying, installation)
 			continue
 		}
 		waits, err := r.uninstall(ctx, soc, facts, &installation)
@@ -154,26 +158,21 @@ func (r *SubOperatorConfigReconciler) leave(ctx context.Context, soc *v2beta2.Su
 		installation.Message = waits.Error()
 		facts.problems = append(facts.problems, waits)
 		facts.leaving = append(facts.leaving, installation)
-		kept = append(kept, installation)
+		staying = append(staying, installation)
 	}
-	if equality.Semantic.DeepEqual(soc.Status.Installations, kept) {
+	if equality.Semantic.DeepEqual(soc.Status.Installations, staying) {
 		return nil
 	}
 	before := soc.DeepCopy()
-	soc.Status.Installations = kept
+	soc.Status.Installations = staying
 	return r.saveStatus(ctx, soc, before)
 }
 
-// uninstall removes one installation. It returns what that waits for, or nil once nothing is left: playbooks that run,
-// for at most runGrace, and objects that are not gone yet.
+// uninstall removes one installation. It returns what that waits for, or nil once nothing is left.
 func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, installation *v2beta2.InstallationStatus) (waits *failure, err error) {
 	installation.Ready = false
 	if installation.RemovalTime == nil {
 		installation.RemovalTime = &metav1.Time{Time: time.Now().Truncate(time.Second)}
-	}
-	busy, err := r.busy(ctx, keyOf(facts.collection), installation.Namespace, installation.RemovalTime.Time)
-	if busy != nil || err != nil {
-		return busy, err
 	}
 	var parts []v2beta2.ObjectReference
 	for _, ref := range soc.Status.Inventory {
@@ -181,21 +180,16 @@ func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta
 			parts = append(parts, ref)
 		}
 	}
-	remaining, err := r.remove(ctx, soc, parts)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(remaining) > 0:
-		return asFailure(removing(remaining)), nil
+	waits, err = r.retire(ctx, soc, facts, installation.Namespace, installation.RemovalTime.Time, parts)
+	if waits != nil || err != nil {
+		return waits, err
 	}
 	return nil, r.sayWhatIsLeft(ctx, soc, keyOf(facts.collection), installation.Namespace)
 }
 
 // prune removes what this SubOperatorConfig made before, and does not need any more, in the namespaces that stay mapped.
 func (r *SubOperatorConfigReconciler) prune(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	obsolete := slices.DeleteFunc(apply.Difference(soc.Status.Inventory, apply.Inventory(facts.objects)), func(ref v2beta2.ObjectReference) bool {
-		return slices.ContainsFunc(facts.leaving, func(i v2beta2.InstallationStatus) bool { return facts.isPart(ref, i.Namespace) })
-	})
+	obsolete := slices.DeleteFunc(apply.Difference(soc.Status.Inventory, apply.Inventory(facts.objects)), facts.isKept)
 	remaining, err := r.remove(ctx, soc, obsolete)
 	if err == nil && len(remaining) > 0 {
 		facts.problems = append(facts.problems, removing(remaining))
@@ -205,7 +199,7 @@ func (r *SubOperatorConfigReconciler) prune(ctx context.Context, soc *v2beta2.Su
 
 // remove deletes objects and strikes those that are gone off the inventory. It returns the others.
 func (r *SubOperatorConfigReconciler) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, refs []v2beta2.ObjectReference) ([]v2beta2.ObjectReference, error) {
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
+	applier := &apply.Applier{Client: r.Client, Reader: r.Reader, InUse: r.inUse, Aftermath: r.aftermath(soc)}
 	remaining, err := applier.Prune(ctx, refs, ownedBy(soc))
 	gone := apply.Difference(refs, remaining)
 	return remaining, errors.Join(err, r.saveInventory(ctx, soc, apply.Difference(soc.Status.Inventory, gone)))

@@ -22,12 +22,12 @@ const (
 	grantDelay = 2 * time.Second
 )
 
-// checkPermissions looks at the rendered roles before anything is applied. The API server makes a part of the comparison
-// once more when a role is written, and has the last word.
+// checkPermissions looks at the rendered roles before anything is applied, also where OLM writes them: OLM would pass on
+// anything. The API server makes a part of the comparison once more when the manager writes a role, and has the last word.
 func (r *SubOperatorConfigReconciler) checkPermissions(ctx context.Context, _ *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	base := render.BaseRules(facts.collection, groupOf(facts.oc, facts.collection))
 	var roles []askedRole
-	for _, object := range facts.objects {
+	for _, object := range facts.roles {
 		switch role := object.(type) {
 		case *rbacv1.Role:
 			roles = append(roles, askedRole{namespace: role.Namespace, rules: role.Rules, given: base})

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
@@ -22,9 +23,12 @@ func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2
 	status := &soc.Status
 	status.ObservedGeneration = soc.Generation
 	if facts.applied {
-		status.Version = facts.collection.Version.String()
-		status.Installations = slices.Concat(facts.installations, facts.leaving)
-		slices.SortFunc(status.Installations, func(a, b v2beta2.InstallationStatus) int { return strings.Compare(a.Namespace, b.Namespace) })
+		if len(facts.kept) == 0 {
+			status.Version = facts.collection.Version.String()
+			status.ClusterServiceVersion, status.Packages = facts.namesInOLM()
+		}
+		status.Installations = slices.Concat(facts.installations, facts.leaving, facts.kept)
+		slices.SortFunc(status.Installations, byNamespace)
 		status.CustomResourceDefinition = facts.crdNames()
 		status.Warnings = boundWarnings(facts.warnings)
 	}
@@ -34,6 +38,14 @@ func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2
 	return writeStatus(ctx, r.Client, soc, before, err, func(eventType, reason, message string) {
 		r.Recorder.Eventf(soc, nil, eventType, reason, "Reconcile", "%s", message)
 	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, soc.Status))
+}
+
+// namesInOLM are those under which clients find the collection in OLM, if OLM runs it anywhere.
+func (f *installationFacts) namesInOLM() (*v2beta2.NamedObject, []string) {
+	if !slices.ContainsFunc(f.installations, func(i v2beta2.InstallationStatus) bool { return i.Install == v2beta2.InstallOLM }) {
+		return nil, nil
+	}
+	return &v2beta2.NamedObject{Metadata: v2beta2.NamedObjectMeta{Name: f.collection.CSVName()}}, []string{render.PackageName(f.collection)}
 }
 
 func (f *installationFacts) crdNames() []v2beta2.NamedObject {

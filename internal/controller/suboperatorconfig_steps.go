@@ -34,6 +34,9 @@ type installationFacts struct {
 	collection *collection.Collection
 	// mappings are those of the spec that may be installed.
 	mappings []v2beta2.NamespaceMapping
+	// methods of installation by mapped namespace, and what OLM has there.
+	methods map[string]v2beta2.InstallMethod
+	olm     map[string]*subscribed
 	// endpoints by mapped namespace, as the runtime gets them.
 	endpoints map[string][]render.Endpoint
 	// dependencies say where those of the collection come from.
@@ -42,12 +45,20 @@ type installationFacts struct {
 	warnings []string
 	// objects of all installations, in the order in which they are applied.
 	objects []client.Object
+	// postponed are those of objects that must not be written yet.
+	postponed []client.Object
+	// roles are what the operators may do, whoever writes them.
+	roles []client.Object
+	// hashes by mapped namespace are what OLM puts on the pods so that they follow their configuration.
+	hashes map[string]string
 	// applied says that all objects are on the API server as they should be.
 	applied bool
 	// installations has one entry per mapped namespace.
 	installations []v2beta2.InstallationStatus
 	// leaving are the installations in namespaces that are mapped no longer, and not removed yet.
 	leaving []v2beta2.InstallationStatus
+	// kept are the installations that stay as they are until something is put right.
+	kept []v2beta2.InstallationStatus
 	// problems of single namespaces, endpoints or credentials. They are told at the end, since they must not keep the
 	// others from being served.
 	problems []error
@@ -112,40 +123,59 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v
 }
 
 func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	c := facts.collection
+	facts.hashes = map[string]string{}
 	for _, mapping := range facts.mappings {
-		digest := facts.oc.Status.Artifact.Digest
-		secret, err := render.EndpointsSecret(c, mapping.Namespace, facts.endpoints[mapping.Namespace])
+		err := r.renderMapping(soc, facts, mapping.Namespace)
+		if f := (*failure)(nil); errors.As(err, &f) && !f.stalled {
+			facts.problems = append(facts.problems, err)
+			facts.keep(soc, mapping.Namespace, f.Error())
+			continue
+		}
 		if err != nil {
-			return stalled(v2beta2.ReasonObjectRefused, err)
+			return err
 		}
-		options := r.Settings.Options(mapping.Namespace, groupOf(facts.oc, c), digest, artifact.URLPath(digest))
-		own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
-		options.Runtime = render.MergeRuntime(&options.Runtime, &own)
-		options.Dependencies = facts.dependencies
-		options.Endpoints = facts.endpoints[mapping.Namespace]
-		rendered, err := render.Installation(c, options)
-		if err != nil {
-			return stalled(v2beta2.ReasonObjectRefused, err)
-		}
-		objects := []client.Object{secret}
-		for _, object := range rendered {
-			objects = append(objects, object)
-		}
-		for _, object := range objects {
-			if err := r.claim(soc, object); err != nil {
-				return err
-			}
-		}
-		facts.warnings = append(facts.warnings, render.EgressWarnings(options)...)
-		facts.objects = append(facts.objects, objects...)
-		facts.installations = append(facts.installations, v2beta2.InstallationStatus{Namespace: mapping.Namespace, Digest: digest})
 	}
 	return nil
 }
 
-// claim marks an object as made for this SubOperatorConfig. Owner references only reach inside its namespace.
+// renderMapping renders what is to be written for one namespace.
+func (r *SubOperatorConfigReconciler) renderMapping(soc *v2beta2.SubOperatorConfig, facts *installationFacts, namespace string) error {
+	c, digest := facts.collection, facts.oc.Status.Artifact.Digest
+	secret, err := render.EndpointsSecret(c, namespace, facts.endpoints[namespace])
+	if err != nil {
+		return stalled(v2beta2.ReasonObjectRefused, err)
+	}
+	options := r.Settings.Options(namespace, groupOf(facts.oc, c), digest, artifact.URLPath(digest))
+	own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
+	options.Runtime = render.MergeRuntime(&options.Runtime, &own)
+	options.Dependencies = facts.dependencies
+	options.Endpoints = facts.endpoints[namespace]
+	rendered, err := r.renderInstallation(soc, facts, options)
+	if err != nil {
+		return renderFailure(err)
+	}
+	for _, object := range append([]render.Object{secret}, rendered...) {
+		if err := r.claim(soc, object); err != nil {
+			return err
+		}
+		facts.objects = append(facts.objects, object)
+	}
+	for _, role := range render.Roles(c, options) {
+		facts.roles = append(facts.roles, role)
+	}
+	facts.warnings = append(facts.warnings, render.EgressWarnings(options)...)
+	facts.installations = append(facts.installations, v2beta2.InstallationStatus{
+		Namespace: namespace, Install: facts.methods[namespace], Digest: digestFor(soc, facts.olm[namespace], c, namespace, digest),
+	})
+	return nil
+}
+
+// claim marks an object as made for this SubOperatorConfig. Owner references only reach inside its namespace. What
+// installations share belongs to none of them.
 func (r *SubOperatorConfigReconciler) claim(soc *v2beta2.SubOperatorConfig, object client.Object) error {
+	if isSharedGroup(object) {
+		return nil
+	}
 	annotations := object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -183,7 +213,8 @@ func (r *SubOperatorConfigReconciler) saveStatus(ctx context.Context, soc, befor
 
 func (r *SubOperatorConfigReconciler) apply(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
-	if _, err := applier.Apply(ctx, facts.objects, ownedBy(soc)); err != nil {
+	objects := slices.DeleteFunc(slices.Clone(facts.objects), func(o client.Object) bool { return slices.Contains(facts.postponed, o) })
+	if _, err := applier.Apply(ctx, objects, ownedBy(soc)); err != nil {
 		return applyFailure(err)
 	}
 	facts.applied = true
@@ -205,31 +236,69 @@ func applyFailure(err error) error {
 	return retry(v2beta2.ReasonApplyFailed, err)
 }
 
-// checkWorkloads finds out which Deployments run their present pod template.
+// checkWorkloads finds out which installations run what they were told to.
 func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	for i := range facts.installations {
 		installation := &facts.installations[i]
-		key := types.NamespacedName{Namespace: installation.Namespace, Name: facts.collection.OperatorName()}
-		deployment := &appsv1.Deployment{}
-		if err := r.Reader.Get(ctx, key, deployment); err != nil {
-			return fmt.Errorf("reading Deployment %q: %w", key, err)
-		}
-		if available(deployment) {
+		err := r.checkWorkload(ctx, facts, installation.Namespace)
+		var f *failure
+		switch {
+		case errors.As(err, &f):
+			installation.Message = f.Error()
+			facts.problems = append(facts.problems, err)
+		case err != nil:
+			return err
+		default:
 			if err := r.releaseFinalizers(ctx, soc, facts, *installation); err != nil {
 				return err
 			}
 			installation.Ready = true
-			continue
 		}
-		reason, message := r.describePods(ctx, deployment)
-		after := pollInterval
-		if reason != v2beta2.ReasonProgressing {
-			after = missingInterval
-		}
-		installation.Message = message
-		facts.problems = append(facts.problems, waiting(reason, after, "Deployment %q is not available: %s", key, message))
 	}
 	return nil
+}
+
+// checkWorkload fails with a reason unless the Deployment in a namespace runs its present pod template, and that is the one
+// that it is to have.
+func (r *SubOperatorConfigReconciler) checkWorkload(ctx context.Context, facts *installationFacts, namespace string) error {
+	key := types.NamespacedName{Namespace: namespace, Name: facts.collection.OperatorName()}
+	deployment := &appsv1.Deployment{}
+	err := r.Reader.Get(ctx, key, deployment)
+	if facts.methods[namespace] == v2beta2.InstallOLM {
+		state := facts.olm[namespace]
+		facts.warnings = append(facts.warnings, state.contentWarnings(facts.collection, facts.oc.Status.Artifact.Digest, r.Settings.RuntimeImage)...)
+		if waits := state.progress(facts.collection); waits != nil {
+			return r.explain(ctx, waits, deployment)
+		}
+		if apierrors.IsNotFound(err) || err == nil && deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation] != facts.hashes[namespace] {
+			return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for OLM to update Deployment %q", key)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reading Deployment %q: %w", key, err)
+	}
+	if available(deployment) {
+		return nil
+	}
+	reason, message := r.describePods(ctx, deployment)
+	after := pollInterval
+	if reason != v2beta2.ReasonProgressing {
+		after = missingInterval
+	}
+	return waiting(reason, after, "Deployment %q is not available: %s", key, message)
+}
+
+// explain adds what pods wait for to what OLM waits for, where that is the pods.
+func (r *SubOperatorConfigReconciler) explain(ctx context.Context, waits error, deployment *appsv1.Deployment) error {
+	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, asFailure(waits).reason)
+	if !helpable || deployment.Name == "" || available(deployment) {
+		return waits
+	}
+	reason, message := r.describePods(ctx, deployment)
+	if reason == v2beta2.ReasonProgressing {
+		return waits
+	}
+	return waiting(reason, missingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
 }
 
 // releaseFinalizers frees custom resources of kinds that had a finalizer playbook in an earlier version and have none

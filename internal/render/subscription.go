@@ -114,7 +114,7 @@ func approval(mode v2beta2.ApprovalMode) operatorsv1alpha1.Approval {
 // subscriptionEnv leaves out the variables that the ClusterServiceVersion sets, since those of a Subscription replace
 // them. The arguments of its operator cannot be changed, but ansible-operator prefers a variable to one of them.
 func subscriptionEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
-	reserved := operatorEnv(o)
+	reserved := operatorEnv(o.podOptions(c))
 	env := slices.DeleteFunc(MergeRuntime(&o.Runtime, nil).Env, func(e corev1.EnvVar) bool {
 		return slices.ContainsFunc(reserved, func(r corev1.EnvVar) bool { return r.Name == e.Name })
 	})

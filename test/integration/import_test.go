@@ -50,7 +50,9 @@ var _ = Describe("An OperatorCollection", func() {
 		expectReady(ctx, oc)
 		get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
-		Expect(soc.Status.Installations).To(ConsistOf(v2beta2.InstallationStatus{Namespace: namespace, Digest: oc.Spec.Digest, Ready: true}))
+		Expect(soc.Status.Installations).To(ConsistOf(v2beta2.InstallationStatus{
+			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, Ready: true,
+		}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
 		get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.SubOperatorConfigMappingStatus).To(ConsistOf(And(HaveField("Name", "oc-soc"), HaveField("Phase", v2beta2.PhaseSuccessful))))
