@@ -241,6 +241,7 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 			},
 		},
 		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
+		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
 		olm,
 	} {
 		if err := c.SetupWithManager(mgr); err != nil {

@@ -19,7 +19,8 @@ import (
 )
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of the kinds that are not its own it
-// caches only what it made. Of Secrets, which it must notice whoever made them, it caches the metadata.
+// caches only what it made. Of Secrets, which it must notice whoever made them, it caches the metadata, and of Subscriptions
+// those of its own packages.
 func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -34,6 +35,7 @@ func CacheOptions() cache.Options {
 		&rbacv1.ClusterRoleBinding{}:                ours,
 		&operatorsv1alpha1.CatalogSource{}:          ours,
 		&operatorsv1alpha1.ClusterServiceVersion{}:  ours,
+		&operatorsv1alpha1.Subscription{}:           {Transform: keepSubscription},
 	}}
 }
 

@@ -257,6 +257,8 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	if err != nil {
 		return err
 	}
+	// Those go with their Subscriptions, and say nothing about where else the collection is wanted.
+	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
 		return r.decideDefault(ctx, oc, facts, socs)
 	}

@@ -1,0 +1,230 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// annotationMadeFor on a SubOperatorConfig names, as namespace/name/UID, the Subscription that it was made for. It goes
+// with that Subscription.
+const annotationMadeFor = "zoscb.ibm.com/made-for-subscription"
+
+// SubscriptionReconciler makes the SubOperatorConfig for a Subscription that a person made, from the tile in OperatorHub
+// for instance. Without one, the operator's pods wait for a ConfigMap and a Secret that nobody writes.
+type SubscriptionReconciler struct {
+	// Client reads through the cache and writes.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Recorder records events.
+	Recorder events.EventRecorder
+	// OLM is nil if the manager is to do without.
+	OLM *OLM
+
+	told notes
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	subscription := &operatorsv1alpha1.Subscription{}
+	err := r.Client.Get(ctx, req.NamespacedName, subscription)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.removeAbandoned(ctx, req.NamespacedName, subscription.UID); err != nil {
+		return outcome(err)
+	}
+	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.handMade(subscription) {
+		r.told.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	err = r.serve(ctx, subscription)
+	var refused *failure
+	if errors.As(err, &refused) {
+		r.tell(subscription, refused)
+		return ctrl.Result{}, nil // Whatever may help is watched.
+	}
+	if err == nil {
+		r.told.forget(req.NamespacedName)
+	}
+	return outcome(err)
+}
+
+// handMade says whether a Subscription wants one of our packages and was not made for a SubOperatorConfig.
+func (r *SubscriptionReconciler) handMade(subscription *operatorsv1alpha1.Subscription) bool {
+	return r.OLM.offers(subscription) && subscription.Annotations[annotationOwner] == ""
+}
+
+// offers says whether a Subscription points to the manager's catalog.
+func (o *OLM) offers(subscription *operatorsv1alpha1.Subscription) bool {
+	spec := subscription.Spec
+	return spec != nil && o.Available() && o.CatalogSource() == types.NamespacedName{
+		Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource,
+	}
+}
+
+// removeAbandoned deletes the SubOperatorConfigs that were made for a Subscription with this name and another UID.
+// Otherwise they would subscribe again, and nobody could uninstall the operator where it was installed. One that was
+// changed to install without OLM has a purpose of its own, and stays.
+func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.NamespacedName, uid types.UID) error {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	for i := range list.Items {
+		soc := &list.Items[i]
+		of, made, ok := madeFor(soc)
+		if !ok || of != key || made == uid || soc.DeletionTimestamp != nil || soc.Spec.Install != v2beta2.InstallOLM {
+			continue
+		}
+		live := &operatorsv1alpha1.Subscription{}
+		if err := r.Reader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Subscription %q: %w", key, err)
+		}
+		if live.UID == made {
+			continue // The cache has not seen it yet.
+		}
+		if err := r.Client.Delete(ctx, soc, client.Preconditions{UID: &soc.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting SubOperatorConfig %q: %w", client.ObjectKeyFromObject(soc), err)
+		}
+		r.Recorder.Eventf(soc, nil, corev1.EventTypeNormal, v2beta2.ReasonTerminating, "Uninstall",
+			"Subscription %q, which this was made for, is gone", key)
+	}
+	return nil
+}
+
+// madeFor is the Subscription that a SubOperatorConfig was made for, if it was.
+func madeFor(soc client.Object) (key types.NamespacedName, uid types.UID, ok bool) {
+	parts := strings.Split(soc.GetAnnotations()[annotationMadeFor], "/")
+	if len(parts) != 3 {
+		return key, "", false
+	}
+	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, types.UID(parts[2]), true
+}
+
+func isMadeFor(soc client.Object) bool {
+	_, _, ok := madeFor(soc)
+	return ok
+}
+
+// tell records a failure as an event on the Subscription, unless it was the last that was told of it.
+func (r *SubscriptionReconciler) tell(subscription *operatorsv1alpha1.Subscription, refused *failure) {
+	note := truncate(refused.Error(), maxEventBytes)
+	if r.told.remember(client.ObjectKeyFromObject(subscription), refused.reason+" "+note) {
+		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.reason, "Install", "%s", note)
+	}
+}
+
+// SetupWithManager registers the controller. It has nothing to watch before OLM is available.
+func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.OLM == nil {
+		return nil
+	}
+	settings := options(1)
+	settings.Reconciler = r
+	c, err := controller.New("subscription", mgr, settings)
+	if err != nil {
+		return err
+	}
+	all := handler.EnqueueRequestsFromMapFunc(r.handMadeOnes)
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	r.OLM.OnAvailable(func(context.Context) error {
+		return errors.Join(
+			c.Watch(source.Kind[client.Object](mgr.GetCache(), &operatorsv1alpha1.Subscription{}, &handler.EnqueueRequestForObject{},
+				predicate.NewPredicateFuncs(keptWhole))),
+			c.Watch(source.Kind[client.Object](mgr.GetCache(), &v2beta2.OperatorCollection{}, all)),
+			c.Watch(source.Kind[client.Object](mgr.GetCache(), &v2beta2.SubOperatorConfig{}, all)),
+			c.Watch(source.Kind[client.Object](mgr.GetCache(), &v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(ofMadeFor))),
+			c.Watch(source.Kind[client.Object](mgr.GetCache(), namespace, all, predicate.AnnotationChangedPredicate{})),
+		)
+	})
+	return nil
+}
+
+// handMadeOnes are the Subscriptions that a change of something else may help.
+func (r *SubscriptionReconciler) handMadeOnes(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &operatorsv1alpha1.SubscriptionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list Subscriptions")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if r.handMade(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// ofMadeFor leads from a SubOperatorConfig to the Subscription that it was made for, whether that exists or not.
+func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
+	key, _, ok := madeFor(object)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// keepSubscription is what the cache keeps of a Subscription: of one that does not want our packages only that it exists.
+func keepSubscription(object any) (any, error) {
+	subscription, ok := object.(*operatorsv1alpha1.Subscription)
+	if !ok {
+		return object, nil
+	}
+	subscription.ManagedFields = nil
+	if subscription.Spec != nil && subscription.Spec.CatalogSource == catalogSourceName {
+		return subscription, nil
+	}
+	return &operatorsv1alpha1.Subscription{TypeMeta: subscription.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: subscription.Namespace, Name: subscription.Name, UID: subscription.UID, ResourceVersion: subscription.ResourceVersion,
+	}}, nil
+}
+
+// keptWhole says whether the cache kept a Subscription as it is.
+func keptWhole(object client.Object) bool {
+	return object.(*operatorsv1alpha1.Subscription).Spec != nil
+}
+
+// notes remembers what was told last about each object, so that it is told once as long as the manager runs.
+type notes struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]string
+}
+
+// remember says whether this was not what was told last.
+func (n *notes) remember(key types.NamespacedName, note string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == nil {
+		n.of = map[types.NamespacedName]string{}
+	}
+	changed := n.of[key] != note
+	n.of[key] = note
+	return changed
+}
+
+func (n *notes) forget(key types.NamespacedName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.of, key)
+}

@@ -1,0 +1,235 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// provider is an OperatorCollection with the package that a Subscription wants.
+type provider struct {
+	oc *v2beta2.OperatorCollection
+	// collection has its domain, name and version.
+	collection *collection.Collection
+	// refused says why its SubOperatorConfig cannot be made for the Subscription's namespace, or is nil.
+	refused error
+}
+
+// serve makes the SubOperatorConfig that a Subscription lacks. Its error is a failure if a person has to do something.
+func (r *SubscriptionReconciler) serve(ctx context.Context, subscription *operatorsv1alpha1.Subscription) error {
+	providers, err := r.providers(ctx, subscription)
+	if err != nil {
+		return err
+	}
+	// Live, since the cache may not have what was made a moment ago.
+	if served, err := r.served(ctx, r.Client, subscription, providers); err != nil || served {
+		return err
+	}
+	if served, err := r.served(ctx, r.Reader, subscription, providers); err != nil || served {
+		return err
+	}
+	best := choose(subscription, providers)
+	switch {
+	case best == nil:
+		return waiting(v2beta2.ReasonCollectionNotFound, missingInterval,
+			"no OperatorCollection that is imported has package %q, so its operator waits for a SubOperatorConfig", subscription.Spec.Package)
+	case best.refused != nil:
+		return best.refused
+	}
+	return r.create(ctx, subscription, best)
+}
+
+// providers are the OperatorCollections with the Subscription's package. It is compared with what they have: it does not
+// tell where the domain ends and the name begins.
+func (r *SubscriptionReconciler) providers(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]provider, error) {
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	var providers []provider
+	for i := range list.Items {
+		oc := &list.Items[i]
+		c := importedCollection(oc)
+		if c == nil || render.PackageName(c) != subscription.Spec.Package {
+			continue
+		}
+		refused, err := r.refusal(ctx, oc, subscription.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		providers = append(providers, provider{oc: oc, collection: c, refused: refused})
+	}
+	return providers, nil
+}
+
+// importedCollection is the identity of the collection that an OperatorCollection has in the catalog, or nil.
+func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
+	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
+	conflict := published != nil && published.Reason == v2beta2.ReasonPackageConflict
+	if oc.DeletionTimestamp != nil || oc.Status.Collection == nil || conflict ||
+		!meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported) {
+		return nil
+	}
+	version, err := semver.NewVersion(oc.Status.Collection.Version)
+	if err != nil {
+		return nil
+	}
+	return &collection.Collection{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name, Version: version}
+}
+
+// refusal says why an OperatorCollection may not be installed in a namespace without anybody in its own being asked.
+func (r *SubscriptionReconciler) refusal(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string) (refused, err error) {
+	if err := consent(ctx, r.Client, oc.Namespace, namespace); err != nil {
+		if f := (*failure)(nil); !errors.As(err, &f) {
+			return nil, err
+		}
+		return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval,
+			"the operator waits for a SubOperatorConfig: OperatorCollection %q is in namespace %q, which this namespace does not allow to map it: "+
+				"give namespace %q the annotation %s: %s, and this one is made: %s",
+			oc.Name, oc.Namespace, namespace, annotationAllowMapping, oc.Namespace, manifest(oc, namespace)), nil
+	}
+	if oc.Namespace != namespace && oc.Spec.Dependencies != nil && oc.Spec.Dependencies.CredentialsSecret != "" {
+		return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval,
+			"the operator waits for a SubOperatorConfig: it would copy the Secret in spec.dependencies.credentialsSecret of OperatorCollection %q into this namespace, "+
+				"which only somebody in namespace %q may do, by creating: %s",
+			oc.Name, oc.Namespace, manifest(oc, namespace)), nil
+	}
+	return nil, nil
+}
+
+// manifest is the SubOperatorConfig that a namespace needs, on one line, as kubectl reads it.
+func manifest(oc *v2beta2.OperatorCollection, namespace string) string {
+	return fmt.Sprintf("{apiVersion: %s, kind: SubOperatorConfig, metadata: {namespace: %s, name: %s}, spec: {operatorCollection: %s, install: %s, mapping: [%s]}}",
+		v2beta2.GroupVersion, oc.Namespace, namesFor(oc, namespace)[0], oc.Name, v2beta2.InstallOLM, mappingManifest(oc, namespace))
+}
+
+func mappingManifest(oc *v2beta2.OperatorCollection, namespace string) string {
+	if oc.Namespace == namespace {
+		return fmt.Sprintf("{namespace: %s}", namespace)
+	}
+	return fmt.Sprintf("{namespace: %s, zosendpoints: []}", namespace)
+}
+
+// served says whether a SubOperatorConfig maps the Subscription's namespace for the collection. It fails if that one runs
+// the operator itself: then the two would replace each other's Deployment.
+func (r *SubscriptionReconciler) served(ctx context.Context, reader client.Reader, subscription *operatorsv1alpha1.Subscription, providers []provider) (bool, error) {
+	for _, p := range providers {
+		socs, err := subOperatorConfigsOf(ctx, reader, p.oc)
+		if err != nil {
+			return false, err
+		}
+		for i := range socs {
+			soc := &socs[i]
+			switch {
+			case soc.DeletionTimestamp != nil || !mapsNamespace(soc, subscription.Namespace):
+				continue
+			case soc.Spec.Install == v2beta2.InstallDirect:
+				return false, waiting(v2beta2.ReasonMappingConflict, missingInterval,
+					"SubOperatorConfig %q in namespace %q runs this operator without OLM: set its spec.install to %s, or delete this Subscription",
+					soc.Name, soc.Namespace, v2beta2.InstallOLM)
+			}
+			if allowed := consent(ctx, r.Client, soc.Namespace, subscription.Namespace); allowed == nil {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// choose takes the provider that can be used, with the version that OLM installs, from the Subscription's own namespace,
+// and the newest: the first of these that tells them apart. It is nil if there is none.
+func choose(subscription *operatorsv1alpha1.Subscription, providers []provider) *provider {
+	wanted := cmp.Or(subscription.Status.InstalledCSV, subscription.Status.CurrentCSV, subscription.Spec.StartingCSV)
+	if len(providers) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(providers, func(a, b provider) int {
+		return cmp.Or(
+			trueFirst(a.refused == nil, b.refused == nil),
+			trueFirst(a.collection.CSVName() == wanted, b.collection.CSVName() == wanted),
+			trueFirst(a.oc.Namespace == subscription.Namespace, b.oc.Namespace == subscription.Namespace),
+			b.collection.Version.Compare(a.collection.Version),
+			cmp.Compare(a.oc.Namespace+"/"+a.oc.Name, b.oc.Namespace+"/"+b.oc.Name),
+		)
+	})
+	return &first
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// create makes the SubOperatorConfig, under another name if somebody has used the first one for something else.
+func (r *SubscriptionReconciler) create(ctx context.Context, subscription *operatorsv1alpha1.Subscription, p *provider) error {
+	var err error
+	for _, name := range namesFor(p.oc, subscription.Namespace) {
+		soc := subOperatorConfigFor(subscription, p, name)
+		err = r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner))
+		if err == nil {
+			r.Recorder.Eventf(subscription, soc, corev1.EventTypeNormal, v2beta2.ReasonSucceeded, "Install",
+				"made SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return fmt.Errorf("making a SubOperatorConfig in namespace %q: %w", p.oc.Namespace, err)
+}
+
+// subOperatorConfigFor installs a collection where somebody subscribed to it. In another namespace than the collection's
+// own it gets no endpoints: whoever subscribed there may not have the credentials of this one.
+func subOperatorConfigFor(subscription *operatorsv1alpha1.Subscription, p *provider, name string) *v2beta2.SubOperatorConfig {
+	mapping := v2beta2.NamespaceMapping{Namespace: subscription.Namespace}
+	if p.oc.Namespace != subscription.Namespace {
+		mapping.ZosEndpoints = &[]v2beta2.EndpointMapping{}
+	}
+	return &v2beta2.SubOperatorConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.oc.Namespace, Name: name,
+			Labels: render.Labels(p.collection),
+			Annotations: map[string]string{
+				annotationMadeFor: fmt.Sprintf("%s/%s/%s", subscription.Namespace, subscription.Name, subscription.UID),
+			},
+		},
+		Spec: v2beta2.SubOperatorConfigSpec{
+			OperatorCollection: p.oc.Name,
+			Mapping:            []v2beta2.NamespaceMapping{mapping},
+			Install:            v2beta2.InstallOLM,
+		},
+	}
+}
+
+// namesFor are names for the SubOperatorConfig that maps a namespace. The first may be too long, or be that of another:
+// "a" and "b-c" joined read like "a-b" and "c".
+func namesFor(oc *v2beta2.OperatorCollection, namespace string) []string {
+	suffix := "-" + shortHash("%q %q", oc.Name, namespace)
+	room := min(len(oc.Name), validation.DNS1123SubdomainMaxLength-len(suffix))
+	names := []string{strings.TrimRight(oc.Name[:room], "-.") + suffix}
+	if plain := oc.Name + "-" + namespace; len(plain) <= validation.DNS1123SubdomainMaxLength {
+		names = append([]string{plain}, names...)
+	}
+	return names
+}

@@ -1,0 +1,247 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/operator-framework/api/crds"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// madeForAnnotation names the Subscription that a SubOperatorConfig was made for.
+const madeForAnnotation = "zoscb.ibm.com/made-for-subscription"
+
+// restartWithOLM gives the cluster the API of OLM, of which only the CRDs are there, and a manager that uses it until the
+// stories end.
+func restartWithOLM(ctx context.Context) {
+	GinkgoHelper()
+	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{
+		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorCondition(), crds.OperatorGroup(), crds.Subscription(),
+	} {
+		Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, crd))).To(Succeed())
+		Eventually(func(g Gomega) {
+			get(ctx, g, crd)
+			g.Expect(established(crd)).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
+	Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, namespace))).To(Succeed())
+	allowOLM(ctx)
+	theManager.restart(ctx, append([]string{"--catalog-bind-address=" + freeAddress(), "--catalog-address=catalog.invalid:50051"}, usualFlags...)...)
+}
+
+// allowOLM gives the manager what config/components/olm gives it.
+func allowOLM(ctx context.Context) {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "integration-olm"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"},
+	}}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: managerNamespace, Name: managerAccount}},
+	}
+	for _, object := range []client.Object{role, binding} {
+		Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, object))).To(Succeed())
+	}
+}
+
+// newSubscription is what the console creates when somebody installs the sample from its tile.
+func newSubscription(namespace string, s *sample) *operatorsv1alpha1.Subscription {
+	return &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "collection-operator-catalog", CatalogSourceNamespace: "olm",
+			Package: s.operator(), Channel: "stable", StartingCSV: s.operator() + ".v" + s.version,
+		},
+	}
+}
+
+// subOperatorConfigsFor are those that were made for a Subscription.
+func subOperatorConfigsFor(ctx context.Context, subscription client.Object) func(Gomega) []v2beta2.SubOperatorConfig {
+	return func(g Gomega) []v2beta2.SubOperatorConfig {
+		list := &v2beta2.SubOperatorConfigList{}
+		g.Expect(k8s.List(ctx, list)).To(Succeed())
+		var found []v2beta2.SubOperatorConfig
+		for _, soc := range list.Items {
+			if soc.Annotations[madeForAnnotation] == fmt.Sprintf("%s/%s/%s", subscription.GetNamespace(), subscription.GetName(), subscription.GetUID()) {
+				found = append(found, soc)
+			}
+		}
+		return found
+	}
+}
+
+// expectMade waits for the one SubOperatorConfig that was made for a Subscription.
+func expectMade(ctx context.Context, subscription client.Object) *v2beta2.SubOperatorConfig {
+	GinkgoHelper()
+	Eventually(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(HaveLen(1))
+	soc := subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))[0]
+	Expect(soc.Spec.Install).To(Equal(v2beta2.InstallOLM))
+	Eventually(notes(ctx, subscription, v2beta2.ReasonSucceeded)).WithContext(ctx).
+		Should(ContainElement(ContainSubstring("SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)))
+	return &soc
+}
+
+// withoutDefault imports a sample whose default SubOperatorConfig somebody has deleted.
+func withoutDefault(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	oc := importSample(ctx, namespace, s)
+	Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeFalse())
+	remove(ctx, defaultSOC(oc))
+	Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+	return oc
+}
+
+var _ = Describe("A Subscription that a person made", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("gets a SubOperatorConfig, which goes with it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := withoutDefault(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		create(ctx, subscription)
+		soc := expectMade(ctx, subscription)
+		Expect(client.ObjectKeyFromObject(soc)).To(Equal(client.ObjectKey{Namespace: namespace, Name: "oc-" + namespace}))
+		Expect(soc.Spec.OperatorCollection).To(Equal(oc.Name))
+		Expect(soc.Spec.Mapping).To(Equal(mapTo(namespace)), "all endpoints")
+		expectIdentity(soc, s)
+
+		By("uninstalling it as the console does")
+		remove(ctx, subscription)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Consistently(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse(), "the CRDs stay")
+	}, NodeTimeout(2*time.Minute))
+
+	It("needs none where one is", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		importSample(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		create(ctx, subscription)
+		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
+		Expect(notes(ctx, subscription, v2beta2.ReasonMappingConflict)(NewWithT(GinkgoT()))).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("for what is no collection, or from another catalog, is left alone", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		withoutDefault(ctx, namespace, s)
+		elsewhere := newSubscription(namespace, s)
+		elsewhere.Name, elsewhere.Spec.CatalogSource = "elsewhere", "community-operators"
+		unknown := newSubscription(namespace, s)
+		unknown.Name, unknown.Spec.Package = "unknown", "it-nothing-operator"
+		create(ctx, elsewhere, unknown)
+		Eventually(notes(ctx, unknown, v2beta2.ReasonCollectionNotFound)).WithContext(ctx).
+			Should(ConsistOf(ContainSubstring("no OperatorCollection that is imported has package \"it-nothing-operator\"")))
+		Expect(eventReasons(ctx, elsewhere)).To(BeEmpty())
+		Expect(subOperatorConfigsFor(ctx, elsewhere)(NewWithT(GinkgoT()))).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("in another namespace says once whose consent is missing, and gets no endpoints with it", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc := importSample(ctx, namespace, s)
+		subscription := newSubscription(other, s)
+		create(ctx, subscription)
+		refused := notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)
+		Eventually(refused).WithContext(ctx).Should(ConsistOf(And(
+			ContainSubstring("give namespace %q the annotation %s: %s", other, consentAnnotation, namespace),
+			ContainSubstring("kind: SubOperatorConfig, metadata: {namespace: %s, name: oc-%s}", namespace, other),
+		)))
+		patch(ctx, subscription, `{"metadata":{"labels":{"touched":"true"}}}`)
+		patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
+		Consistently(refused).WithContext(ctx).Should(HaveLen(1))
+		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+
+		By("consenting")
+		allowMapping(ctx, other, namespace)
+		soc := expectMade(ctx, subscription)
+		Expect(soc.Namespace).To(Equal(namespace))
+		Expect(soc.Spec.Mapping).To(Equal([]v2beta2.NamespaceMapping{{Namespace: other, ZosEndpoints: &[]v2beta2.EndpointMapping{}}}))
+		Expect(isGone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeFalse(), "the default goes on in its own namespace")
+	}, NodeTimeout(2*time.Minute))
+
+	It("in another namespace does not get the credentials of dependencies by itself", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		spec := s.pinned()
+		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "galaxy"}
+		oc := newCollection(namespace, "oc", spec)
+		create(ctx, oc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		allowMapping(ctx, other, namespace)
+		subscription := newSubscription(other, s)
+		create(ctx, subscription)
+		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).WithContext(ctx).
+			Should(ConsistOf(ContainSubstring("which only somebody in namespace %q may do", namespace)))
+		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+
+		By("creating what the event says")
+		soc := newSOC(namespace, "oc-"+other, "oc")
+		soc.Spec.Mapping = mapTo(other)
+		create(ctx, soc)
+		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("gets the collection whose version it starts with", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		withoutDefault(ctx, namespace, s)
+		next := *s
+		next.version = "1.1.0"
+		newer := newCollection(namespace, "newer", next.pinned())
+		create(ctx, newer)
+		Eventually(conditionOf(ctx, newer, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(isGone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeFalse())
+		remove(ctx, defaultSOC(newer))
+		Eventually(isGone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeTrue())
+
+		subscription := newSubscription(namespace, s)
+		create(ctx, subscription)
+		Expect(expectMade(ctx, subscription).Spec.OperatorCollection).To(Equal("oc"))
+		remove(ctx, subscription)
+		Eventually(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
+
+		By("starting with none in particular: the newest")
+		latest := newSubscription(namespace, s)
+		latest.Spec.StartingCSV = ""
+		create(ctx, latest)
+		Expect(expectMade(ctx, latest).Spec.OperatorCollection).To(Equal("newer"))
+	}, NodeTimeout(2*time.Minute))
+
+	It("beside an operator that runs without OLM says that there is one", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		direct := newSOC(namespace, "direct", "oc")
+		direct.Spec.Install = v2beta2.InstallDirect
+		create(ctx, direct)
+		importSample(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		create(ctx, subscription)
+		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingConflict)).WithContext(ctx).
+			Should(ConsistOf(ContainSubstring(`SubOperatorConfig "direct" in namespace %q runs this operator without OLM`, namespace)))
+		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("that was deleted while the manager was away leaves no SubOperatorConfig, unless that has a purpose of its own", func(ctx context.Context) {
+		first, second, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		withoutDefault(ctx, first, s)
+		allowMapping(ctx, second, first)
+		gone, taken := newSubscription(first, s), newSubscription(second, s)
+		create(ctx, gone, taken)
+		abandoned, kept := expectMade(ctx, gone), expectMade(ctx, taken)
+		patch(ctx, kept, `{"spec":{"install":"Direct"}}`)
+		theManager.stop()
+		remove(ctx, gone)
+		remove(ctx, taken)
+		theManager.start(ctx)
+		Eventually(isGone(ctx, abandoned)).WithContext(ctx).Should(BeTrue())
+		Consistently(isGone(ctx, kept)).WithContext(ctx).Should(BeFalse())
+	}, NodeTimeout(2*time.Minute))
+})
