@@ -5,6 +5,7 @@ SHELL := /usr/bin/env bash -o pipefail
 IMG ?= collection-operator/manager:latest
 RUNTIME_IMG ?= collection-operator/runtime:latest
 RUNTIME_ARCHITECTURES ?= amd64,arm64,ppc64le,s390x
+VERSION ?= 0.1.0
 DEV_IMAGES := localhost/collection-operator
 
 export PATH := $(CURDIR)/.devcluster/bin:$(PATH)
@@ -26,6 +27,16 @@ demo: cluster-up images ## Set up a cluster on this machine and watch a collecti
 .PHONY: deploy
 deploy: ## Install the manager into the cluster of your kubeconfig: make deploy IMG=... RUNTIME_IMG=...
 	hack/deploy.sh $(IMG) $(RUNTIME_IMG) $(RUNTIME_ARCHITECTURES)
+
+.PHONY: bundle
+bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VERSION=... IMG=...@sha256:... RUNTIME_IMG=...@sha256:...
+	$(or $(KUBECTL),kubectl) kustomize config/manifests | go run ./hack/bundle bundle --version=$(VERSION) --image=$(IMG) \
+	  --runtime-image=$(RUNTIME_IMG) --architectures=$(RUNTIME_ARCHITECTURES) --allow-tags=$(or $(ALLOW_TAGS),false) \
+	  --created-at="$$(git log -1 --format=%cI)" --icon=config/manifests/icon.svg --output=bundle
+
+.PHONY: catalog
+catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...
+	go run ./hack/bundle catalog bundle --image=$(BUNDLE_IMG) --output=catalog
 
 ##@ Test
 

@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/manifests"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/pkg/api"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+var imageDigest = "@sha256:" + strings.Repeat("0", 64)
+
+func testOptions() options {
+	return options{
+		version:       "0.1.0",
+		managerImage:  "registry.example.com/collection-operator/manager" + imageDigest,
+		runtimeImage:  "registry.example.com/collection-operator/runtime" + imageDigest,
+		architectures: []string{"amd64", "s390x"},
+		createdAt:     "2026-01-01T00:00:00Z",
+		icon:          []byte("<svg/>"),
+	}
+}
+
+var kustomized = sync.OnceValues(func() ([]byte, error) {
+	for _, candidate := range []string{os.Getenv("KUBECTL"), "../../.devcluster/bin/kubectl", "kubectl"} {
+		if kubectl, err := exec.LookPath(candidate); err == nil {
+			return exec.Command(kubectl, "kustomize", "../../config/manifests").Output()
+		}
+	}
+	return nil, nil
+})
+
+// sources are the objects that kustomize builds, new ones each time.
+func sources(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := kustomized()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text == nil {
+		const lacking = "NOT TESTED: there is no kubectl"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(lacking)
+		}
+		t.Skip(lacking)
+	}
+	objects, err := decode(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// written is the folder of the bundle that the options give.
+func written(t *testing.T, o options) string {
+	t.Helper()
+	b, err := assemble(sources(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "bundle")
+	if err := b.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func load(t *testing.T, dir string) *manifests.Bundle {
+	t.Helper()
+	loaded, err := manifests.GetBundleFromDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+func TestBundleIsValid(t *testing.T) {
+	warnings, err := validate(written(t, testOptions()))
+	if err != nil {
+		t.Error(err)
+	}
+	known := []string{
+		// The rule has no version: it is about events.k8s.io/v1.
+		`removed in v1.25. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-25. Migrate the API(s) for events: (["ClusterServiceVersion.Spec.InstallStrategy.StrategySpec.ClusterPermissions[`,
+		// To make operators is its purpose.
+		"CSV contains permissions to create CRD",
+	}
+	if len(warnings) != len(known) {
+		t.Errorf("want %d warnings, got %q", len(known), warnings)
+	}
+	for i := range min(len(known), len(warnings)) {
+		if !strings.Contains(warnings[i], known[i]) {
+			t.Errorf("unknown warning: %s", warnings[i])
+		}
+	}
+}
+
+func TestSameManifestsGiveTheSameBundle(t *testing.T) {
+	one, other := written(t, testOptions()), written(t, testOptions())
+	if out, err := exec.Command("diff", "-r", filepath.Dir(one), filepath.Dir(other)).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestImageOfTheBundleSaysWhatItsFolderSays(t *testing.T) {
+	dir := written(t, testOptions())
+	text, err := os.ReadFile(dir + ".Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations := struct{ Annotations map[string]string }{}
+	readYAML(t, filepath.Join(dir, "metadata/annotations.yaml"), &annotations)
+	labels := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if label, isLabel := strings.CutPrefix(strings.TrimSpace(line), "LABEL "); isLabel {
+			key, value, _ := strings.Cut(label, "=")
+			labels[key] = value
+		}
+	}
+	if diff := cmp.Diff(annotations.Annotations, labels); diff != "" || len(labels) == 0 {
+		t.Error(diff)
+	}
+}
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOperatorGetsThePermissionsOfTheManager(t *testing.T) {
+	csv := load(t, written(t, testOptions())).CSV
+	strategy := csv.Spec.InstallStrategy.StrategySpec
+	role := rbacv1.ClusterRole{}
+	readYAML(t, "../../config/rbac/role.yaml", &role)
+	want := []operatorsv1alpha1.StrategyDeploymentPermissions{
+		{ServiceAccountName: strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName, Rules: role.Rules},
+	}
+	if diff := cmp.Diff(want, strategy.ClusterPermissions); diff != "" {
+		t.Error(diff)
+	}
+	if strategy.Permissions != nil {
+		t.Errorf("OLM would give in all namespaces: %v", strategy.Permissions)
+	}
+}
+
+func TestRolesOfOthersLieBesideTheClusterServiceVersion(t *testing.T) {
+	want := map[string]string{}
+	for _, path := range []string{"grants.yaml", "user_roles.yaml"} {
+		text, err := os.ReadFile("../../config/rbac/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := decode(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			want[name(object)] = toJSON(t, object)
+		}
+	}
+	bundle := load(t, written(t, testOptions()))
+	got := map[string]string{}
+	for _, object := range bundle.Objects {
+		if object.GroupVersionKind().Group == rbacv1.GroupName {
+			got[name(object)] = toJSON(t, object)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// The subject of a ClusterRoleBinding cannot be chosen at installation.
+	suggested := bundle.CSV.Annotations["operatorframework.io/suggested-namespace"]
+	if binding := got["ClusterRoleBinding collection-operator-grants"]; !strings.Contains(binding, `"namespace":"`+suggested+`"`) {
+		t.Errorf("the suggested namespace is %s, but grants go to %s", suggested, binding)
+	}
+}
+
+func toJSON(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryImageIsNamedForMirroring(t *testing.T) {
+	o := testOptions()
+	csv := load(t, written(t, o)).CSV
+	want := []operatorsv1alpha1.RelatedImage{{Name: "manager", Image: o.managerImage}, {Name: "runtime", Image: o.runtimeImage}}
+	if diff := cmp.Diff(want, csv.Spec.RelatedImages); diff != "" {
+		t.Error(diff)
+	}
+	container := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
+	if container.Image != o.managerImage {
+		t.Errorf("the manager's image is %s", container.Image)
+	}
+	env := map[string]string{}
+	for _, e := range container.Env {
+		env[e.Name] = e.Value
+	}
+	if env["RELATED_IMAGE_RUNTIME"] != o.runtimeImage || env["RUNTIME_ARCHITECTURES"] != "amd64,s390x" {
+		t.Errorf("the manager's variables are %v", env)
+	}
+	if !slices.Contains(container.Args, "--runtime-image=$(RELATED_IMAGE_RUNTIME)") {
+		t.Errorf("the manager's arguments are %v", container.Args)
+	}
+	if got := csv.Annotations["features.operators.openshift.io/disconnected"]; got != "true" {
+		t.Errorf("disconnected is %q", got)
+	}
+}
+
+func TestTileIsForTheArchitecturesOfTheImages(t *testing.T) {
+	csv := load(t, written(t, testOptions())).CSV
+	want := map[string]string{
+		"operatorframework.io/os.linux": "supported", "operatorframework.io/arch.amd64": "supported", "operatorframework.io/arch.s390x": "supported",
+	}
+	if diff := cmp.Diff(want, csv.Labels); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestImagesWithoutDigest(t *testing.T) {
+	o := testOptions()
+	o.runtimeImage = "registry.example.com/runtime:v0.1.0"
+	if _, err := assemble(sources(t), o); err == nil || !strings.Contains(err.Error(), o.runtimeImage+" has no digest") {
+		t.Errorf("got %v", err)
+	}
+	o.allowTags = true
+	if got := load(t, written(t, o)).CSV.Annotations["features.operators.openshift.io/disconnected"]; got != "false" {
+		t.Errorf("disconnected is %q", got)
+	}
+}
+
+func TestExamplesAreTheSamples(t *testing.T) {
+	csv := load(t, written(t, testOptions())).CSV
+	examples := []*unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(csv.Annotations["alm-examples"]), &examples); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, example := range examples {
+		got[example.GetKind()] = toJSON(t, example)
+	}
+	want := map[string]string{}
+	for _, path := range []string{"operatorcollection.yaml", "suboperatorconfig.yaml", "zosendpoint.yaml"} {
+		sample := &unstructured.Unstructured{}
+		readYAML(t, "../../config/samples/"+path, sample)
+		want[sample.GetKind()] = toJSON(t, sample)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(examples) != len(want) {
+		t.Errorf("%d examples: %s", len(examples), diff)
+	}
+}
+
+func TestWhatABundleCannotHoldIsRefused(t *testing.T) {
+	object := func(text string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for want, text := range map[string]string{
+		"PersistentVolumeClaim x: a bundle cannot hold this kind":        "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}",
+		"Role x: for an operator that watches all namespaces":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
+		"Service x is in namespace other":                                "{apiVersion: v1, kind: Service, metadata: {name: x, namespace: other}}",
+		"ClusterRoleBinding x: there is no ClusterRole other":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: other, apiGroup: rbac.authorization.k8s.io}}",
+		"want one Deployment, have 2":                                    "{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}}",
+		`ClusterRoleBinding x: strict decoding error: unknown field "z"`: "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, z: 1}",
+	} {
+		if _, err := assemble(append(sources(t), object(text)), testOptions()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s, got %v", want, err)
+		}
+	}
+}
+
+func TestVersionMustBeSemantic(t *testing.T) {
+	o := testOptions()
+	o.version = "v1"
+	if _, err := assemble(sources(t), o); err == nil || !strings.Contains(err.Error(), `version "v1" is not semantic`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// served is what OLM gets from the catalog.
+func served(t *testing.T, image string) *api.Bundle {
+	t.Helper()
+	text, err := catalogOf(load(t, written(t, testOptions())), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := declcfg.LoadReader(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := declcfg.ConvertToModel(*catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := packages[packageName].DefaultChannel.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := api.ConvertModelBundleToAPIBundle(*head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+func TestCatalogNamesTheImageOfTheBundle(t *testing.T) {
+	image := "registry.example.com/collection-operator/bundle" + imageDigest
+	bundle := served(t, image)
+	if bundle.BundlePath != image || bundle.CsvName != "collection-operator.v0.1.0" || bundle.ChannelName != channel || bundle.SkipRange != "<0.1.0" {
+		t.Errorf("got %v", bundle)
+	}
+	if len(bundle.ProvidedApis) != 3 || bundle.CsvJson == "" {
+		t.Errorf("it provides %v, and is shown as %s", bundle.ProvidedApis, bundle.CsvJson)
+	}
+}
+
+func TestCatalogWithoutImageHoldsTheBundle(t *testing.T) {
+	bundle := served(t, "")
+	var got []string
+	for _, text := range bundle.Object {
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, name(object))
+	}
+	var want []string
+	for _, object := range load(t, written(t, testOptions())).Objects {
+		want = append(want, name(object))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" || bundle.BundlePath != "" {
+		t.Error(bundle.BundlePath, diff)
+	}
+}

@@ -1,0 +1,92 @@
+// Command bundle packs Collection Operator itself for the Operator Lifecycle Manager: as a bundle, and as a catalog that
+// offers the bundle. `make bundle` and `make catalog` run it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	root := &cobra.Command{Use: "bundle", SilenceUsage: true}
+	root.AddCommand(bundleCommand(), catalogCommand())
+	if root.Execute() != nil {
+		os.Exit(1)
+	}
+}
+
+func bundleCommand() *cobra.Command {
+	var o options
+	var output, icon string
+	command := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write the bundle whose manifests, as kustomize builds them, come from standard input",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			objects, err := decode(command.InOrStdin())
+			if err != nil {
+				return fmt.Errorf("standard input: %w", err)
+			}
+			if o.icon, err = os.ReadFile(icon); err != nil {
+				return err
+			}
+			b, err := assemble(objects, o)
+			if err != nil {
+				return err
+			}
+			if err := b.write(output); err != nil {
+				return err
+			}
+			warnings, err := validate(output)
+			for _, warning := range warnings {
+				fmt.Fprintln(command.ErrOrStderr(), warning)
+			}
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.version, "version", "", "semantic version of the operator, without v")
+	flags.StringVar(&o.managerImage, "image", "", "image of the manager")
+	flags.StringVar(&o.runtimeImage, "runtime-image", "", "image of the runtime")
+	flags.StringSliceVar(&o.architectures, "architectures", nil, "architectures that both images are built for")
+	flags.StringVar(&o.createdAt, "created-at", "", "time at which this version was made")
+	flags.BoolVar(&o.allowTags, "allow-tags", false, "accept images without digest; the bundle then does not claim to work in disconnected clusters")
+	flags.StringVar(&icon, "icon", "", "SVG file")
+	flags.StringVar(&output, "output", "", "folder, which is replaced")
+	for _, name := range []string{"version", "image", "runtime-image", "architectures", "created-at", "icon", "output"} {
+		if err := command.MarkFlagRequired(name); err != nil {
+			panic(err) // It is not a flag.
+		}
+	}
+	return command
+}
+
+func catalogCommand() *cobra.Command {
+	var image, output string
+	command := &cobra.Command{
+		Use:   "catalog BUNDLE",
+		Short: "Write a file-based catalog of the bundle in a folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			bundle, err := manifests.GetBundleFromDir(args[0])
+			if err != nil {
+				return err
+			}
+			catalog, err := catalogOf(bundle, image)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(output, 0o755); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(output, "catalog.yaml"), catalog, 0o644)
+		},
+	}
+	command.Flags().StringVar(&image, "image", "", "image of the bundle; without one, the bundle itself is in the catalog")
+	command.Flags().StringVar(&output, "output", "catalog", "folder")
+	return command
+}
