@@ -240,7 +240,7 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
 			},
 		},
-		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
+		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
 		olm,
 	} {

@@ -3,6 +3,10 @@
 // Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the
 // error of the last step, and the facts that the steps collected, into status.
 //
+// A reconciler reads its own object live, and all others from the cache, whose changes bring it back. From the cache it
+// could get a status older than the one it wrote a moment ago, find that what it would write now stands there already,
+// and leave the wrong one standing: its own writes do not bring it back.
+//
 // The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
 // escalate nor bind. Those in the rules below are what every collection needs; all others come from the aggregated
 // ClusterRole collection-operator-grants.

@@ -42,7 +42,7 @@ type OperatorCollectionReconciler struct {
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	oc := &v2beta2.OperatorCollection{}
-	if err := r.Client.Get(ctx, req.NamespacedName, oc); err != nil {
+	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.looks.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

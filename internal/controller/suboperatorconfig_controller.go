@@ -43,7 +43,7 @@ type SubOperatorConfigReconciler struct {
 // Reconcile implements [reconcile.Reconciler].
 func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	soc := &v2beta2.SubOperatorConfig{}
-	if err := r.Client.Get(ctx, req.NamespacedName, soc); err != nil {
+	if err := r.Reader.Get(ctx, req.NamespacedName, soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if soc.DeletionTimestamp != nil {

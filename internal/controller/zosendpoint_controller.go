@@ -31,6 +31,8 @@ import (
 type ZosEndpointReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Prober probes endpoints.
@@ -55,7 +57,7 @@ type endpointFacts struct {
 // Reconcile implements [reconcile.Reconciler].
 func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	endpoint := &v2beta2.ZosEndpoint{}
-	if err := r.Client.Get(ctx, req.NamespacedName, endpoint); err != nil {
+	if err := r.Reader.Get(ctx, req.NamespacedName, endpoint); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if endpoint.DeletionTimestamp != nil {

@@ -101,7 +101,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(BeNil())
 		get(ctx, NewWithT(GinkgoT()), operator)
 		Expect(operator.Generation).To(Equal(generation))
-		expectReady(ctx, soc)
+		expectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))
 
 	DescribeTable("is not limited by what cannot work", func(ctx context.Context, policy v2beta2.NetworkPolicySpec, message string) {

@@ -1,0 +1,127 @@
+package integration
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// watchLag is how late events come: much later than it takes to reconcile.
+const watchLag = 2 * time.Second
+
+// laggingAPI stands between the manager and the API server. Events of one resource come late through it.
+type laggingAPI struct {
+	url, certificate string
+	// late is the resource.
+	late atomic.Pointer[string]
+}
+
+// laggingWatch is the body of a watch.
+type laggingWatch struct {
+	io.ReadCloser
+	resource string
+	api      *laggingAPI
+}
+
+func (w laggingWatch) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	if late := w.api.late.Load(); late != nil && *late == w.resource {
+		<-time.After(watchLag)
+	}
+	return n, err
+}
+
+func startLaggingAPI() *laggingAPI {
+	GinkgoHelper()
+	api := &laggingAPI{}
+	target, err := url.Parse(restConfig.Host)
+	Expect(err).NotTo(HaveOccurred())
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(restConfig))
+	Expect(err).NotTo(HaveOccurred())
+	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // At once.
+		ModifyResponse: func(response *http.Response) error {
+			if asked := response.Request.URL; asked.Query().Get("watch") == "true" {
+				response.Body = laggingWatch{response.Body, path.Base(asked.Path), api}
+			}
+			return nil
+		},
+	})
+	server.StartTLS()
+	DeferCleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	api.url, api.certificate = server.URL, encode(server.Certificate())
+	return api
+}
+
+// restartWith starts the manager so that it reaches the API server through this one until the story ends.
+func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI) {
+	GinkgoHelper()
+	usual := m.kubeconfig
+	config, err := clientcmd.LoadFromFile(usual)
+	Expect(err).NotTo(HaveOccurred())
+	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: api.url, CertificateAuthorityData: []byte(api.certificate)}
+	m.kubeconfig = usual + "-lagging"
+	Expect(clientcmd.WriteToFile(*config, m.kubeconfig)).To(Succeed())
+	m.restart(ctx, usualFlags...)
+	DeferCleanup(func() { m.kubeconfig = usual })
+}
+
+var _ = Describe("A manager that learns late of what it wrote itself", func() {
+	It("lets the last word stand", func(ctx context.Context) {
+		namespace, s, api := newNamespace(ctx), newSample(), startLaggingAPI()
+		theManager.restartWith(ctx, api)
+		local := newEndpoint(namespace, "pod", nil)
+		local.Spec.EndpointType = v2beta2.EndpointLocal
+		create(ctx, local)
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		// lag makes a resource late once everybody knows that all is well.
+		lag := func(resource string, objects ...client.Object) {
+			GinkgoHelper()
+			for _, object := range objects {
+				expectReady(ctx, object)
+				Consistently(conditionOf(ctx, object, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+			}
+			api.late.Store(&resource)
+		}
+
+		By("an OperatorCollection whose SubOperatorConfig is being installed, and is installed")
+		lag("operatorcollections", soc, oc)
+		patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32"}]}}}}`)
+		expectReady(ctx, soc)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(soon).Should(beTrue())
+
+		By("a ZosEndpoint that another SubOperatorConfig uses, and does not use any more")
+		users := func(g Gomega) []v2beta2.SubOperatorConfigReference {
+			get(ctx, g, local)
+			return local.Status.SubOperatorConfigs
+		}
+		Eventually(users).WithContext(ctx).Should(HaveLen(1))
+		lag("zosendpoints", soc, oc, local)
+		other := newSOC(namespace, "other", "absent")
+		create(ctx, other)
+		Eventually(users).WithContext(ctx).Should(HaveLen(2))
+		remove(ctx, other)
+		Eventually(users).WithContext(ctx).WithTimeout(soon).Should(HaveLen(1))
+	}, NodeTimeout(4*time.Minute))
+})
