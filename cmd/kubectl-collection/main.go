@@ -57,6 +57,16 @@ func exactly(n int) cobra.PositionalArgs {
 	}
 }
 
+// atLeast wants n arguments or more, and says so if there are less.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return fmt.Errorf("takes at least %s, not %d: %s", plural(n, "argument"), len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   toolName,
@@ -74,7 +84,7 @@ Kubernetes operator.`,
 	}
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		signCommand(), verifyCommand(), versionCommand(),
+		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), versionCommand(),
 	)
 	return root
 }

@@ -66,7 +66,7 @@ adds. Secrets are never printed. A folder is built in memory first, so that the 
 	flags.StringVar(&o.settings.Dependencies.GalaxyURL, "galaxy-url", "", "the manager's flag of this name")
 	flags.StringVar(&o.settings.Dependencies.PipIndexURL, "pip-index-url", "", "the manager's flag of this name")
 	completeWords(command, "output", "yaml", "json")
-	completeWords(command, "api-group", string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection))
+	completeAPIGroup(command)
 	return command
 }
 
@@ -83,12 +83,21 @@ func (o *renderOptions) validate() error {
 	if !slices.Contains([]string{"yaml", "json"}, o.output) {
 		errs = append(errs, fmt.Errorf("--output %q is neither yaml nor json", o.output))
 	}
-	policies := []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection)}
-	if !slices.Contains(policies, o.apiGroup) {
-		errs = append(errs, fmt.Errorf("--api-group %q is neither %s", o.apiGroup, strings.Join(policies, " nor ")))
-	}
+	errs = append(errs, validateAPIGroup(o.apiGroup))
 	o.settings.ArtifactURL = strings.TrimSuffix(o.settings.ArtifactURL, "/")
 	return errors.Join(errs...)
+}
+
+// apiGroups are what --api-group takes.
+var apiGroups = []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection)}
+
+func completeAPIGroup(command *cobra.Command) { completeWords(command, "api-group", apiGroups...) }
+
+func validateAPIGroup(group string) error {
+	if !slices.Contains(apiGroups, group) {
+		return fmt.Errorf("--api-group %q is neither %s", group, strings.Join(apiGroups, " nor "))
+	}
+	return nil
 }
 
 func (o *renderOptions) print(w io.Writer, s *source) error {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/validation"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// Folders of a bundle, and the prefix of the annotations that describe it.
+const (
+	manifestsFolder  = "manifests"
+	metadataFolder   = "metadata"
+	bundleAnnotation = "operators.operatorframework.io.bundle."
+)
+
+func bundleCommand() *cobra.Command {
+	var o operatorOptions
+	var output string
+	command := &cobra.Command{
+		Use:   "bundle PATH --output DIR",
+		Short: "Write a collection as a bundle for OLM",
+		Long: `Write a collection, from its archive or its folder, as a bundle of the Operator Lifecycle Manager (OLM): DIR/manifests has its
+ClusterServiceVersion and CustomResourceDefinitions, DIR/metadata/annotations.yaml says what it is. Prints the files.
+
+It is for reading, and for tools that want bundles. A cluster with the manager needs none, and an operator that OLM installs from
+one starts only where the manager has written what it reads. The bundle is validated by operator-framework's own code, and
+written as a whole or not at all. DIR must not exist, or be empty.`,
+		Example: `  kubectl collection bundle example-zos_files-1.0.0.tar.gz --output bundle`,
+		Args:    exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "" {
+				return errors.New("--output is not set: name the folder to write")
+			}
+			if err := o.validate(); err != nil {
+				return err
+			}
+			source, err := loadSource(args[0])
+			if err != nil {
+				return refused(cmd, args[0], err)
+			}
+			files, err := o.bundleFiles(source)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if err := writeBundle(output, files); err != nil {
+				return err
+			}
+			for _, file := range files {
+				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(output, file.path))
+			}
+			return nil
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&output, "output", "", "folder to write (required)")
+	return command
+}
+
+// bundleFile is a file of a bundle, below its folder.
+type bundleFile struct {
+	path    string
+	content []byte
+}
+
+func (o *operatorOptions) bundleFiles(s *source) ([]bundleFile, error) {
+	csv, err := o.clusterServiceVersion(s)
+	if err != nil {
+		return nil, err
+	}
+	crds, err := render.CRDs(s.collection, o.group(s))
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]any{render.PackageName(s.collection) + ".clusterserviceversion.yaml": csv}
+	for _, crd := range crds {
+		named[crd.Name+".yaml"] = crd
+	}
+	var files []bundleFile
+	for name, object := range named {
+		content, err := manifest(object)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, bundleFile{filepath.Join(manifestsFolder, name), content})
+	}
+	annotations, err := yaml.Marshal(map[string]any{"annotations": bundleAnnotations(s)})
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, bundleFile{filepath.Join(metadataFolder, "annotations.yaml"), annotations})
+	slices.SortFunc(files, func(a, b bundleFile) int { return strings.Compare(a.path, b.path) })
+	return files, nil
+}
+
+// bundleAnnotations say what the bundle is. The channels are those that the manager's catalog has.
+func bundleAnnotations(s *source) map[string]string {
+	return map[string]string{
+		bundleAnnotation + "mediatype.v1":       "registry+v1",
+		bundleAnnotation + "manifests.v1":       manifestsFolder + "/",
+		bundleAnnotation + "metadata.v1":        metadataFolder + "/",
+		bundleAnnotation + "package.v1":         render.PackageName(s.collection),
+		bundleAnnotation + "channels.v1":        catalog.StableChannel + "," + catalog.VersionChannel(s.collection.VersionLabel()),
+		bundleAnnotation + "channel.default.v1": catalog.StableChannel,
+	}
+}
+
+// manifest is an object in YAML, without what is the API server's.
+func manifest(object any) ([]byte, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	unstructured.RemoveNestedField(content, "status")
+	return yaml.Marshal(content)
+}
+
+// writeBundle makes a folder with the files, or none if they are not a valid bundle.
+func writeBundle(folder string, files []bundleFile) error {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: choose another --output, or remove what is in it", folder)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(folder), filepath.Base(folder)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp) // After the rename there is no such folder.
+	for _, file := range files {
+		path := filepath.Join(temp, file.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, file.content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := validateBundle(temp); err != nil {
+		return err
+	}
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return err
+	}
+	// Only an empty folder can be removed, and only a name without one can be taken.
+	if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Rename(temp, folder)
+}
+
+// validateBundle says everything that is wrong with a bundle on disk.
+func validateBundle(folder string) error {
+	bundle, err := manifests.GetBundleFromDir(folder)
+	if err != nil {
+		return fmt.Errorf("the bundle cannot be read back: %w", err)
+	}
+	var messages []string
+	for _, result := range validation.DefaultBundleValidators.Validate(bundle.ObjectsToValidate()...) {
+		for _, err := range result.Errors {
+			messages = append(messages, fmt.Sprintf("%s: %s", result.Name, err.Error()))
+		}
+	}
+	if len(messages) == 0 {
+		return nil
+	}
+	slices.Sort(messages)
+	return fmt.Errorf("the bundle is not valid:\n%s", strings.Join(messages, "\n"))
+}
