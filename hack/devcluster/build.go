@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,13 +42,18 @@ var (
 
 	controlPlaneComponents = []component{apiServer, controllerManager, kubectl, etcd}
 	nodeComponents         = []component{scheduler, kubelet, kubeProxy, coreDNS, pause}
+	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
 
-func buildCommand(ctx context.Context, p project, controlPlaneOnly bool) error {
-	if err := buildAll(ctx, p, controlPlaneComponents...); err != nil || controlPlaneOnly {
-		return err
+func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM bool) error {
+	wanted := controlPlaneComponents
+	if !controlPlaneOnly {
+		wanted = slices.Concat(wanted, nodeComponents, []component{ansibleOperator})
 	}
-	return buildAll(ctx, p, append(nodeComponents, ansibleOperator)...)
+	if withOLM {
+		wanted = slices.Concat(wanted, olmComponents)
+	}
+	return buildAll(ctx, p, wanted...)
 }
 
 // buildAll builds what is missing or made from other sources than today's.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func TestComponentsHaveStampsAndVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range append(append([]component{ansibleOperator}, controlPlaneComponents...), nodeComponents...) {
+	for _, c := range slices.Concat(controlPlaneComponents, nodeComponents, olmComponents, []component{ansibleOperator}) {
 		if _, err := os.Stat(p.source(c.folder, "go.mod")); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

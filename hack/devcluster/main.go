@@ -17,10 +17,10 @@ import (
 
 const usage = `Usage: devcluster COMMAND
 
-  up                            start the cluster, or repair what is not running
+  up [--olm]                    start the cluster, or repair what is not running; add the Operator Lifecycle Manager
   down                          stop the cluster and remove its state; binaries and caches stay
   images [--only A,B]           assemble and import images: base, manager, runtime, ssh-target
-  build [--control-plane]       build the binaries only
+  build [--control-plane] [--olm]  build the binaries only
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
   status                        show what is running
   logs [--lines N] COMPONENT    show the end of a component's log
@@ -52,6 +52,7 @@ func run(command string, args []string) error {
 	flags := flag.NewFlagSet("devcluster "+command, flag.ContinueOnError)
 	only := flags.String("only", "", "images: comma-separated names, default all")
 	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane needs")
+	withOLM := flags.Bool("olm", false, "up, build: with the Operator Lifecycle Manager")
 	lines := flags.Int("lines", 50, "logs: how many lines")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,20 +64,20 @@ func run(command string, args []string) error {
 
 	switch command {
 	case "up":
-		return up(ctx, project)
+		return up(ctx, project, *withOLM)
 	case "down":
 		return down(ctx, project)
 	case "images":
 		return images(ctx, project, splitList(*only))
 	case "build":
-		return buildCommand(ctx, project, *controlPlaneOnly)
+		return buildCommand(ctx, project, *controlPlaneOnly, *withOLM)
 	case "control-plane":
 		stop() // control-plane forwards signals to its command
 		return controlPlane(project, flags.Args())
 	case "status":
 		return status(ctx, project)
 	case "logs":
-		return logs(project, flags.Args(), *lines)
+		return logs(ctx, project, flags.Args(), *lines)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -30,15 +31,28 @@ func status(ctx context.Context, p project) error {
 		return nil
 	}
 	fmt.Printf("%-24s Ready\n", "node")
+	if n.hasOLM() {
+		state := "running, in pods"
+		if err := n.olmReady(ctx); err != nil {
+			state = fmt.Sprintf("not ready: %v", err)
+		}
+		fmt.Printf("%-24s %s\n", "olm", state)
+	}
 	return nil
 }
 
 // logs prints the end of a component's log.
-func logs(p project, args []string, lines int) error {
+func logs(ctx context.Context, p project, args []string, lines int) error {
 	if len(args) != 1 {
-		return errors.New("name one component: " + strings.Join(componentNames, ", "))
+		return errors.New("name one component: " + strings.Join(slices.Concat(componentNames, olmDeployments), ", "))
 	}
-	s := newNode(p).supervisor()
+	n := newNode(p)
+	if slices.Contains(olmDeployments, args[0]) {
+		printed, err := n.kubectl(ctx, "", "logs", "--namespace="+olmNamespace, "deployment/"+args[0], fmt.Sprintf("--tail=%d", lines))
+		fmt.Println(printed)
+		return err
+	}
+	s := n.supervisor()
 	if _, err := os.Stat(s.logFile(args[0])); err != nil {
 		return fmt.Errorf("no log of %q: %w", args[0], err)
 	}

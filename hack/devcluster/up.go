@@ -10,13 +10,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// up brings the cluster to its full state from whatever is there.
-func up(ctx context.Context, p project) error {
+// up brings the cluster to its full state from whatever is there. The Operator
+// Lifecycle Manager stays if it was added before.
+func up(ctx context.Context, p project, withOLM bool) error {
 	if err := requireRoot(); err != nil {
 		return err
 	}
@@ -24,7 +26,11 @@ func up(ctx context.Context, p project) error {
 	if err := installPackages(ctx); err != nil {
 		return err
 	}
-	if err := buildAll(ctx, p, append(controlPlaneComponents, nodeComponents...)...); err != nil {
+	wanted := slices.Concat(controlPlaneComponents, nodeComponents)
+	if withOLM {
+		wanted = slices.Concat(wanted, olmComponents)
+	}
+	if err := buildAll(ctx, p, wanted...); err != nil {
 		return err
 	}
 	unlock, err := lock(p, "lock")
@@ -62,6 +68,11 @@ func up(ctx context.Context, p project) error {
 		fmt.Printf("the cluster runs (checked in %.1fs)\n", time.Since(start).Seconds())
 	} else {
 		fmt.Printf("the cluster is up after %.0fs\n", time.Since(start).Seconds())
+	}
+	if withOLM {
+		if err := n.addOLM(ctx); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("export KUBECONFIG=%s\n", p.kubeconfig())
 	return nil
