@@ -46,14 +46,18 @@ test: build devcluster ## Run unit tests, and integration tests against a real A
 	$(DEVCLUSTER) control-plane -- go test -timeout 30m ./...
 	cd hack/devcluster && go test .
 
+STORIES := KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
+
 .PHONY: e2e
-e2e: cluster-up images ## Run the stories on a real node (Linux, root).
-	KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
+e2e: cluster-up images ## Run the stories on a real node, without and then with OLM (Linux, root).
+	$(STORIES) -ginkgo.label-filter '!olm'
+	$(DEVCLUSTER) up --olm
+	COMPONENTS=olm $(STORIES) -ginkgo.label-filter 'olm && !times'
 
 .PHONY: attacks
 attacks: build devcluster cluster-up images ## Try the attacks of docs/security.md and print what was seen (Linux, root).
 	$(DEVCLUSTER) control-plane -- go test -count=1 -timeout 30m -v ./test/integration -ginkgo.label-filter attack
-	KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/... -ginkgo.label-filter attack
+	$(STORIES) -ginkgo.label-filter attack
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
@@ -62,6 +66,11 @@ fuzz: ## Fuzz every parser for FUZZTIME each.
 .PHONY: bench
 bench: ## Measure the way from an archive to its objects: time and memory.
 	go run ./test/bench -runs $(or $(RUNS),9)
+
+.PHONY: bench-olm
+bench-olm: cluster-up images ## Measure how long OLM takes to install a collection, beside kubectl apply (Linux, root).
+	$(DEVCLUSTER) up --olm
+	COMPONENTS=olm $(STORIES) -ginkgo.label-filter times
 
 ##@ Change
 

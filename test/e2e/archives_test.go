@@ -201,6 +201,6 @@ func archiveURL(name string) string {
 	return "http://archives." + namespace + ".svc.cluster.local/" + name
 }
 
-func digestOf(name string) string {
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(archives[name]))
-}
+func digestOf(name string) string { return digestOfArchive(archives[name]) }
+
+func digestOfArchive(archive []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(archive)) }

@@ -48,7 +48,7 @@ func deletionStories() {
 
 		remove(ctx, lpar1.credential)
 		Eventually(func(g Gomega) {
-			after := listObjects(ctx)
+			after := listObjects(ctx, namespace)
 			g.Expect(slices.DeleteFunc(slices.Clone(after), in(objectsBefore))).To(BeEmpty(), "left behind")
 			g.Expect(slices.DeleteFunc(slices.Clone(objectsBefore), in(after))).To(BeEmpty(), "gone too")
 		}).WithContext(ctx).Should(Succeed())
@@ -61,8 +61,9 @@ func in(list []string) func(string) bool {
 
 // listObjects lists every object of every kind in the cluster that can be listed, as "resource namespace/name". An
 // object whose name the server made up is listed under what the name was made from. Left out are kinds that come and
-// go by themselves: Events and Leases, metrics, and component statuses, which are no objects.
-func listObjects(ctx context.Context) []string {
+// go by themselves: Events and Leases, metrics, and component statuses, which are no objects. The namespace must be one
+// with a web server for archives.
+func listObjects(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
 	discoveryClient := discovery.NewDiscoveryClientForConfigOrDie(restConfig)
 	lists, err := discoveryClient.ServerPreferredResources()

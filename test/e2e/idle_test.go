@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,35 +80,47 @@ func idleTime() time.Duration {
 	return idle
 }
 
+// idleWrites are the writes of some service accounts, of which an idle one has none but Leases.
+type idleWrites struct {
+	log *auditReader
+	// accounts are the beginnings of the users' names.
+	accounts          []string
+	leases, everybody int
+	others            []string
+}
+
+// watch returns all writes so far that an idle cluster has no reason for.
+func (w *idleWrites) watch() []string {
+	GinkgoHelper()
+	for _, event := range w.log.next() {
+		w.everybody++
+		switch {
+		case !slices.ContainsFunc(w.accounts, func(account string) bool { return strings.HasPrefix(event.User.Username, account) }):
+		case event.ObjectRef.Resource == "leases":
+			w.leases++
+		case strings.HasSuffix(event.ObjectRef.Resource, "reviews"):
+			// A question in the form of a create: nothing is stored.
+		default:
+			w.others = append(w.others, fmt.Sprintf("%s %s %s/%s %s/%s", event.User.Username, event.Verb,
+				event.ObjectRef.Resource, event.ObjectRef.Subresource, event.ObjectRef.Namespace, event.ObjectRef.Name))
+		}
+	}
+	return w.others
+}
+
+// expectIdle watches the cluster's writes for a while and expects none of the manager's and an operator's.
+func expectIdle(ctx context.Context, idle time.Duration, operatorAccount string) {
+	GinkgoHelper()
+	writes := &idleWrites{log: openAuditLog(), accounts: []string{"system:serviceaccount:" + managerNamespace + ":", operatorAccount}}
+	DeferCleanup(writes.log.file.Close)
+	Consistently(writes.watch).WithContext(ctx).WithTimeout(idle).WithPolling(5 * time.Second).Should(BeEmpty())
+	AddReportEntry("idle", fmt.Sprintf("in %s: %d writes of Leases and %d other writes by manager and runtime, %d writes by everybody",
+		idle, writes.leases, len(writes.others), writes.everybody), ReportEntryVisibilityAlways)
+	Expect(writes.leases).To(BeNumerically(">", 0), "the audit log does not show the manager at all")
+}
+
 func idleStories() {
 	It("writes nothing but Leases", func(ctx context.Context) {
-		accounts := []string{
-			"system:serviceaccount:" + managerNamespace + ":",
-			"system:serviceaccount:" + namespace + ":" + operator.Name,
-		}
-		log := openAuditLog()
-		DeferCleanup(log.file.Close)
-		leases, others, everybody := 0, []string{}, 0
-		watch := func() []string {
-			for _, event := range log.next() {
-				everybody++
-				switch {
-				case !strings.HasPrefix(event.User.Username, accounts[0]) && event.User.Username != accounts[1]:
-				case event.ObjectRef.Resource == "leases":
-					leases++
-				case strings.HasSuffix(event.ObjectRef.Resource, "reviews"):
-					// A question in the form of a create: nothing is stored.
-				default:
-					others = append(others, fmt.Sprintf("%s %s %s/%s %s/%s", event.User.Username, event.Verb,
-						event.ObjectRef.Resource, event.ObjectRef.Subresource, event.ObjectRef.Namespace, event.ObjectRef.Name))
-				}
-			}
-			return others
-		}
-		idle := idleTime()
-		Consistently(watch).WithContext(ctx).WithTimeout(idle).WithPolling(5 * time.Second).Should(BeEmpty())
-		AddReportEntry("idle", fmt.Sprintf("in %s: %d writes of Leases and %d other writes by manager and runtime, %d writes by everybody",
-			idle, leases, len(others), everybody), ReportEntryVisibilityAlways)
-		Expect(leases).To(BeNumerically(">", 0), "the audit log does not show the manager at all")
+		expectIdle(ctx, idleTime(), "system:serviceaccount:"+namespace+":"+operator.Name)
 	}, NodeTimeout(time.Hour))
 }

@@ -71,7 +71,7 @@ func installationStories() {
 		Eventually(condition(ctx, endpoint2, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
 		create(ctx, lpar2.credential)
 		// From here on nothing but the collection's own objects may come and go.
-		objectsBefore = listObjects(ctx)
+		objectsBefore = listObjects(ctx, namespace)
 	}, NodeTimeout(3*time.Minute))
 
 	It("waits for a credential, and says so", attack.Label, func(ctx context.Context) {

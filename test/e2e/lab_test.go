@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -53,7 +51,7 @@ func (l *lab) install(ctx context.Context, name, file string, archive []byte) {
 	GinkgoHelper()
 	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: v2beta2.OperatorCollectionSpec{
 		CollectionURL:  "http://archives." + l.namespace + ".svc.cluster.local/" + file,
-		Digest:         fmt.Sprintf("sha256:%x", sha256.Sum256(archive)),
+		Digest:         digestOfArchive(archive),
 		DeletionPolicy: v2beta2.DeletionFinalize,
 	}}
 	create(ctx, oc)

@@ -6,6 +6,9 @@
 //
 // The stories share one installation and run in the order below. Environment: E2E_IDLE is how long the idle cluster is
 // watched (default 5m), E2E_KEEP=true leaves everything in place at the end.
+//
+// Stories labelled olm need the Operator Lifecycle Manager (devcluster up --olm) and a manager that may use it
+// (COMPONENTS=olm). The others run with a manager that may not.
 package e2e
 
 import (
@@ -19,6 +22,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -69,7 +74,9 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	restConfig.QPS, restConfig.Burst = 50, 100
 	restConfig.WarningHandler = rest.NoWarnings{}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme,
+	} {
 		Expect(add(scheme)).To(Succeed())
 	}
 	k8s, err = client.New(restConfig, client.Options{Scheme: scheme})

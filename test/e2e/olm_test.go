@@ -1,0 +1,308 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing/fstest"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const (
+	olmNamespace = "olm"
+	catalogName  = "collection-operator-catalog"
+	pagesPackage = "olm-lab-pages-operator"
+)
+
+// pages is the folder of a version of a collection that keeps pages, which say what version wrote them.
+func pages(version string) fs.FS {
+	files := map[string]string{
+		"galaxy.yml": "{namespace: olm_lab, name: pages, version: VERSION, readme: README.md, authors: [e2e]}",
+		"README.md":  "# pages\n",
+		"operator-config.yml": `
+domain: olm-lab
+name: pages
+version: VERSION
+displayName: Pages
+description: Keeps pages.
+resources:
+  - kind: Page
+    playbook: page.yml
+    finalizer: page.yml
+    vars:
+      - {name: text, displayName: Text, type: string, required: true}
+`,
+		"page.yml": `
+- name: Keep a page
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Write it
+      ansible.builtin.shell: "echo VERSION {{ text | quote }} > /tmp/page-{{ ansible_operator_meta.name }}"
+      when: k8s_cr_event != 'delete'
+    - name: Remove it
+      ansible.builtin.file:
+        path: "/tmp/page-{{ ansible_operator_meta.name }}"
+        state: absent
+      when: k8s_cr_event == 'delete'
+`,
+	}
+	folder := fstest.MapFS{}
+	for name, content := range files {
+		folder[name] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(content, "VERSION", version)), Mode: 0o644}
+	}
+	return folder
+}
+
+// olmLab is a lab in a cluster with the Operator Lifecycle Manager.
+type olmLab struct {
+	lab
+	archives map[string][]byte
+	zos      *system
+	// collection is at the version that was last imported.
+	collection *v2beta2.OperatorCollection
+	soc        *v2beta2.SubOperatorConfig
+	// before lists all objects of the cluster before the collection was imported.
+	before []string
+	pods   *podCount
+}
+
+// The whole way of a collection through the Operator Lifecycle Manager, in this order.
+var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, ContinueOnFailure, func() {
+	l := &olmLab{lab: lab{namespace: "e2e-olm", domain: "olm-lab"}}
+	l.zos = &system{lab: &l.lab, name: "zos1", user: "ibmuser"}
+	l.collection = &v2beta2.OperatorCollection{ObjectMeta: l.meta("pages.olm-lab")}
+	l.soc = &v2beta2.SubOperatorConfig{ObjectMeta: l.meta("pages.olm-lab-soc")}
+
+	BeforeAll(l.start, NodeTimeout(8*time.Minute))
+	AfterEach(l.explain, NodeTimeout(time.Minute))
+	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+
+	Context("a collection", func() { olmInstallation(l) })
+	Context("a newer version", func() { olmUpgrades(l) })
+	Context("the method", func() { olmSwitches(l) })
+	Context("a tile", func() { olmTile(l) })
+	Context("a deletion", func() { olmDeletion(l) })
+})
+
+// start makes a system that can be logged on to, and all versions of the collection.
+func (l *olmLab) start(ctx context.Context) {
+	GinkgoHelper()
+	expectOLM(ctx)
+	folders := map[string]fs.FS{}
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		folders[pagesArchive(version)] = pages(version)
+	}
+	l.archives = archivesOf(folders)
+	l.removeTile(ctx)
+	l.lab.start(ctx, l.archives)
+	l.zos.start(ctx)
+	private, public := newKey("")
+	l.zos.authorize(ctx, "operator", public)
+	l.credential(ctx, "zos1-credential", map[string]string{"username": l.zos.user, "ssh-privatekey": private})
+	l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
+		Host: l.zos.host(), CredentialName: "zos1-credential", Variables: variables(`"ansible_python_interpreter: /usr/bin/python3"`),
+	})
+	l.before = listObjects(ctx, l.namespace)
+	l.pods = countPods(l.namespace, map[string]string{"operator-name": "pages"})
+}
+
+func (l *olmLab) cleanUp(ctx context.Context) {
+	l.removeTile(ctx)
+	l.lab.cleanUp(ctx)
+}
+
+// explain prints what one needs to understand a spec that failed.
+func (l *olmLab) explain(ctx context.Context) {
+	if !CurrentSpecReport().Failed() {
+		return
+	}
+	l.lab.explain(ctx)
+	for _, args := range [][]string{
+		{"get", "csv,subscriptions.operators.coreos.com,installplans.operators.coreos.com,operatorgroups", "-A", "-o", "wide"},
+		{"get", "opcol,soc", "-n", l.namespace, "-o", "yaml"},
+		{"get", "catalogsources", "-n", olmNamespace, "-o", "yaml"},
+		{"get", "subscriptions.operators.coreos.com", "-n", l.namespace, "-o", "yaml"},
+		{"logs", "-n", olmNamespace, "deployment/catalog-operator", "--tail=20"},
+	} {
+		printed, _ := output(ctx, kubectlPath(), args...)
+		GinkgoWriter.Printf("\n$ kubectl %s\n%s\n", strings.Join(args, " "), printed)
+	}
+}
+
+// expectOLM fails early where these stories cannot be told, and waits until the manager has found OLM.
+func expectOLM(ctx context.Context) {
+	GinkgoHelper()
+	_, err := k8s.RESTMapper().RESTMapping(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind).GroupKind())
+	Expect(err).NotTo(HaveOccurred(), "this cluster has no Operator Lifecycle Manager: devcluster up --olm")
+	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: catalogName, Namespace: olmNamespace}}
+	Eventually(func(g Gomega) { read(ctx, g, source) }).WithContext(ctx).
+		Should(Succeed(), "the manager makes no CatalogSource: install it with COMPONENTS=olm")
+}
+
+func pagesArchive(version string) string { return "pages-" + version + ".tar.gz" }
+
+// spec is what the OperatorCollection says to have a version.
+func (l *olmLab) spec(version string) v2beta2.OperatorCollectionSpec {
+	return v2beta2.OperatorCollectionSpec{
+		CollectionURL:  "http://archives." + l.namespace + ".svc.cluster.local/" + pagesArchive(version),
+		Digest:         digestOfArchive(l.archives[pagesArchive(version)]),
+		DeletionPolicy: v2beta2.DeletionFinalize,
+	}
+}
+
+// imports moves the OperatorCollection to another version.
+func (l *olmLab) imports(ctx context.Context, version string) {
+	GinkgoHelper()
+	spec := l.spec(version)
+	patch(ctx, l.collection.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
+}
+
+// page is a resource of the collection.
+func (l *olmLab) page(namespace, name, text string) *unstructured.Unstructured {
+	page := l.instance("v1minor0patch0", "Page", name, map[string]any{"zosendpoint": "zos1", "text": text})
+	page.SetNamespace(namespace)
+	return page
+}
+
+// expectPage waits until the page on the system is the wanted one.
+func (l *olmLab) expectPage(ctx context.Context, name, want string) {
+	GinkgoHelper()
+	Eventually(func() string {
+		return l.zos.shell(ctx, "cat /tmp/page-"+name+" 2>/dev/null || true")
+	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(want + "\n"))
+}
+
+// expectRunning waits until the SubOperatorConfig is Ready, and checks that one Deployment is, with the version.
+func (l *olmLab) expectRunning(ctx context.Context, version string) *appsv1.Deployment {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		generation := read(ctx, g, l.soc).GetGeneration()
+		g.Expect(condition(ctx, l.soc, v2beta2.ConditionReady)(g)).To(And(beTrue(), saying(version), HaveField("ObservedGeneration", generation)))
+	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
+	deployment := &appsv1.Deployment{ObjectMeta: l.meta(pagesPackage)}
+	Expect(k8s.Get(ctx, types.NamespacedName{Namespace: l.namespace, Name: pagesPackage}, deployment)).To(Succeed())
+	Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(1))
+	Expect(deployment.Labels).To(HaveKeyWithValue("operator-version", version))
+	return deployment
+}
+
+func clusterServiceVersion(namespace, version string) *operatorsv1alpha1.ClusterServiceVersion {
+	return &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage + ".v" + version, Namespace: namespace}}
+}
+
+func subscription(namespace string) *operatorsv1alpha1.Subscription {
+	return &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage, Namespace: namespace}}
+}
+
+// succeeded waits until OLM says that a version is installed.
+func succeeded(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) {
+	GinkgoHelper()
+	Eventually(field(ctx, csv, "status", "phase")).WithContext(ctx).Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
+}
+
+// packageManifest is what OLM shows of a package, in the namespace where somebody looks.
+func packageManifest(name, namespace string) *unstructured.Unstructured {
+	manifest := &unstructured.Unstructured{}
+	manifest.SetAPIVersion("packages.operators.coreos.com/v1")
+	manifest.SetKind("PackageManifest")
+	manifest.SetName(name)
+	manifest.SetNamespace(namespace)
+	return manifest
+}
+
+// channels maps the channels of the collection's package to the version at their head.
+func channels(ctx context.Context, namespace string) func(Gomega) map[string]string {
+	return func(g Gomega) map[string]string {
+		list, _, err := unstructured.NestedSlice(read(ctx, g, packageManifest(pagesPackage, namespace)).Object, "status", "channels")
+		g.Expect(err).NotTo(HaveOccurred())
+		heads := map[string]string{}
+		for _, item := range list {
+			channel := item.(map[string]any)
+			heads[fmt.Sprint(channel["name"])] = fmt.Sprint(channel["currentCSV"])
+		}
+		return heads
+	}
+}
+
+// podCount knows the most pods that were at work at once, however short that was.
+type podCount struct {
+	mu     sync.Mutex
+	alive  map[types.UID]string
+	most   int
+	atOnce []string
+}
+
+// countPods watches pods until the stories end.
+func countPods(namespace string, selector map[string]string) *podCount {
+	GinkgoHelper()
+	count := &podCount{alive: map[types.UID]string{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(restConfig), 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labels.FormatLabels(selector) }))
+	informer := factory.Core().V1().Pods().Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { count.see(object.(*corev1.Pod)) },
+		UpdateFunc: func(_, object any) { count.see(object.(*corev1.Pod)) },
+		DeleteFunc: func(object any) {
+			if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = final.Obj
+			}
+			count.forget(object.(*corev1.Pod))
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	stop := make(chan struct{})
+	DeferCleanup(func() { close(stop) })
+	factory.Start(stop)
+	Expect(cache.WaitForCacheSync(stop, informer.HasSynced)).To(BeTrue())
+	return count
+}
+
+func (c *podCount) see(pod *corev1.Pod) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		c.forget(pod)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alive[pod.UID] = pod.Name
+	if len(c.alive) > c.most {
+		c.most, c.atOnce = len(c.alive), nil
+		for _, name := range c.alive {
+			c.atOnce = append(c.atOnce, name)
+		}
+	}
+}
+
+func (c *podCount) forget(pod *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.alive, pod.UID)
+}
+
+// expectOneAtATime fails if two of the pods were ever at work at once.
+func (c *podCount) expectOneAtATime() {
+	GinkgoHelper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	Expect(c.most).To(Equal(1), "at the same time there were %v", c.atOnce)
+}
