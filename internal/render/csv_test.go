@@ -1,9 +1,540 @@
 package render
 
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/crds"
+	"github.com/operator-framework/api/pkg/manifests"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	ofvalidation "github.com/operator-framework/api/pkg/validation"
+	oferrors "github.com/operator-framework/api/pkg/validation/errors"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	crvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
 func testCSVOptions(group string) ClusterServiceVersionOptions {
 	return ClusterServiceVersionOptions{
 		Group: group, Digest: testDigest, Image: "registry.example/runtime@" + testDigest,
 		Architectures:  []string{"s390x", "ppc64le", "amd64", "arm64"},
 		ServedVersions: map[string]string{"Neighbour": "v3minor1patch0"},
+	}
+}
+
+func mustCSV(t *testing.T, c *collection.Collection, o ClusterServiceVersionOptions) *operatorsv1alpha1.ClusterServiceVersion {
+	t.Helper()
+	csv, err := ClusterServiceVersion(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return csv
+}
+
+// everyCollection runs a test for each collection that there is to test with.
+func everyCollection(t *testing.T, test func(*testing.T, *collection.Collection)) {
+	t.Helper()
+	var configs []string
+	for _, pattern := range []string{"testdata/collections/*/", "../collection/testdata/*/", "../collection/testdata/shapes/*/"} {
+		found, err := filepath.Glob(pattern + "operator-config.y*")
+		if err != nil || len(found) == 0 {
+			t.Fatal("no collections found", pattern, err)
+		}
+		configs = append(configs, found...)
+	}
+	for _, config := range configs {
+		t.Run(filepath.Base(filepath.Dir(config)), func(t *testing.T) {
+			c, err := collection.Load(os.DirFS(filepath.Dir(config)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, c)
+		})
+	}
+}
+
+// What the operator framework's own validators say. The warning that is left is about something that we do not know:
+// the oldest Kubernetes that works.
+func TestValidatorsAcceptTheClusterServiceVersion(t *testing.T) {
+	everyCollection(t, func(t *testing.T, c *collection.Collection) {
+		for _, problem := range validateBundle(t, c, mustCSV(t, c, testCSVOptions(c.Group(false)))) {
+			if problem.Level == oferrors.LevelError || !strings.Contains(problem.Detail, "minKubeVersion is not informed") {
+				t.Error(problem)
+			}
+		}
+	})
+}
+
+func TestValidatorsFindWhatIsWrong(t *testing.T) {
+	c := loadCollection(t, "everything")
+	tests := map[string]struct {
+		spoil func(*operatorsv1alpha1.ClusterServiceVersion)
+		want  string
+	}{
+		"icon": {func(csv *operatorsv1alpha1.ClusterServiceVersion) { csv.Spec.Icon[0].MediaType = "image/webp" }, "valid mediatype"},
+		"example of a kind that is not owned": {func(csv *operatorsv1alpha1.ClusterServiceVersion) {
+			csv.Annotations[annotationExamples] = `[{"apiVersion":"a/v1","kind":"B"}]`
+		}, "example must have a provided API"},
+		"category": {func(csv *operatorsv1alpha1.ClusterServiceVersion) { csv.Annotations["categories"] = "Mainframe" }, "standard categories"},
+		"link":     {func(csv *operatorsv1alpha1.ClusterServiceVersion) { csv.Spec.Links[0].URL = "no address" }, "url no address is invalid"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			csv := mustCSV(t, c, testCSVOptions(c.Group(false)))
+			tt.spoil(csv)
+			problems := validateBundle(t, c, csv)
+			if !slices.ContainsFunc(problems, func(e oferrors.Error) bool { return strings.Contains(e.Error(), tt.want) }) {
+				t.Errorf("nothing says %q: %v", tt.want, problems)
+			}
+		})
+	}
+}
+
+func validateBundle(t *testing.T, c *collection.Collection, csv *operatorsv1alpha1.ClusterServiceVersion) []oferrors.Error {
+	t.Helper()
+	owned, err := CRDs(c, c.Group(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := json.Marshal(csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle := &manifests.Bundle{
+		Name: csv.Name, CSV: csv, Package: PackageName(c), Channels: []string{"stable"}, DefaultChannel: "stable", V1CRDs: owned,
+		Size: int64(len(content)), CompressedSize: int64(len(content)),
+	}
+	validators := ofvalidation.DefaultBundleValidators.WithValidators(
+		ofvalidation.GoodPracticesValidator, ofvalidation.OperatorHubV2Validator, ofvalidation.StandardCapabilitiesValidator,
+		ofvalidation.StandardCategoriesValidator, ofvalidation.AlphaDeprecatedAPIsValidator,
+	)
+	var problems []oferrors.Error
+	for _, result := range validators.Validate(bundle.ObjectsToValidate()...) {
+		problems = append(append(problems, result.Errors...), result.Warnings...)
+	}
+	return problems
+}
+
+// An API server takes it: it fits the schema of its own kind, and so do its labels, annotations and name.
+func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
+	everyCollection(t, func(t *testing.T, c *collection.Collection) {
+		csv := mustCSV(t, c, testCSVOptions(c.Group(true)))
+		for _, problem := range schemaProblems(t, crds.ClusterServiceVersion(), 0, csv) {
+			t.Error(problem)
+		}
+		for _, problem := range validation.ValidateObjectMeta(&csv.ObjectMeta, false, validation.NameIsDNSSubdomain, fieldpath.NewPath("metadata")) {
+			t.Error(problem)
+		}
+	})
+}
+
+// An example is what a form begins with. An API server takes it, and it has nothing that a console would send as empty.
+func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
+	everyCollection(t, func(t *testing.T, c *collection.Collection) {
+		owned, err := CRDs(c, c.Group(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples := csvExamples(t, mustCSV(t, c, testCSVOptions(c.Group(false))))
+		if len(examples) != len(owned) {
+			t.Fatalf("%d examples for %d kinds", len(examples), len(owned))
+		}
+		for i, example := range examples {
+			if example["kind"] != owned[i].Spec.Names.Kind || example["metadata"].(map[string]any)["name"] == "" {
+				t.Errorf("example %d is of %v %v", i, example["kind"], example["metadata"])
+			}
+			for _, problem := range schemaProblems(t, owned[i], 0, example) {
+				t.Errorf("%s: %v", example["kind"], problem)
+			}
+			if holdsEmpty(example) {
+				t.Errorf("%s: holds an empty value: %v", example["kind"], example)
+			}
+		}
+	})
+}
+
+func csvExamples(t *testing.T, csv *operatorsv1alpha1.ClusterServiceVersion) []map[string]any {
+	t.Helper()
+	var examples []map[string]any
+	if err := json.Unmarshal([]byte(csv.Annotations[annotationExamples]), &examples); err != nil {
+		t.Fatal(err)
+	}
+	return examples
+}
+
+// schemaProblems are what an API server has to say about an object of a version of a CRD, defaults applied.
+func schemaProblems(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, version int, object any) fieldpath.ErrorList {
+	t.Helper()
+	internal := &apiextensions.CustomResourceValidation{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(crd.Spec.Versions[version].Schema, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	structural, err := schema.NewStructural(internal.OpenAPIV3Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validator, _, err := crvalidation.NewSchemaValidator(internal.OpenAPIV3Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, isContent := object.(map[string]any)
+	if !isContent {
+		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content = runtime.DeepCopyJSON(content)
+	defaulting.Default(content, structural)
+	return crvalidation.ValidateCustomResource(nil, content, validator)
+}
+
+func TestFormExample(t *testing.T) {
+	member := func(name string, required bool, def any) collection.Var {
+		return collection.Var{Name: name, Type: collection.String, Required: required, Default: def}
+	}
+	object := func(fields ...collection.Var) collection.Var {
+		return collection.Var{Name: "o", Type: collection.Object, Fields: fields}
+	}
+	required := func(v collection.Var) collection.Var { v.Required = true; return v }
+	array := func(v collection.Var) collection.Var { v.Array = true; return v }
+	tests := map[string]struct {
+		v    collection.Var
+		want any
+	}{
+		"optional":                               {member("v", false, nil), nil},
+		"optional with a default":                {member("v", false, "x"), "x"},
+		"required":                               {member("v", true, nil), "example"},
+		"empty list":                             {array(member("v", true, []any{})), nil},
+		"list with an empty text":                {array(member("v", true, []any{"a", ""})), nil},
+		"optional boolean":                       {collection.Var{Name: "v", Type: collection.Boolean}, nil},
+		"boolean that is off":                    {collection.Var{Name: "v", Type: collection.Boolean, Default: false}, false},
+		"zero":                                   {collection.Var{Name: "v", Type: collection.Integer, Default: int64(0)}, int64(0)},
+		"object with a default in it":            {object(member("a", false, "x"), member("b", false, nil)), map[string]any{"a": "x"}},
+		"object with nothing in it":              {object(member("a", false, nil)), nil},
+		"object that the user has to complete":   {object(member("a", false, "x"), member("b", true, nil)), nil},
+		"required object":                        {required(object(member("a", false, "x"), member("b", true, nil))), map[string]any{"a": "x", "b": "example"}},
+		"required object with nothing in it":     {required(object(member("a", false, nil))), nil},
+		"default of an object with an empty one": {collection.Var{Name: "o", Type: collection.Object, Default: map[string]any{"a": ""}}, nil},
+		"optional list of objects":               {array(object(member("a", true, nil))), nil},
+		"required list of objects":               {required(array(object(member("a", true, nil), member("b", false, "x")))), []any{map[string]any{"a": "example", "b": "x"}}},
+		"required list of objects without needs": {required(array(object(member("a", false, nil)))), []any{map[string]any{"a": "example"}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.v.Name = "v"
+			want := map[string]any{}
+			if tt.want != nil {
+				want["v"] = tt.want
+			}
+			if diff := cmp.Diff(want, formFields([]collection.Var{tt.v})); diff != "" {
+				t.Errorf("form begins with (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func plainCollection(change func(*collection.Collection)) *collection.Collection {
+	c := &collection.Collection{
+		Domain: "acme", Name: "things", Version: semver.MustParse("1.2.0"), DisplayName: "Things",
+		Resources: []collection.Resource{{Kind: "Thing", DisplayName: "Thing"}},
+		Galaxy:    collection.Galaxy{Namespace: "acme", Name: "things", Version: "1.2.0"},
+	}
+	change(c)
+	return c
+}
+
+func TestIcon(t *testing.T) {
+	const png = "image/png"
+	large := strings.Repeat("A", base64.StdEncoding.EncodedLen(maxIcon)+4)
+	tests := map[string]struct {
+		icons     []collection.Icon
+		mediaType string
+		data      string
+	}{
+		"none":                  {nil, "image/svg+xml", ""},
+		"png":                   {[]collection.Icon{{Base64Data: "AAAA", MediaType: png}}, png, "AAAA"},
+		"the first of two":      {[]collection.Icon{{Base64Data: "AAAA", MediaType: png}, {Base64Data: "BBBB", MediaType: png}}, png, "AAAA"},
+		"one that is not shown": {[]collection.Icon{{Base64Data: "AAAA", MediaType: "image/webp"}, {Base64Data: "BBBB", MediaType: "image/gif"}}, "image/gif", "BBBB"},
+		"none that is shown":    {[]collection.Icon{{Base64Data: "AAAA", MediaType: "image/bmp"}}, "image/svg+xml", ""},
+		"too large":             {[]collection.Icon{{Base64Data: large, MediaType: png}}, "image/svg+xml", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tt.data == "" {
+				tt.data = base64.StdEncoding.EncodeToString(defaultIcon)
+			}
+			want := []operatorsv1alpha1.Icon{{Data: tt.data, MediaType: tt.mediaType}}
+			got := mustCSV(t, plainCollection(func(c *collection.Collection) { c.Icons = tt.icons }), testCSVOptions(collection.Group)).Spec.Icon
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("icon (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLine(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"as it is":           {"IBM® z/OS", "IBM® z/OS"},
+		"white space":        {" a \t\n b\r\n", "a b"},
+		"control characters": {"a\x00b\x1b[31mc\u0085d", "a b [31mc d"},
+		"direction":          {"a\u202eb\u2066c\u200b", "abc"},
+		"not UTF-8":          {"a\xffb", "ab"},
+		"markdown and HTML":  {"<b>a</b> **b** `c`", "<b>a</b> **b** `c`"},
+		"as long as allowed": {strings.Repeat("ä", 20), strings.Repeat("ä", 20)},
+		"too long":           {strings.Repeat("ä", 21), strings.Repeat("ä", 19) + "…"},
+		"too long at a gap":  {strings.Repeat("b", 18) + " ccc", strings.Repeat("b", 18) + "…"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := line(tt.in, 20); got != tt.want {
+				t.Errorf("line(%q) = %q, want %q", tt.in, got, tt.want)
+			}
+		})
+	}
+	if got, want := text("# a\r\n\n\tb\u202e\x07\u00a0c\n", 20), "# a\n\n\tb c"; got != want {
+		t.Errorf("text is %q, want %q", got, want)
+	}
+}
+
+// A collection may say what it likes: what everybody's console loads stays small, and every text on a line of its own.
+func TestHostileTextsAreBounded(t *testing.T) {
+	hostile := strings.Repeat("<script>alert(1)</script> \x00\u202e\n# **x** ", 10_000)
+	variable := collection.Var{Name: "v", DisplayName: hostile, Description: hostile, Type: collection.String, Required: true, Default: hostile}
+	many := slices.Repeat([]string{hostile, "a" + hostile, "A <a@example.com>"}, 100)
+	c := plainCollection(func(c *collection.Collection) {
+		c.DisplayName, c.Description, c.Provider = hostile, hostile, hostile
+		c.Galaxy.Description, c.Galaxy.Authors, c.Galaxy.License, c.Galaxy.Tags = hostile, many, many, many
+		c.Galaxy.Documentation, c.Galaxy.Homepage, c.Galaxy.Repository, c.Galaxy.Issues = hostile, "javascript:alert(1)", "https://u:p@example.com", "https://"+strings.Repeat("a", maxAddress)
+		c.Resources = []collection.Resource{{Kind: "Thing", DisplayName: hostile, Description: hostile, Vars: []collection.Var{variable}}}
+	})
+	csv := mustCSV(t, c, testCSVOptions(collection.Group))
+	content, err := json.Marshal(csv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(content) > 200<<10 {
+		t.Errorf("it has %d bytes", len(content))
+	}
+	if len(csv.Spec.Links) > 0 || csv.Annotations["repository"] != "" {
+		t.Errorf("links that nobody should follow: %v, %v", csv.Spec.Links, csv.Annotations["repository"])
+	}
+	if len(csv.Spec.Keywords) > maxListed || len(csv.Spec.Maintainers) > maxListed {
+		t.Errorf("%d keywords and %d maintainers", len(csv.Spec.Keywords), len(csv.Spec.Maintainers))
+	}
+	kind := csv.Spec.CustomResourceDefinitions.Owned[0]
+	lines := append([]string{
+		csv.Spec.DisplayName, csv.Spec.Provider.Name, csv.Annotations["description"], csv.Annotations["support"],
+		kind.DisplayName, kind.SpecDescriptors[1].DisplayName,
+	}, csv.Spec.Keywords...)
+	for _, s := range lines {
+		if utf8.RuneCountInString(s) > maxSummary || s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%d characters, or some that are not for a line: %.60q", utf8.RuneCountInString(s), s)
+		}
+	}
+	for _, s := range []string{csv.Spec.Description, kind.Description, kind.SpecDescriptors[1].Description} {
+		if strings.ContainsAny(s, "\x00\u202e") || s == "" {
+			t.Errorf("holds control characters: %.60q", s)
+		}
+	}
+	if examples := csvExamples(t, csv); len(examples) != 0 || csv.Annotations[annotationInitialization] != "" {
+		t.Error("a default that is too large is in an example")
+	}
+}
+
+// The example of a kind may be too large without keeping those of others away.
+func TestLargeExamplesAreLeftOut(t *testing.T) {
+	large := collection.Var{Name: "v", Type: collection.String, Default: strings.Repeat("x", maxExamplesBytes/2)}
+	c := plainCollection(func(c *collection.Collection) {
+		for _, kind := range []string{"A", "B", "C"} {
+			c.Resources = append(c.Resources, collection.Resource{Kind: kind, DisplayName: kind, Vars: []collection.Var{large}})
+		}
+		c.Resources = append(c.Resources, collection.Resource{Kind: "D", DisplayName: "D"})
+	})
+	csv := mustCSV(t, c, testCSVOptions(collection.Group))
+	var kinds []any
+	for _, example := range csvExamples(t, csv) {
+		kinds = append(kinds, example["kind"])
+	}
+	if diff := cmp.Diff([]any{"Thing", "A", "D"}, kinds); diff != "" {
+		t.Errorf("examples (-want +got):\n%s", diff)
+	}
+}
+
+func TestGalaxyDataInTheClusterServiceVersion(t *testing.T) {
+	c := plainCollection(func(c *collection.Collection) {
+		c.Created = time.Date(2025, 6, 1, 14, 30, 5, 0, time.FixedZone("CEST", 7200))
+		c.Galaxy = collection.Galaxy{
+			Namespace: "acme", Authors: []string{"Acme, Inc. <info@example.com> (https://example.com)", "<jane@example.com>", "Jane", "Joe <not an address>", "Ann <ann@example.com"},
+			License: []string{"MIT", "Apache-2.0", "MIT"}, Tags: []string{"Ansible", "cics", "Database", "db2", ""}, Description: "All things",
+			Documentation: "https://example.com/docs", Homepage: "ftp://example.com", Repository: " http://example.com/a?b=c#d ",
+		}
+	})
+	csv := mustCSV(t, c, testCSVOptions(collection.Group))
+	if diff := cmp.Diff([]operatorsv1alpha1.Maintainer{
+		{Name: "Acme, Inc.", Email: "info@example.com"}, {Name: "jane@example.com", Email: "jane@example.com"},
+	}, csv.Spec.Maintainers); diff != "" {
+		t.Errorf("maintainers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]operatorsv1alpha1.AppLink{
+		{Name: "Documentation", URL: "https://example.com/docs"}, {Name: "Repository", URL: "http://example.com/a?b=c#d"},
+	}, csv.Spec.Links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	got := map[string]string{
+		"keywords": strings.Join(csv.Spec.Keywords, "|"), "provider": csv.Spec.Provider.Name, "description": csv.Spec.Description,
+	}
+	for _, name := range []string{"categories", "createdAt", "description", "repository"} {
+		got["annotation "+name] = csv.Annotations[name]
+	}
+	if diff := cmp.Diff(map[string]string{
+		"keywords": "z/OS|Ansible|cics|Database|db2", "provider": "Acme, Inc.",
+		"description":            "All things\n\nAuthors: Acme, Inc., Jane, Joe, Ann\n\nLicense: MIT, Apache-2.0",
+		"annotation categories":  "Application Runtime, Database",
+		"annotation createdAt":   "2025-06-01T12:30:05Z",
+		"annotation description": "All things", "annotation repository": "http://example.com/a?b=c#d",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestMaturity(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.2.0": "stable", "0.9.0": "alpha", "1.0.0-alpha.1": "alpha", "1.0.0-rc.1": "beta", "1.0.0-BETA": "beta", "2.0.0+build": "stable",
+	} {
+		c := plainCollection(func(c *collection.Collection) { c.Version = semver.MustParse(version) })
+		csv := mustCSV(t, c, testCSVOptions(collection.Group))
+		if csv.Spec.Maturity != want || csv.Spec.Version.String() != version {
+			t.Errorf("%s: maturity %s, version %s", version, csv.Spec.Maturity, csv.Spec.Version)
+		}
+	}
+}
+
+func TestDisconnectedIsToldTruthfully(t *testing.T) {
+	needy := collection.Dependencies{Python: []collection.PythonRequirements{{File: "requirements.txt", Requirements: []string{"requests"}}}}
+	tests := map[string]struct {
+		image string
+		needs collection.Dependencies
+		want  string
+	}{
+		"by digest":         {"registry.example/runtime@" + testDigest, collection.Dependencies{}, "true"},
+		"by tag":            {"registry.example/runtime:1", collection.Dependencies{}, "false"},
+		"with dependencies": {"registry.example/runtime@" + testDigest, needy, "false"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := testCSVOptions(collection.Group)
+			o.Image = tt.image
+			csv := mustCSV(t, plainCollection(func(c *collection.Collection) { c.Dependencies = tt.needs }), o)
+			if got := csv.Annotations[annotationFeature+"disconnected"]; got != tt.want {
+				t.Errorf("disconnected is %s", got)
+			}
+		})
+	}
+}
+
+func TestInitializationResource(t *testing.T) {
+	needy := []collection.Var{{Name: "v", Type: collection.String, Required: true}}
+	kind := func(name string, vars []collection.Var, hidden bool) collection.Resource {
+		return collection.Resource{Kind: name, DisplayName: name, Vars: vars, Hidden: hidden}
+	}
+	tests := map[string]struct {
+		kinds []collection.Resource
+		want  string
+	}{
+		"one kind":                  {[]collection.Resource{kind("A", needy, false)}, `"kind":"A"`},
+		"one kind without needs":    {[]collection.Resource{kind("A", nil, false)}, ""},
+		"one kind that is shown":    {[]collection.Resource{kind("A", nil, true), kind("B", needy, false)}, `"kind":"B"`},
+		"two kinds":                 {[]collection.Resource{kind("A", needy, false), kind("B", nil, false)}, ""},
+		"one kind that is not seen": {[]collection.Resource{kind("A", needy, true)}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			csv := mustCSV(t, plainCollection(func(c *collection.Collection) { c.Resources = tt.kinds }), testCSVOptions(collection.Group))
+			got := csv.Annotations[annotationInitialization]
+			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("initialization resource %q, want one with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The pod is that of an installation without OLM but for what differs between namespaces.
+func TestBothWaysShareThePod(t *testing.T) {
+	c := loadCollection(t, "everything")
+	o := testCSVOptions(c.Group(false))
+	direct := testOptions(o.Group)
+	direct.Runtime.Image, direct.Architectures = o.Image, o.Architectures
+	direct.Dependencies.Credentials = map[string][]byte{KeyGalaxyToken: []byte("token")}
+	objects, err := Installation(c, direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategy := mustCSV(t, c, o).Spec.InstallStrategy.StrategySpec
+	got, want := strategy.DeploymentSpecs[0].Spec, find[*appsv1.Deployment](t, objects).Spec
+	delete(want.Template.Annotations, RuntimeHashAnnotation)
+	want.Template.Spec.Containers[0].Env[0] = corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['olm.targetNamespaces']"},
+	}}
+	optional := true
+	for _, volume := range want.Template.Spec.Volumes {
+		if volume.Name == dependencySecretMount {
+			volume.Secret.Optional = &optional
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the Deployment differs (-direct +OLM):\n%s", diff)
+	}
+	if diff := cmp.Diff(find[*rbacv1.Role](t, objects).Rules, strategy.Permissions[0].Rules); diff != "" {
+		t.Errorf("the permissions differ (-direct +OLM):\n%s", diff)
+	}
+	if diff := cmp.Diff(find[*rbacv1.ClusterRole](t, objects).Rules, strategy.ClusterPermissions[0].Rules); diff != "" {
+		t.Errorf("the permissions in the cluster differ (-direct +OLM):\n%s", diff)
+	}
+}
+
+func TestClusterServiceVersionWithoutArchitecturesRunsEverywhere(t *testing.T) {
+	o := testCSVOptions(collection.Group)
+	o.Architectures = nil
+	csv := mustCSV(t, plainCollection(func(*collection.Collection) {}), o)
+	var got []string
+	for _, label := range slices.Sorted(maps.Keys(csv.Labels)) {
+		if architecture, ok := strings.CutPrefix(label, labelArchitecture); ok {
+			got = append(got, architecture)
+		}
+	}
+	if diff := cmp.Diff([]string{"amd64", "arm64", "ppc64le", "s390x"}, got); diff != "" {
+		t.Errorf("architectures (-want +got):\n%s", diff)
+	}
+	if csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Affinity != nil {
+		t.Error("the pod asks for nodes")
+	}
+}
+
+func TestClusterServiceVersionNeedsAnImage(t *testing.T) {
+	o := testCSVOptions(collection.Group)
+	o.Image = ""
+	if _, err := ClusterServiceVersion(plainCollection(func(*collection.Collection) {}), o); err == nil || !strings.Contains(err.Error(), "image") {
+		t.Errorf("got error %v", err)
 	}
 }
