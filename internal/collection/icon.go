@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // maxIconBytes is the size up to which an icon does no harm to the catalog that carries it.
 const maxIconBytes = 100 << 10
+
+// ShownIconTypes are the media types that OperatorHub shows. A ClusterServiceVersion with another one is refused.
+var ShownIconTypes = []string{"image/png", "image/jpeg", "image/gif", "image/svg+xml"}
 
 var (
 	imageType = regexp.MustCompile(`^image/[a-z0-9.+-]+$`)
@@ -55,6 +59,9 @@ func readIcon(data, mediaType value) (icon Icon, ok bool) {
 	case !imageType.MatchString(icon.MediaType):
 		mediaType.report(ruleIconType, "must be the media type of an image, such as image/svg+xml; the icon is left out")
 		return icon, false
+	}
+	if !slices.Contains(ShownIconTypes, icon.MediaType) {
+		mediaType.report(ruleIconType, "%s is not shown in OperatorHub; use one of %s", icon.MediaType, strings.Join(ShownIconTypes, ", "))
 	}
 	if is := sniffImage(content); is != icon.MediaType && (is != "" || isSniffed(icon.MediaType)) {
 		if is == "" {

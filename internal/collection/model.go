@@ -31,9 +31,10 @@ type Collection struct {
 	Version *semver.Version
 	// DisplayName and Description (markdown, may be empty) are the texts of the tile in OperatorHub.
 	DisplayName, Description string
-	// Provider names who offers the collection. It may be empty.
-	Provider string
-	// Icons may be empty.
+	// Provider names who offers the collection, and ProviderURL is their address. Both may be empty.
+	Provider    string
+	ProviderURL string `json:",omitempty"`
+	// Icons may be empty. Not all of them are of ShownIconTypes.
 	Icons []Icon
 	// Resources has at least one element, in the order of the file.
 	Resources []Resource

@@ -40,7 +40,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc value, content []byte) {
 	c.DisplayName = readDisplayName(root.get("displayName"), c.Name)
 	c.Description = root.get("description").text()
 	checkHeadings(root.get("description"), content)
-	c.Provider = readProvider(root.get("provider"))
+	c.Provider, c.ProviderURL = readProvider(root.get("provider"))
 	c.InventoryName = readInventoryName(root.get("inventoryName"))
 	c.Icons = readIcons(root.get("icon"))
 	c.Roles = readRules(root.get("roles"), false)
@@ -96,12 +96,12 @@ func readVersion(v value) *semver.Version {
 }
 
 // readProvider accepts a name, or the {name, url} that operator bundles use.
-func readProvider(v value) string {
+func readProvider(v value) (name, address string) {
 	if v.node == nil || v.node.Kind != yaml.MappingNode {
-		return v.text()
+		return v.text(), ""
 	}
 	m, _ := v.mapping()
-	return m.get("name").text()
+	return m.get("name").text(), m.get("url").text()
 }
 
 func isScalar(v value) bool {

@@ -172,7 +172,7 @@ var ruleTable = []Rule{
 	{ruleDescriptionHeading, SeverityError, false, sectionRoot, "In the description that YAML makes, each markdown heading stands alone on its line."},
 	{ruleInventoryName, SeverityError, true, "", "inventoryName is a name that an Ansible group may have, and none that Ansible gives itself."},
 	{ruleIconData, SeverityWarning, false, sectionIcon, "base64data is base64 text; else the icon is left out."},
-	{ruleIconType, SeverityWarning, false, sectionIcon, "mediatype is the media type of an image; else the icon is left out."},
+	{ruleIconType, SeverityWarning, false, sectionIcon, "mediatype is the media type of an image, else the icon is left out; and one that OperatorHub shows: PNG, JPEG, GIF or SVG."},
 	{ruleIconKeys, SeverityError, false, sectionIcon, "An icon has base64data and mediatype; else it is left out."},
 	{ruleIconContent, SeverityWarning, false, sectionIcon, "The content of an icon is what mediatype says: PNG, JPEG, GIF, WebP or SVG."},
 	{ruleIconSize, SeverityWarning, false, "", "An icon has at most 100 KiB."},

@@ -180,6 +180,7 @@ var iconCases = []ruleCase{
 	config(ruleIconData, "no base64", sound+"icon:\n- {mediatype: image/png, base64data: '***'}\n", [2]int{8, 38}),
 	config(ruleIconType, "with a parameter", image("image/jpeg;base64", "\xff\xd8\xff")),
 	config(ruleIconType, "text", image("text/html", "<svg/>"), [2]int{8, 15}),
+	config(ruleIconType, "not shown", image("image/webp", "RIFF\x00\x00\x00\x00WEBPVP8 "), [2]int{8, 15}),
 	config(ruleIconContent, "png", image("image/png", "\x89PNG\r\n\x1a\n")),
 	config(ruleIconContent, "gif", image("image/gif", "GIF89a")),
 	config(ruleIconContent, "jpg", image("image/jpg", "\xff\xd8\xff\xe0")),

@@ -65,11 +65,11 @@ func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOpti
 		},
 		ObjectMeta: metav1.ObjectMeta{Name: c.CSVName(), Labels: csvLabels(c, o), Annotations: annotations},
 		Spec: operatorsv1alpha1.ClusterServiceVersionSpec{
-			DisplayName:  line(c.DisplayName, maxName),
+			DisplayName:  line(firstOf(c.DisplayName, c.Name), maxName),
 			Description:  csvDescription(c),
 			Keywords:     keywords(c),
 			Maintainers:  maintainers(c),
-			Provider:     operatorsv1alpha1.AppLink{Name: provider(c)},
+			Provider:     provider(c),
 			Links:        links(c),
 			Icon:         []operatorsv1alpha1.Icon{icon(c)},
 			Maturity:     maturity(c),

@@ -41,8 +41,8 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 		"capabilities":   "Basic Install",
 		"certified":      "false",
 		"containerImage": o.Image,
-		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName), maxSummary),
-		"support":        provider(c),
+		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName, c.Name), maxSummary),
+		"support":        provider(c).Name,
 	}
 	for feature, has := range features(c, o) {
 		annotations[annotationFeature+feature] = strconv.FormatBool(has)

@@ -24,7 +24,7 @@ const endpointKind = "ZosEndpoint"
 func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []operatorsv1alpha1.CRDDescription {
 	owned := make([]operatorsv1alpha1.CRDDescription, 0, len(c.Resources))
 	for _, r := range c.Resources {
-		displayName := line(r.DisplayName, maxName)
+		displayName := line(firstOf(r.DisplayName, r.Kind), maxName)
 		description := text(r.Description, maxHelp)
 		if description == "" {
 			description = displayName
@@ -67,7 +67,7 @@ func specDescriptors(c *collection.Collection, r collection.Resource, o ClusterS
 // varDescriptors describe a variable at a path below spec: itself, and the elements or members in it.
 func varDescriptors(c *collection.Collection, v collection.Var, path string, o ClusterServiceVersionOptions) []operatorsv1alpha1.SpecDescriptor {
 	descriptor := operatorsv1alpha1.SpecDescriptor{
-		Path: path, DisplayName: line(v.DisplayName, maxName), Description: text(v.Description, maxHelp),
+		Path: path, DisplayName: line(firstOf(v.DisplayName, v.Name), maxName), Description: text(v.Description, maxHelp),
 	}
 	switch {
 	case v.Array:

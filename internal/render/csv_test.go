@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -359,6 +360,45 @@ func TestHostileTextsAreBounded(t *testing.T) {
 	}
 	if examples := csvExamples(t, csv); len(examples) != 0 || csv.Annotations[annotationInitialization] != "" {
 		t.Error("a default that is too large is in an example")
+	}
+}
+
+// A text that has nothing to show is none.
+func TestTextsThatShowNothing(t *testing.T) {
+	const nothing = "\u202e \x00"
+	csv := mustCSV(t, plainCollection(func(c *collection.Collection) {
+		c.DisplayName, c.Description, c.Provider = nothing, nothing, nothing
+		c.Resources = []collection.Resource{{Kind: "Thing", DisplayName: nothing, Description: nothing, Vars: []collection.Var{
+			{Name: "v", DisplayName: nothing, Type: collection.String},
+		}}}
+	}), testCSVOptions(collection.Group))
+	kind := csv.Spec.CustomResourceDefinitions.Owned[0]
+	got := []string{
+		csv.Spec.DisplayName, csv.Spec.Description, csv.Spec.Provider.Name, csv.Annotations["description"],
+		kind.DisplayName, kind.Description, kind.SpecDescriptors[1].DisplayName,
+	}
+	if diff := cmp.Diff([]string{"things", "things", "acme", "things", "Thing", "Thing", "v"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// OLM copies the annotations to the pods, and an API server takes only so many.
+func TestAnnotationsFitIntoAPod(t *testing.T) {
+	c := plainCollection(func(c *collection.Collection) {
+		c.Domain, c.Name = strings.Repeat("d", 20), strings.Repeat("n", 20)
+		vars := []collection.Var{{Name: "v", Type: collection.String, Default: strings.Repeat("x", 1000)}}
+		for i := range 500 {
+			kind := fmt.Sprintf("%s%03d", strings.Repeat("K", 56), i)
+			c.Resources = append(c.Resources, collection.Resource{Kind: kind, DisplayName: kind, Vars: vars, Hidden: true})
+		}
+	})
+	csv := mustCSV(t, c, testCSVOptions(c.Group(true)))
+	for _, problem := range validation.ValidateAnnotations(csv.Annotations, fieldpath.NewPath("annotations")) {
+		t.Error(problem)
+	}
+	var hidden []string
+	if err := json.Unmarshal([]byte(csv.Annotations[annotationInternal]), &hidden); err != nil || len(hidden) != 500 {
+		t.Errorf("%d hidden kinds, %v", len(hidden), err)
 	}
 }
 

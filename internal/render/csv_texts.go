@@ -33,13 +33,10 @@ const (
 //go:embed icon.svg
 var defaultIcon []byte
 
-// iconTypes are the media types that an API server takes for an icon.
-var iconTypes = []string{"image/png", "image/jpeg", "image/svg+xml", "image/gif"}
-
 // icon is the collection's first one that may be shown, or our own.
 func icon(c *collection.Collection) operatorsv1alpha1.Icon {
 	for _, icon := range c.Icons {
-		if slices.Contains(iconTypes, icon.MediaType) && base64.StdEncoding.DecodedLen(len(icon.Base64Data)) <= maxIcon {
+		if slices.Contains(collection.ShownIconTypes, icon.MediaType) && base64.StdEncoding.DecodedLen(len(icon.Base64Data)) <= maxIcon {
 			return operatorsv1alpha1.Icon{Data: icon.Base64Data, MediaType: icon.MediaType}
 		}
 	}
@@ -94,7 +91,7 @@ func firstOf(texts ...string) string {
 
 // csvDescription is markdown: the author's, and at its end what has no place of its own.
 func csvDescription(c *collection.Collection) string {
-	description := text(firstOf(c.Description, c.Galaxy.Description, c.DisplayName), maxDescription)
+	description := text(firstOf(c.Description, c.Galaxy.Description, c.DisplayName, c.Name), maxDescription)
 	authors := make([]string, 0, len(c.Galaxy.Authors))
 	for _, author := range c.Galaxy.Authors {
 		name, _, _ := strings.Cut(author, "<")
@@ -143,13 +140,14 @@ func maintainers(c *collection.Collection) []operatorsv1alpha1.Maintainer {
 	return out
 }
 
-// provider is never empty.
-func provider(c *collection.Collection) string {
+// provider has a name in any case.
+func provider(c *collection.Collection) operatorsv1alpha1.AppLink {
 	author := ""
 	if len(c.Galaxy.Authors) > 0 {
 		author, _, _ = strings.Cut(c.Galaxy.Authors[0], "<")
 	}
-	return line(firstOf(c.Provider, author, c.Galaxy.Namespace, c.Domain), maxName)
+	address, _ := webAddress(c.ProviderURL)
+	return operatorsv1alpha1.AppLink{Name: line(firstOf(c.Provider, author, c.Galaxy.Namespace), maxName), URL: address}
 }
 
 func links(c *collection.Collection) []operatorsv1alpha1.AppLink {
