@@ -130,13 +130,14 @@ func manifest(object any) ([]byte, error) {
 
 // writeBundle makes a folder with the files, or none if they are not a valid bundle.
 func writeBundle(folder string, files []bundleFile) error {
-	folder, err := filepath.Abs(folder)
-	if err != nil {
+	switch entries, err := os.ReadDir(folder); {
+	case err == nil && len(entries) > 0:
+		return fmt.Errorf("%s is not empty: choose another --output, or remove what is in it", folder)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if entries, err := os.ReadDir(folder); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: choose another --output, or remove what is in it", folder)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	folder, err := filepath.Abs(folder) // Of "." there is no name to take.
+	if err != nil {
 		return err
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(folder), filepath.Base(folder)+".*")

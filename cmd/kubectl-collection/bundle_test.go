@@ -1,0 +1,167 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/api/pkg/manifests"
+)
+
+// names are those of all that a folder holds.
+func names(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, entry := range entries {
+		found = append(found, entry.Name())
+	}
+	return found
+}
+
+func TestBundleIsReadByOperatorFramework(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bundle")
+	printed := mustRun(t, exitClean, "bundle", filesCollection, "--output", dir, "--runtime-image", "registry.example/runtime:2",
+		"--runtime-architectures", "s390x", "--api-group", "PerCollection")
+	bundle, err := manifests.GetBundleFromDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bundle.Package != "example-zos-files-operator" || bundle.DefaultChannel != "stable" || !slices.Equal(bundle.Channels, []string{"stable", "v1.0.0"}) {
+		t.Errorf("package %s, default channel %s, channels %v", bundle.Package, bundle.DefaultChannel, bundle.Channels)
+	}
+	csv := bundle.CSV
+	if images := csv.Spec.RelatedImages; csv.Name != "example-zos-files-operator.v1.0.0" || len(images) != 1 || images[0].Image != "registry.example/runtime:2" {
+		t.Errorf("%s has the images %v", csv.Name, images)
+	}
+	if labels := csv.Labels; labels["operatorframework.io/arch.s390x"] != "supported" || labels["operatorframework.io/arch.amd64"] != "" {
+		t.Errorf("labels are %v", labels)
+	}
+	var owned, crds []string
+	for _, kind := range csv.Spec.CustomResourceDefinitions.Owned {
+		owned = append(owned, kind.Name+" "+kind.Version)
+	}
+	for _, crd := range bundle.V1CRDs {
+		crds = append(crds, crd.Name+" "+crd.Spec.Versions[0].Name)
+	}
+	slices.Sort(owned)
+	slices.Sort(crds)
+	if diff := cmp.Diff(owned, crds); diff != "" || len(crds) != 3 || !strings.HasSuffix(crds[0], ".zos-files.example.suboperator.zoscb.ibm.com v1minor0patch0") {
+		t.Errorf("CustomResourceDefinitions differ (-owned +there):\n%s", diff)
+	}
+	for _, file := range strings.Fields(printed) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{"\nstatus:", "creationTimestamp: null"} {
+			if strings.Contains(string(content), field) {
+				t.Errorf("%s holds %q", file, field)
+			}
+		}
+	}
+}
+
+func TestBundleIsTheSameFromFolderAndArchive(t *testing.T) {
+	dir := t.TempDir()
+	archive, _, _ := strings.Cut(mustRun(t, exitClean, "build", filesCollection, "--output", dir), " ")
+	content := func(path, output string) map[string]string {
+		files := map[string]string{}
+		output = filepath.Join(dir, output)
+		for _, file := range strings.Fields(mustRun(t, exitClean, "bundle", path, "--output", output)) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[strings.TrimPrefix(file, output)] = string(text)
+		}
+		return files
+	}
+	if diff := cmp.Diff(content(archive, "a"), content(filesCollection, "b")); diff != "" {
+		t.Errorf("bundles differ (-archive +folder):\n%s", diff)
+	}
+}
+
+// The guide shows what is printed.
+func TestBundlePrintsItsFiles(t *testing.T) {
+	folder, err := filepath.Abs(filesCollection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile("../../docs/kubectl-collection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	printed := mustRun(t, exitClean, "bundle", folder, "--output", "bundle")
+	if !strings.Contains(string(guide), "--output bundle\n"+printed) {
+		t.Errorf("docs/kubectl-collection.md does not show what bundle prints:\n%s", printed)
+	}
+	if info, err := os.Stat("bundle"); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("bundle is %v, %v", info, err)
+	}
+}
+
+func TestBundleTakesAnEmptyFolderAndNoOther(t *testing.T) {
+	dir := t.TempDir()
+	output := filepath.Join(dir, "bundle")
+	if err := os.Mkdir(output, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, exitClean, "bundle", filesCollection, "--output", output)
+	for path, want := range map[string]string{
+		output: "is not empty", filepath.Join(output, "metadata", "annotations.yaml"): "not a directory", filepath.Join(dir, "a", "b"): "no such file",
+	} {
+		code, stdout, stderr := tool(t, "bundle", filesCollection, "--output", path)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: ended with %d: %s%s", path, code, stdout, stderr)
+		}
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"bundle"}) {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+// What is wrong is said, and nothing is left.
+func TestInvalidBundleIsNotWritten(t *testing.T) {
+	s, err := loadSource(filesCollection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := operatorOptions{apiGroup: "Shared", image: "registry.example/runtime:2"}
+	files, err := o.bundleFiles(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(f bundleFile) bool { return strings.Contains(f.path, "datafiles") })
+	dir := t.TempDir()
+	err = writeBundle(filepath.Join(dir, "bundle"), files)
+	if err == nil || !strings.Contains(err.Error(), "Kind=DataFile") {
+		t.Errorf("got %v", err)
+	}
+	if got := names(t, dir); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
+	}
+}
+
+func TestBundleRefusesFlags(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--output is not set"},
+		{[]string{"--output", "x", "--api-group", "Mine"}, "--api-group"},
+		{[]string{"--output", "x", "--runtime-image", ""}, "--runtime-image"},
+	} {
+		code, stdout, stderr := tool(t, append([]string{"bundle", filesCollection}, test.args...)...)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q ended with %d and printed %q", test.args, code, stderr)
+		}
+	}
+}
