@@ -39,7 +39,11 @@ type Bundle struct {
 // versions leave the catalog that still run. The order is that of semantic versions. Build sets replaces and skips in
 // copies of the ClusterServiceVersions.
 func Build(bundles []Bundle) (*declcfg.DeclarativeConfig, []*RefusalError) {
-	b := builder{packages: map[string]*pack{}}
+	return build(bundles, MaxServedBytes)
+}
+
+func build(bundles []Bundle, maxServed int) (*declcfg.DeclarativeConfig, []*RefusalError) {
+	b := builder{maxServed: maxServed, packages: map[string]*pack{}}
 	for i, bundle := range bundles {
 		if err := b.add(i, bundle); err != nil {
 			b.refuse(i, err)
@@ -63,7 +67,8 @@ func Build(bundles []Bundle) (*declcfg.DeclarativeConfig, []*RefusalError) {
 
 // builder gathers the bundles that fit together.
 type builder struct {
-	packages map[string]*pack
+	maxServed int
+	packages  map[string]*pack
 	// served is the sum of the packages' served bytes.
 	served   int
 	refusals []*RefusalError
@@ -98,8 +103,8 @@ func (b *builder) add(index int, bundle Bundle) *RefusalError {
 	}
 	grown := p.with(v)
 	served := b.served - p.served() + grown.served()
-	if served > MaxServedBytes {
-		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.csv.Name, served, MaxServedBytes)
+	if served > b.maxServed {
+		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.csv.Name, served, b.maxServed)
 	}
 	b.served, b.packages[p.name] = served, grown
 	return nil

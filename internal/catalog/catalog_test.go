@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -215,6 +214,9 @@ func TestRefusals(t *testing.T) {
 		"too large": {
 			other(func(b *Bundle) { b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", MaxBundleBytes) }), TooLarge, "and may have 1048576",
 		},
+		"too large in an InstallPlan": {
+			other(func(b *Bundle) { b.ClusterServiceVersion.Spec.Description = strings.Repeat(`"`, MaxBundleBytes/3) }), TooLarge, "and may have 1048576",
+		},
 		"another collection's package": {
 			other(func(b *Bundle) { b.Package, b.Domain, b.Name = good.Package, "acme-widgets", "" }), PackageConflict, "domain acme and name widgets",
 		},
@@ -238,25 +240,26 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A full catalog keeps what was given first, and grows no further.
+// A full catalog keeps what was given first, and what is small enough.
 func TestCatalogIsBounded(t *testing.T) {
-	var given []Bundle
-	for i := range 12 {
-		b := bundle("widgets", fmt.Sprintf("1.%d.0", i))
-		b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", MaxBundleBytes-8<<10)
-		given = append(given, b)
+	given := bundles("widgets", "1.0.0", "1.1.0", "1.2.0", "1.3.0")
+	given[2].ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10)
+	made, refusals := build(given, 40<<10)
+	if len(refusals) != 1 || refusals[0].Index != 2 || refusals[0].Reason != CatalogFull || !strings.Contains(refusals[0].Error(), "and may have 40960") {
+		t.Fatalf("refusals are %v", refusals)
 	}
-	catalog, refusals := Build(given)
+	if diff := cmp.Diff(text(t, mustBuild(t, given[0], given[1], given[3])), text(t, made)); diff != "" {
+		t.Errorf("the other bundles are not what they are alone (-want +got):\n%s", diff)
+	}
+	r, err := newRegistry(made)
+	if err != nil {
+		t.Fatal(err)
+	}
 	served := 0
-	for _, channel := range catalog.Channels {
-		served += len(channel.Entries) * 2 * MaxBundleBytes
+	for _, b := range r.bundles {
+		served += len(b.GetCsvJson()) + len(b.GetObject()[0])
 	}
-	if served > MaxServedBytes || len(catalog.Bundles)+len(refusals) != len(given) {
-		t.Errorf("%d bundles have %d bytes, %d are refused", len(catalog.Bundles), served, len(refusals))
-	}
-	for i, r := range refusals {
-		if r.Reason != CatalogFull || r.Index != len(catalog.Bundles)+i {
-			t.Errorf("bundle %d is refused: %s: %v", r.Index, r.Reason, r)
-		}
+	if served > 40<<10 {
+		t.Errorf("%d bytes are served", served)
 	}
 }

@@ -246,7 +246,7 @@ func TestReadersGetOneCatalogWhole(t *testing.T) {
 		var given []Bundle
 		for minor := range 5 {
 			b := bundle("widgets", fmt.Sprintf("%d.%d.0", i, minor))
-			b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", 32<<10) // So that a reader takes its time.
+			b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10) // So that a reader takes its time.
 			given = append(given, b)
 		}
 		catalogs = append(catalogs, mustBuild(t, given...))

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxBundleBytes bounds one ClusterServiceVersion. A bundle's message holds it twice, and OLM refuses messages of more
-	// than 4 MiB. OLM also writes it into an InstallPlan as a JSON string, and etcd takes no object of more than 1.5 MiB.
+	// MaxBundleBytes bounds one ClusterServiceVersion as a JSON string, which OLM writes into an InstallPlan: etcd takes no
+	// object of more than 1.5 MiB. A bundle's message, which holds it twice, is then below the 4 MiB that OLM accepts.
 	MaxBundleBytes = 1 << 20
 
 	// MaxServedBytes bounds what OLM reads of the catalog, again after each change, and keeps in memory.
@@ -38,8 +38,13 @@ func newVersion(index int, csv *operatorsv1alpha1.ClusterServiceVersion) (versio
 	if err != nil {
 		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
 	}
-	if len(content) > MaxBundleBytes {
-		return version{}, refusal(TooLarge, "%s has %d bytes, and may have %d: use a smaller icon or shorter descriptions", csv.Name, len(content), MaxBundleBytes)
+	planned, err := json.Marshal(content)
+	if err != nil {
+		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+	}
+	if len(planned) > MaxBundleBytes {
+		return version{}, refusal(TooLarge, "%s has %d bytes in an InstallPlan, and may have %d: use a smaller icon or shorter descriptions",
+			csv.Name, len(planned), MaxBundleBytes)
 	}
 	return version{index: index, csv: csv, content: content}, nil
 }
