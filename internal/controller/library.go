@@ -15,8 +15,10 @@ import (
 type Library struct {
 	Store *artifact.Store
 
-	mu     sync.Mutex
-	loaded map[string]*collection.Collection
+	// reading lets one archive be read at a time: it takes memory. What is loaded already does not wait for it.
+	reading sync.Mutex
+	mu      sync.Mutex
+	loaded  map[string]*collection.Collection
 
 	proofs proofs
 }
@@ -24,11 +26,34 @@ type Library struct {
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
 // of [artifact.Store.Open], [archive.Read] and [lint.Check], whose problems are one of them.
 func (l *Library) Load(digest string) (*collection.Collection, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c, ok := l.loaded[digest]; ok {
+	if c := l.remembered(digest); c != nil {
 		return c, nil
 	}
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if c := l.remembered(digest); c != nil {
+		return c, nil
+	}
+	c, err := l.read(digest)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.loaded == nil {
+		l.loaded = map[string]*collection.Collection{}
+	}
+	l.loaded[digest] = c
+	return c, nil
+}
+
+func (l *Library) remembered(digest string) *collection.Collection {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loaded[digest]
+}
+
+func (l *Library) read(digest string) (*collection.Collection, error) {
 	content, _, err := l.Store.Open(digest)
 	if err != nil {
 		return nil, err
@@ -45,16 +70,14 @@ func (l *Library) Load(digest string) (*collection.Collection, error) {
 	if c == nil {
 		return nil, problems
 	}
-	if l.loaded == nil {
-		l.loaded = map[string]*collection.Collection{}
-	}
-	l.loaded[digest] = c
 	return c, nil
 }
 
 // Remove drops an archive from the store and from memory.
 func (l *Library) Remove(digest string) error {
 	l.proofs.forget(digest)
+	l.reading.Lock() // Else one that is being read would be remembered.
+	defer l.reading.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.loaded, digest)

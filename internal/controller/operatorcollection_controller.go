@@ -37,10 +37,24 @@ type OperatorCollectionReconciler struct {
 	UploadDir string
 
 	looks looks
+	// working are the places of reconciliations, but for those that download, which have shares of downloads.
+	working   places
+	downloads *shares
 }
+
+const (
+	// maxCollectionsAtOnce is how many OperatorCollections are worked on at once, downloads left aside: it bounds memory.
+	maxCollectionsAtOnce = 4
+	// maxDownloads is how many archives are downloaded at once.
+	maxDownloads = 32
+	// maxDownloadsPerNamespace is how many of them one namespace can have.
+	maxDownloadsPerNamespace = 4
+)
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.working.enter()
+	defer r.working.leave()
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.looks.forget(req.NamespacedName)
@@ -85,13 +99,15 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.working = make(places, maxCollectionsAtOnce)
+	r.downloads = &shares{total: maxDownloads, each: maxDownloadsPerNamespace}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
-		WithOptions(options(4)).
+		WithOptions(options(maxCollectionsAtOnce + maxDownloads)).
 		Complete(r)
 }
 

@@ -104,15 +104,26 @@ func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.O
 	if err != nil {
 		return nil, err
 	}
-	request := fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: facts.validators}
-	file, err := r.Fetcher.Fetch(ctx, request, r.Library.Store.TempDir())
+	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: facts.validators})
 	if errors.Is(err, fetch.ErrNotModified) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fetchFailure(err)
+	return file, err
+}
+
+// download fetches an archive, which may take long, while others work in this reconciliation's place.
+func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
+	if !r.downloads.take(oc.Namespace) {
+		return nil, retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
-	return file, nil
+	defer r.downloads.give(oc.Namespace)
+	r.working.leave()
+	defer r.working.enter()
+	file, err := r.Fetcher.Fetch(ctx, request, r.Library.Store.TempDir())
+	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
+		err = fetchFailure(err)
+	}
+	return file, err
 }
 
 func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {

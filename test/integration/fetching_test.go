@@ -17,11 +17,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -200,6 +203,56 @@ var _ = Describe("A download", func() {
 		attack.Repelled("Fetching", "redirect a download with token and client certificate to another host", "neither goes there",
 			fmt.Sprintf("the other host got the header Authorization %q and %d certificates", got.authorization, got.certificates))
 	}, NodeTimeout(time.Minute))
+
+	It("that never ends holds up nobody but who asked for it", attack.Label, func(ctx context.Context) {
+		const each = 20 // Many more than the manager works on at once.
+		namespace, s, attackers := newNamespace(ctx), newSample(), []string{newNamespace(ctx), newNamespace(ctx)}
+		theManager.restart(ctx, append(slices.Clone(usualFlags), "--fetch-timeout=10m")...)
+		oc := installSample(ctx, namespace, s)
+		var open atomic.Int32
+		endless := web.handle(func(w http.ResponseWriter, r *http.Request) {
+			open.Add(1)
+			defer open.Add(-1)
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		for _, attacker := range attackers {
+			for i := range each {
+				create(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified(endless)))
+			}
+		}
+		Eventually(func(g Gomega) {
+			waiting := 0
+			for _, attacker := range attackers {
+				for i := range each {
+					ready := conditionOf(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified("")), v2beta2.ConditionReady)(g)
+					if strings.Contains(ready.Message, "waiting for other downloads to end") {
+						waiting++
+					}
+				}
+			}
+			g.Expect(waiting + int(open.Load())).To(Equal(len(attackers) * each))
+		}).WithContext(ctx).Should(Succeed(), "each downloads or waits its turn")
+		downloads := open.Load()
+
+		By("importing and installing another collection")
+		begin := time.Now()
+		other := installSample(ctx, newNamespace(ctx), newSample())
+		By("telling of an operator that goes away and comes back")
+		operator := deployment(namespace, s.operator())
+		get(ctx, NewWithT(GinkgoT()), operator)
+		operator.Status = appsv1.DeploymentStatus{ObservedGeneration: operator.Generation}
+		Expect(k8s.Status().Update(ctx, operator)).To(Succeed())
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, oc)
+		took := time.Since(begin)
+		Expect(took).To(BeNumerically("<", soon))
+		Expect(open.Load()).To(Equal(downloads), "all of it while they downloaded")
+		attack.Repelled("Fetching", fmt.Sprintf("name a server that never ends its answers in %d OperatorCollections of %d namespaces", len(attackers)*each, len(attackers)),
+			"others import, install and see changes as usual", fmt.Sprintf("%d of them download; all that others did took %s; %s", downloads, took.Round(time.Second), seen(ctx, other)))
+	}, NodeTimeout(4*time.Minute))
 
 	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
