@@ -40,7 +40,18 @@ type ZosEndpointReconciler struct {
 	// ProbeInterval is how often a reachable endpoint is probed, give or take a tenth. One that is not reachable is
 	// probed a little more often at first.
 	ProbeInterval time.Duration
+
+	probes *shares
 }
+
+const (
+	// maxProbes is how many endpoints are probed at once. Each probe is one connection, for at most probe.Timeout.
+	maxProbes = 64
+	// maxProbesPerNamespace is how many of them one namespace can have.
+	maxProbesPerNamespace = 16
+	// maxEndpointsAtOnce is how many endpoints are worked on at once beside those that are probed.
+	maxEndpointsAtOnce = 8
+)
 
 // endpointFacts is what was found out about a ZosEndpoint.
 type endpointFacts struct {
@@ -48,8 +59,10 @@ type endpointFacts struct {
 	known []ssh.PublicKey
 	// shown is the host key that the server proved to hold, nil unless it was reached.
 	shown ssh.PublicKey
-	// unreachable says why the last probe failed.
+	// unreachable says why the probe failed.
 	unreachable error
+	// postponed says that the namespace has too many probes that run, so that the last one counts a little longer.
+	postponed bool
 	// users are the SubOperatorConfigs that map the endpoint.
 	users []v2beta2.SubOperatorConfigReference
 }
@@ -112,6 +125,11 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.Zos
 	if endpoint.Spec.EndpointType == v2beta2.EndpointLocal {
 		return
 	}
+	if !r.probes.take(endpoint.Namespace) {
+		facts.postponed = true
+		return
+	}
+	defer r.probes.give(endpoint.Namespace)
 	known := facts.known
 	if len(known) == 0 && endpoint.Status.PinnedFor == address(endpoint) {
 		for _, line := range endpoint.Status.HostKeys {
@@ -136,8 +154,12 @@ func (r *ZosEndpointReconciler) conclude(ctx context.Context, endpoint *v2beta2.
 	status.Message = readyMessage(status.Conditions)
 	if err == nil {
 		status.SubOperatorConfigs = facts.users
-		describeReachable(endpoint, facts)
-		status.Message = meta.FindStatusCondition(status.Conditions, v2beta2.ConditionReachable).Message
+		if !facts.postponed {
+			describeReachable(endpoint, facts)
+		}
+		if reachable := meta.FindStatusCondition(status.Conditions, v2beta2.ConditionReachable); reachable != nil {
+			status.Message = reachable.Message
+		}
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v2beta2.ConditionReachable)
 	}
@@ -183,23 +205,24 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
 // nextProbe spreads probes so that many endpoints are not probed at once.
 func (r *ZosEndpointReconciler) nextProbe(facts *endpointFacts) time.Duration {
 	interval := r.ProbeInterval
-	if facts.unreachable != nil {
+	if facts.unreachable != nil || facts.postponed {
 		interval = min(interval, unreachableInterval)
 	}
 	return jitter(interval)
 }
 
-// unreachableInterval is how soon an endpoint that did not answer is probed again.
+// unreachableInterval is how soon an endpoint that did not answer, or could not be asked yet, is probed again.
 const unreachableInterval = 30 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.probes = &shares{total: maxProbes, each: maxProbesPerNamespace}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(options(8)).
+		WithOptions(options(maxProbes + maxEndpointsAtOnce)).
 		Complete(r)
 }
 

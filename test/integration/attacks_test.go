@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -357,31 +358,31 @@ func newECDSASigner() ssh.Signer {
 	return signer
 }
 
-// startTarpit accepts connections until the story ends, says what it is given, and then nothing.
+// startTarpit accepts connections until the story ends, says what it is given, and then nothing. It counts those that
+// are open.
 func startTarpit(banner string) *sshServer {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	DeferCleanup(func() {
-		close(done)
-		_ = listener.Close()
-	})
+	DeferCleanup(func() { _ = listener.Close() })
+	address := listener.Addr().(*net.TCPAddr)
+	s := &sshServer{host: address.IP.String(), port: int32(address.Port)}
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
+			s.open.Add(1)
 			go func() {
+				defer s.open.Add(-1)
 				defer conn.Close()
 				_, _ = conn.Write([]byte(banner))
-				<-done
+				_, _ = io.Copy(io.Discard, conn) // Until the other side gives up.
 			}()
 		}
 	}()
-	address := listener.Addr().(*net.TCPAddr)
-	return &sshServer{host: address.IP.String(), port: int32(address.Port)}
+	return s
 }
 
 var _ = Describe("A host that is not the one meant", attack.Label, func() {

@@ -87,6 +87,30 @@ var _ = Describe("A ZosEndpoint", func() {
 		attack.Repelled("Secrets and hosts", "have the key of one host accepted for another by moving an endpoint", "the pin is for one address", seen(ctx, endpoint, v2beta2.ConditionReachable))
 	}, NodeTimeout(time.Minute))
 
+	It("that accepts connections and never answers slows down its own namespace only", attack.Label, func(ctx context.Context) {
+		const tarpits = 60
+		attacker, namespace, server := newNamespace(ctx), newNamespace(ctx), startSSHServer()
+		tarpit := startTarpit("")
+		for i := range tarpits {
+			create(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", i), tarpit))
+		}
+		Eventually(tarpit.open.Load).WithContext(ctx).Should(BeNumerically(">", 8))
+		expectReady(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", tarpits-1), nil)) // Accepted, whenever it is probed.
+
+		By("probing others at once, and again")
+		begin := time.Now()
+		endpoint := newEndpoint(namespace, "lpar1", server)
+		create(ctx, endpoint)
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		server.replaceKey(newSigner())
+		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(because(v2beta2.ReasonHostKeyMismatch))
+		took := time.Since(begin)
+		Expect(took).To(BeNumerically("<", soon))
+		Consistently(tarpit.open.Load).WithContext(ctx).Should(And(BeNumerically(">", 8), BeNumerically("<=", 16)))
+		attack.Repelled("Secrets and hosts", fmt.Sprintf("make %d endpoints whose host accepts connections and never answers", tarpits), "others are probed as usual",
+			fmt.Sprintf("%d probes wait for it; both of another namespace took %s; %s", tarpit.open.Load(), took.Round(time.Second), seen(ctx, endpoint, v2beta2.ConditionReachable)))
+	}, NodeTimeout(4*time.Minute))
+
 	It("of type local needs no host", func(ctx context.Context) {
 		endpoint := newEndpoint(newNamespace(ctx), "pod", nil)
 		endpoint.Spec.EndpointType = v2beta2.EndpointLocal

@@ -22,8 +22,10 @@ type sshServer struct {
 
 	listener net.Listener
 	logons   atomic.Int32
-	mu       sync.Mutex
-	signer   ssh.Signer
+	// open are the connections to a tarpit.
+	open   atomic.Int32
+	mu     sync.Mutex
+	signer ssh.Signer
 }
 
 // startSSHServer listens on a free port of loopback until the story ends.
