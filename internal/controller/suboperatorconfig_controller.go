@@ -69,6 +69,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 		r.checkMapping,
 		r.chooseMethods,
 		r.composeEndpoints,
+		r.followEndpoints,
 		r.composeDependencies,
 		r.render,
 		r.recordInventory,

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -57,6 +58,30 @@ func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc 
 			}
 			facts.endpoints[mapping.Namespace] = append(facts.endpoints[mapping.Namespace], endpoint)
 		}
+	}
+	return nil
+}
+
+// followEndpoints brings endpoints and credentials to operators that are installed, before anything may refuse to change
+// the rest of them, such as for a grant that was withdrawn: a key that was replaced or taken away must not stay in use.
+func (r *SubOperatorConfigReconciler) followEndpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
+	var secrets []client.Object
+	for _, mapping := range facts.mappings {
+		if !installedIn(soc, mapping.Namespace) {
+			continue
+		}
+		secret, err := render.EndpointsSecret(facts.collection, mapping.Namespace, facts.endpoints[mapping.Namespace])
+		if err != nil {
+			return stalled(v2beta2.ReasonObjectRefused, err)
+		}
+		if err := r.claim(soc, secret); err != nil {
+			return err
+		}
+		secrets = append(secrets, secret)
+	}
+	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
+	if _, err := applier.Apply(ctx, secrets, ownedBy(soc)); err != nil {
+		return applyFailure(err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,6 +118,27 @@ var _ = Describe("A collection's permissions", func() {
 		get(ctx, NewWithT(GinkgoT()), binding)
 
 		attack.Repelled("Permissions", "go on after a grant was withdrawn", "it is said; nothing new is given", seen(ctx, soc))
+
+		By("bringing keys to it, and taking them away, nevertheless")
+		endpoints := func(g Gomega) map[string][]byte {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+			get(ctx, g, secret)
+			return secret.Data
+		}
+		key := secretValue("key for an operator whose grant is gone")
+		credential := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key},
+		}
+		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
+		endpoint.Spec.CredentialName = credential.Name
+		create(ctx, credential, endpoint)
+		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", []byte(key)))
+		remove(ctx, credential)
+		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(And(HaveKey("lpar1_refusal"), Not(HaveKey("lpar1_key"))))
+		remove(ctx, endpoint)
+		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
+		Expect(lacking(ctx, soc)(NewWithT(GinkgoT()))).To(ContainSubstring("/metrics: get"))
 
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)
