@@ -246,11 +246,7 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		for _, role := range []string{"view", "edit", "admin"} {
-			create(ctx, &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
-				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "a-" + role}},
-			})
+			bind(ctx, namespace, role, "a-"+role)
 		}
 		Eventually(func() bool { return may(ctx, "a-admin", namespace, "deletecollection", s.plural(), sharedGroup) }).
 			WithContext(ctx).Should(BeTrue())
