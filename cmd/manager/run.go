@@ -31,6 +31,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/fetch"
@@ -221,29 +222,45 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		return err
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
-	for _, c := range []interface {
+	settings := render.Settings{
+		RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
+		ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
+	}
+	collections := &controller.OperatorCollectionReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+		Fetcher: &fetch.Fetcher{
+			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
+			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
+		},
+		UploadDir: filepath.Join(s.storageDir, "suboperator"),
+	}
+	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
-		&controller.OperatorCollectionReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
-			Fetcher: &fetch.Fetcher{
-				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
-				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
-			},
-			UploadDir: filepath.Join(s.storageDir, "suboperator"),
-		},
+		olm,
+		collections,
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library, OLM: olm,
-			Settings: render.Settings{
-				RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
-				ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
-			},
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library, OLM: olm, Settings: settings,
 		},
-		&controller.ZosEndpointReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval},
+		&controller.ZosEndpointReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
+			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval,
+		},
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
-		olm,
-	} {
+	}
+	if olm != nil {
+		collections.Publications = controller.NewPublications()
+		server := catalog.NewServer(s.catalog.bindAddress)
+		if err := mgr.Add(server); err != nil {
+			return err
+		}
+		controllers = append(controllers, &controller.CatalogReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library, Settings: settings, OLM: olm,
+			Server: server, Publications: collections.Publications,
+		})
+	}
+	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up a controller: %w", err)
 		}

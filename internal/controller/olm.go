@@ -90,6 +90,9 @@ type OLM struct {
 // Available says whether installations can be left to OLM.
 func (o *OLM) Available() bool { return o != nil && o.found.Load() != nil }
 
+// looked says whether it is known yet if OLM is available.
+func (o *OLM) looked() bool { return o.Available() || o.missing.Load() != nil }
+
 // Err says, for users, why OLM is not available. It is nil if it is.
 func (o *OLM) Err() error {
 	if o == nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
@@ -35,6 +36,8 @@ type OperatorCollectionReconciler struct {
 	Fetcher *fetch.Fetcher
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
 	UploadDir string
+	// Publications say what became of the archives in the catalog. They are nil if the manager serves none.
+	Publications *Publications
 
 	looks looks
 	// working are the places of reconciliations, but for those that download, which have shares of downloads.
@@ -101,14 +104,16 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.working = make(places, maxCollectionsAtOnce)
 	r.downloads = &shares{total: maxDownloads, each: maxDownloadsPerNamespace}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
-		WithOptions(options(maxCollectionsAtOnce + maxDownloads)).
-		Complete(r)
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
+	if r.Publications != nil {
+		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
+	}
+	return b.WithOptions(options(maxCollectionsAtOnce + maxDownloads)).Complete(r)
 }
 
 func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {

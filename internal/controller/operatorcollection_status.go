@@ -32,6 +32,7 @@ func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2
 	if facts != nil {
 		facts.describeCollection(oc)
 		r.describeImport(oc, facts, err)
+		r.Publications.describe(oc)
 	}
 	if err == nil {
 		err = notInstalled(facts.mappings)

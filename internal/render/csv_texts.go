@@ -40,6 +40,11 @@ func icon(c *collection.Collection) operatorsv1alpha1.Icon {
 			return operatorsv1alpha1.Icon{Data: icon.Base64Data, MediaType: icon.MediaType}
 		}
 	}
+	return DefaultIcon()
+}
+
+// DefaultIcon is our own icon.
+func DefaultIcon() operatorsv1alpha1.Icon {
 	return operatorsv1alpha1.Icon{Data: base64.StdEncoding.EncodeToString(defaultIcon), MediaType: "image/svg+xml"}
 }
 

@@ -55,11 +55,7 @@ func applyManifests(ctx context.Context, config string) {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
 		}
-		content, err := os.ReadFile(file)
-		Expect(err).NotTo(HaveOccurred())
-		for _, document := range strings.Split(string(content), "\n---\n") {
-			object := &unstructured.Unstructured{}
-			Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed(), file)
+		for _, object := range manifests(file) {
 			Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
 		}
 	}
@@ -71,6 +67,20 @@ func applyManifests(ctx context.Context, config string) {
 			g.Expect(established(&crd)).To(BeTrue(), crd.Name)
 		}
 	}).WithContext(ctx).Should(Succeed())
+}
+
+// manifests are the objects in a file.
+func manifests(file string) []*unstructured.Unstructured {
+	GinkgoHelper()
+	content, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(content), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed(), file)
+		objects = append(objects, object)
+	}
+	return objects
 }
 
 // managerProcess is the manager's binary, which can be killed and started again with the same storage.

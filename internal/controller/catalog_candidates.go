@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// candidate is a version of a collection that belongs into the catalog.
+type candidate struct {
+	oc     *v2beta2.OperatorCollection
+	digest string
+	bundle catalog.Bundle
+	// err keeps it out.
+	err error
+	// message says where it is in the catalog.
+	message string
+}
+
+// current says whether it is what its OperatorCollection asks for, and not only what is still installed.
+func (c *candidate) current() bool {
+	return isPublishable(c.oc) && c.digest == c.oc.Status.Artifact.Digest
+}
+
+// candidates come in the order of their OperatorCollections' age: of two that exclude each other, the first stays.
+type candidates []*candidate
+
+// candidates are what OperatorCollections have imported, and what is still installed of them: no Subscription may point
+// at nothing.
+func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) {
+	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, collections); err != nil {
+		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if err := r.Client.List(ctx, socs); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	running := map[types.NamespacedName][]string{}
+	for i := range socs.Items {
+		soc := &socs.Items[i]
+		key := types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}
+		running[key] = append(running[key], runs(soc)...)
+	}
+	slices.SortFunc(collections.Items, func(a, b v2beta2.OperatorCollection) int {
+		if older(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	var all candidates
+	for i := range collections.Items {
+		oc := &collections.Items[i]
+		var digests []string
+		if isPublishable(oc) {
+			digests = append(digests, oc.Status.Artifact.Digest)
+		}
+		for _, digest := range slices.Sorted(slices.Values(running[client.ObjectKeyFromObject(oc)])) {
+			if !slices.Contains(digests, digest) {
+				digests = append(digests, digest)
+			}
+		}
+		for _, digest := range digests {
+			all = append(all, &candidate{oc: oc, digest: digest})
+		}
+	}
+	return all, nil
+}
+
+// bundleKey is what a bundle depends on besides what all have in common.
+type bundleKey struct{ digest, group string }
+
+// makeBundles renders the candidates and checks their permissions. What is wrong with one of them becomes its err.
+func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) error {
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := r.Client.List(ctx, crds); err != nil {
+		return fmt.Errorf("listing CRDs: %w", err)
+	}
+	grants, err := readGrants(ctx, r.Client, r.Reader)
+	if err != nil {
+		return err
+	}
+	// A collection is not to be kept out because the API server cannot be asked.
+	if _, err := grants.heldIn(ctx, ""); err != nil {
+		return err
+	}
+	made := map[bundleKey]*candidate{}
+	for _, each := range all {
+		key := bundleKey{digest: each.digest, group: string(each.oc.Spec.APIGroup)}
+		if same := made[key]; same != nil {
+			each.bundle, each.err, each.message = same.bundle, same.err, same.message
+			continue
+		}
+		made[key] = each
+		c, err := r.Library.Load(each.digest)
+		if err != nil {
+			each.err = unloaded(err)
+			continue
+		}
+		each.bundle, each.err = r.makeBundle(ctx, each, c, grants, crds.Items)
+		each.message = fmt.Sprintf("package %s, channels %s and %s", each.bundle.Package, catalog.StableChannel, render.ChannelName(c))
+	}
+	return nil
+}
+
+func unloaded(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "its archive is being fetched again: %w", err)
+	}
+	return loadFailure(err)
+}
+
+func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
+	group := groupOf(of.oc, c)
+	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
+		Group: group, Digest: of.digest, Image: r.Settings.RuntimeImage, Architectures: r.Settings.Architectures,
+		ServedVersions: servedVersions(crds, group, keyOf(c)),
+	})
+	if err != nil {
+		return catalog.Bundle{}, stalled(v2beta2.ReasonObjectRefused, err)
+	}
+	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
+	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
+}
+
+// rolesOf are the roles that OLM would make. Nobody knows yet in which namespaces, so they must be fine in all.
+func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []askedRole {
+	var roles []askedRole
+	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
+		roles = append(roles, askedRole{rules: role.Rules, given: base})
+	}
+	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+		roles = append(roles, askedRole{rules: role.Rules})
+	}
+	return roles
+}
+
+// servedVersions are the storage versions, which are the newest, of the kinds of a group that other collections have.
+func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collectionKey) map[string]string {
+	versions := map[string]string{}
+	for i := range crds {
+		crd := &crds[i]
+		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || keyOfLabels(crd) == but {
+			continue
+		}
+		for _, version := range crd.Spec.Versions {
+			if version.Storage && version.Served {
+				versions[crd.Spec.Names.Kind] = version.Name
+			}
+		}
+	}
+	return versions
+}
+
+// bundles are those of the candidates that nothing keeps out yet.
+func (c candidates) bundles() []catalog.Bundle {
+	var bundles []catalog.Bundle
+	for _, each := range c.acceptable() {
+		bundles = append(bundles, each.bundle)
+	}
+	return bundles
+}
+
+func (c candidates) acceptable() candidates {
+	return slices.DeleteFunc(slices.Clone(c), func(each *candidate) bool { return each.err != nil })
+}
+
+// refuse keeps out those that the catalog has refused of bundles().
+func (c candidates) refuse(refusals []*catalog.RefusalError) {
+	acceptable := c.acceptable()
+	for _, refusal := range refusals {
+		acceptable[refusal.Index].err = waiting(refusalReason(refusal.Reason), missingInterval, "%w", refusal)
+	}
+}
+
+// refuseAll keeps out even those that have a reason of their own: it would have to be dealt with first.
+func (c candidates) refuseAll(err error) {
+	for _, each := range c {
+		each.err = err
+	}
+}
+
+// refusalReason is the reason of the API for one of package catalog.
+func refusalReason(reason catalog.Reason) string {
+	switch reason {
+	case catalog.TooLarge, catalog.CatalogFull:
+		return v2beta2.ReasonBundleTooLarge
+	case catalog.PackageConflict:
+		return v2beta2.ReasonPackageConflict
+	case catalog.VersionConflict:
+		return v2beta2.ReasonVersionConflict
+	}
+	return v2beta2.ReasonInvalidCollection
+}
+
+// lackArchives says whether an archive has still to be fetched again.
+func (c candidates) lackArchives() bool {
+	return slices.ContainsFunc(c, func(each *candidate) bool { return errors.Is(each.err, fs.ErrNotExist) })
+}
+
+// retryAfter is when to look again though no event came.
+func (c candidates) retryAfter() time.Duration {
+	for _, each := range c {
+		if each.err != nil && !asFailure(each.err).stalled {
+			return missingInterval
+		}
+	}
+	return catalogInterval
+}
+
+// publications are what the statuses of the OperatorCollections tell.
+func (c candidates) publications() map[types.NamespacedName]publication {
+	all := map[types.NamespacedName]publication{}
+	for _, each := range c {
+		if each.current() {
+			all[client.ObjectKeyFromObject(each.oc)] = publication{digest: each.digest, err: each.err, message: each.message}
+		}
+	}
+	return all
+}

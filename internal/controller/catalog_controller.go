@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+const (
+	// archivePatience is how long after its start the manager waits with the first catalog for archives that have to be
+	// fetched again.
+	archivePatience = time.Minute
+
+	// catalogInterval is how soon the catalog is looked at again though nothing that is watched has changed: the manager's
+	// own permissions may have.
+	catalogInterval = 10 * time.Minute
+)
+
+// CatalogReconciler keeps the catalog from which the Operator Lifecycle Manager (OLM) installs collections: all that
+// OperatorCollections have imported and SubOperatorConfigs still run, as far as their permissions are granted. What keeps
+// a collection out is told by its OperatorCollection, and is nothing to the others.
+type CatalogReconciler struct {
+	// Client reads through the cache and writes.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Library holds the archives.
+	Library *Library
+	// Settings are those of all installations.
+	Settings render.Settings
+	// OLM is nil if the manager is to do without: then there is no catalog.
+	OLM *OLM
+	// Server serves the catalog.
+	Server *catalog.Server
+	// Publications take what became of each OperatorCollection.
+	Publications *Publications
+
+	// began is when the first catalog was tried to be made.
+	began time.Time
+	// served says that there is one.
+	served bool
+}
+
+// catalogRequest asks for the catalog to be made. There is one catalog.
+type catalogRequest struct{}
+
+// Reconcile makes the catalog.
+func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Result, error) {
+	if !r.OLM.looked() {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	candidates, err := r.candidates(ctx)
+	if err != nil {
+		return outcome(err)
+	}
+	if !r.OLM.Available() {
+		candidates.refuseAll(waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
+		r.Publications.set(ctx, candidates.publications())
+		return ctrl.Result{RequeueAfter: olmInterval}, nil
+	}
+	if err := r.makeBundles(ctx, candidates); err != nil {
+		return outcome(err)
+	}
+	if r.awaitsArchives(candidates) {
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
+	}
+	digest, err := r.serve(ctx, candidates)
+	if err != nil {
+		return outcome(err)
+	}
+	err = r.announce(ctx, digest)
+	if err != nil {
+		candidates.refuseAll(err)
+	}
+	r.Publications.set(ctx, candidates.publications())
+	if err != nil {
+		return outcome(err)
+	}
+	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
+}
+
+// awaitsArchives says whether OLM should not see a catalog yet: it would lack what is installed, just because archives
+// were lost with the manager's last pod.
+func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
+	if r.began.IsZero() {
+		r.began = time.Now()
+	}
+	return !r.served && candidates.lackArchives() && time.Since(r.began) < archivePatience
+}
+
+// serve makes the catalog and hands it to OLM.
+func (r *CatalogReconciler) serve(ctx context.Context, candidates candidates) (digest string, err error) {
+	content, refusals := catalog.Build(candidates.bundles())
+	candidates.refuse(refusals)
+	digest, changed, err := r.Server.Set(content)
+	if err != nil {
+		return "", err
+	}
+	r.served = true
+	if changed {
+		ctrl.LoggerFrom(ctx).Info("the catalog has changed", "packages", len(content.Packages), "bundles", len(content.Bundles), "digest", digest)
+	}
+	return digest, nil
+}
+
+// SetupWithManager registers the controller.
+func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.OLM == nil {
+		return nil
+	}
+	request := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []catalogRequest {
+		return []catalogRequest{{}}
+	})
+	c, err := builder.TypedControllerManagedBy[catalogRequest](mgr).
+		Named("catalog").
+		Watches(&v2beta2.OperatorCollection{}, request, builder.WithPredicates(changes(importOf))).
+		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: runsOthers})).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, request, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants()).
+		WithOptions(typedOptions[catalogRequest](1)).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.OLM.OnAvailable(func(context.Context) error {
+		sources := &metav1.PartialObjectMetadata{}
+		sources.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind))
+		if err := c.Watch(source.TypedKind[client.Object](mgr.GetCache(), sources, request)); err != nil {
+			return err
+		}
+		return c.Watch(source.TypedFunc[catalogRequest](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[catalogRequest]) error {
+			queue.Add(catalogRequest{})
+			return nil
+		}))
+	})
+	return nil
+}
+
+// imported is what the catalog depends on of an OperatorCollection.
+type imported struct {
+	digest, group string
+	ready         bool
+}
+
+func importOf(object client.Object) imported {
+	oc := object.(*v2beta2.OperatorCollection)
+	if oc.Status.Artifact == nil {
+		return imported{}
+	}
+	return imported{digest: oc.Status.Artifact.Digest, group: string(oc.Spec.APIGroup), ready: isPublishable(oc)}
+}
+
+// isPublishable says whether users may install what an OperatorCollection has.
+func isPublishable(oc *v2beta2.OperatorCollection) bool {
+	return oc.DeletionTimestamp == nil && oc.Status.Artifact != nil &&
+		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
+}
+
+// changes lets those updates pass after which a value of the object differs.
+func changes[value comparable](of func(client.Object) value) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
+}
+
+func runsOthers(e event.UpdateEvent) bool {
+	return !slices.Equal(runs(e.ObjectOld.(*v2beta2.SubOperatorConfig)), runs(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
+}
+
+// runs are the digests of the archives that a SubOperatorConfig has installed.
+func runs(soc *v2beta2.SubOperatorConfig) []string {
+	var digests []string
+	for _, installation := range soc.Status.Installations {
+		if installation.Digest != "" {
+			digests = append(digests, installation.Digest)
+		}
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests)
+}
+
+// afterGrants asks for the catalog a little after the grants have changed.
+func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
+	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
+		if object.GetName() == grantsRole {
+			queue.AddAfter(catalogRequest{}, grantDelay)
+		}
+	}
+	type queue = workqueue.TypedRateLimitingInterface[catalogRequest]
+	return handler.TypedFuncs[client.Object, catalogRequest]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { ask(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { ask(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { ask(e.Object, q) },
+	}
+}
+
+var _ reconcile.TypedReconciler[catalogRequest] = &CatalogReconciler{}

@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// publication is what became of an OperatorCollection's archive in the catalog.
+type publication struct {
+	digest string
+	// err keeps it out.
+	err error
+	// message says where it is otherwise.
+	message string
+}
+
+// same says whether status shows both alike.
+func (p publication) same(other publication) bool {
+	a, b := asFailure(p.err), asFailure(other.err)
+	if p.digest != other.digest || a == nil || b == nil {
+		return p.digest == other.digest && a == b && p.message == other.message
+	}
+	return a.reason == b.reason && a.Error() == b.Error()
+}
+
+// Publications carry what became of OperatorCollections in the catalog from the controller that makes it to the one that
+// writes their status. What left the catalog is forgotten.
+type Publications struct {
+	mu    sync.Mutex
+	known map[types.NamespacedName]publication
+	// changed has OperatorCollections of which something else is known now. Of the objects only the names are set.
+	changed chan event.GenericEvent
+}
+
+// NewPublications makes Publications that know nothing yet.
+func NewPublications() *Publications {
+	return &Publications{changed: make(chan event.GenericEvent)}
+}
+
+// set replaces what is known.
+func (p *Publications) set(ctx context.Context, now map[types.NamespacedName]publication) {
+	p.mu.Lock()
+	before := p.known
+	p.known = now
+	p.mu.Unlock()
+	for name, is := range now {
+		if was, known := before[name]; known && is.same(was) {
+			continue
+		}
+		oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		select {
+		case p.changed <- event.GenericEvent{Object: oc}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// describe sets the condition Published. Before the first catalog was made, and while another archive is about to get into
+// it, the condition stays as it is.
+func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
+	conditions := &oc.Status.Conditions
+	if p == nil {
+		meta.RemoveStatusCondition(conditions, v2beta2.ConditionPublished)
+		return
+	}
+	if !isPublishable(oc) {
+		if meta.FindStatusCondition(*conditions, v2beta2.ConditionPublished) != nil {
+			setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, waiting(v2beta2.ReasonCollectionNotImported, missingInterval,
+				"what spec asks for is not imported: see the condition %s", v2beta2.ConditionImported), "")
+		}
+		return
+	}
+	p.mu.Lock()
+	found, known := p.known[types.NamespacedName{Namespace: oc.Namespace, Name: oc.Name}]
+	p.mu.Unlock()
+	if known && found.digest == oc.Status.Artifact.Digest {
+		setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
+	}
+}

@@ -1,0 +1,190 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// published is the condition Published of an OperatorCollection.
+var published = v2beta2.ConditionPublished
+
+var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
+	It("does not exist unless it is asked for", func(ctx context.Context) {
+		withoutOLM()
+		installOLM(ctx)
+		allowOLM(ctx)
+		s := newSample()
+		oc := installSample(ctx, newNamespace(ctx), s)
+		Expect(conditionOf(ctx, oc, published)(NewWithT(GinkgoT()))).To(beAbsent())
+		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "CatalogSourceList")).To(BeEmpty())
+		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "SubscriptionList")).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("has what was imported within seconds, and nothing is written while nothing changes", func(ctx context.Context) {
+		catalog := withCatalog(ctx)
+		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
+		source := catalog.source()
+		Eventually(isGone(ctx, source)).WithContext(ctx).Should(BeFalse())
+
+		namespace, s := newNamespace(ctx), newSample()
+		oc := importSample(ctx, namespace, s)
+		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(5 * time.Second).Should(ConsistOf(s.operator()))
+		Expect(catalog.channels(ctx, s.operator())).To(Equal(map[string]string{
+			"stable": s.operator() + ".v1.0.0", "v1.0.0": s.operator() + ".v1.0.0",
+		}))
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(
+			beTrue(), saying("package "+s.operator()+", channels stable and v1.0.0")))
+
+		By("making the CatalogSource that leads to it")
+		source = live(ctx, NewWithT(GinkgoT()), source)
+		Expect(source.Object["spec"]).To(And(
+			HaveKeyWithValue("sourceType", "grpc"), HaveKeyWithValue("address", "catalog.example:50051"),
+			HaveKeyWithValue("displayName", "Collection Operator"), Not(HaveKey("updateStrategy"))))
+		Expect(source.GetAnnotations()).To(HaveKeyWithValue("zoscb.ibm.com/catalog-digest", HavePrefix("sha256:")))
+
+		By("looking at it again without a write")
+		settled(ctx, oc)
+		mark := markAudit()
+		grantVersion(ctx)
+		Consistently(func(g Gomega) {
+			g.Expect(live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
+			g.Expect(mark.writesSince()).To(BeEmpty())
+		}).WithContext(ctx).WithTimeout(6 * time.Second).Should(Succeed())
+
+		By("making the CatalogSource again when somebody deletes it, with the same content")
+		remove(ctx, source)
+		Eventually(func(g Gomega) {
+			again := live(ctx, g, source)
+			g.Expect(again.GetUID()).NotTo(Equal(source.GetUID()))
+			g.Expect(again.GetAnnotations()).To(Equal(source.GetAnnotations()))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("never showing less after a restart")
+		theManager.kill()
+		theManager.start(ctx)
+		var first []string
+		Eventually(func() (err error) {
+			first, err = catalog.packages(ctx)()
+			return err
+		}).WithContext(ctx).Should(Succeed())
+		Expect(first).To(ConsistOf(s.operator()))
+		Expect(live(ctx, NewWithT(GinkgoT()), source).GetAnnotations()).To(Equal(source.GetAnnotations()))
+
+		By("losing the package with the collection")
+		removeCollections(ctx, namespace)
+		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
+		Eventually(func(g Gomega) {
+			g.Expect(live(ctx, g, source).GetAnnotations()).NotTo(Equal(source.GetAnnotations()))
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(4*time.Minute))
+
+	It("has only what was granted its permissions, and withdraws it with the grant", func(ctx context.Context) {
+		catalog := withCatalog(ctx)
+		s, other := newSample(), newSample()
+		s.permissions = "clusterRoles:\n  - {apiGroups: [''], resources: [nodes], verbs: [list]}\n" +
+			"roles:\n  - {apiGroups: [batch], resources: [jobs], verbs: [create]}"
+		importSample(ctx, newNamespace(ctx), other)
+		oc := importSample(ctx, newNamespace(ctx), s)
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted),
+			saying("\n  nodes: list in the whole cluster\n"), saying("\n  batch/jobs: create in the whole cluster\n")))
+		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
+
+		By("granting what the message shows")
+		given := applyManifestOf(ctx, conditionOf(ctx, oc, published)(NewWithT(GinkgoT())).Message)
+		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(s.operator(), other.operator()))
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(beTrue())
+
+		By("withdrawing the grant")
+		remove(ctx, given)
+		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(other.operator()))
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
+	}, NodeTimeout(4*time.Minute))
+
+	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
+		catalog := withCatalog(ctx)
+		large, other := newSample(), newSample()
+		large.variables = manyVariables(1000)
+		oc := importSample(ctx, newNamespace(ctx), large)
+		importSample(ctx, newNamespace(ctx), other)
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonBundleTooLarge)))
+		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
+		Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(beTrue(), "it can be installed all the same")
+	}, NodeTimeout(4*time.Minute))
+
+	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", func(ctx context.Context) {
+		withoutOLM()
+		allowOLM(ctx)
+		catalog := startWithCatalog(ctx)
+		s := newSample()
+		oc := importSample(ctx, newNamespace(ctx), s)
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonOLMUnavailable),
+			saying("the Operator Lifecycle Manager is not installed")))
+		installOLM(ctx)
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).WithTimeout(time.Minute).Should(beTrue())
+		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
+	}, NodeTimeout(3*time.Minute))
+
+	It("says what is missing when the manager may not use the Operator Lifecycle Manager", func(ctx context.Context) {
+		withoutOLM()
+		installOLM(ctx)
+		startWithCatalog(ctx)
+		oc := importSample(ctx, newNamespace(ctx), newSample())
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonOLMUnavailable),
+			saying("may not create Subscriptions: install it with the component config/components/olm")))
+	}, NodeTimeout(3*time.Minute))
+
+	It("takes over no CatalogSource of somebody else", func(ctx context.Context) {
+		withoutOLM()
+		installOLM(ctx)
+		allowOLM(ctx)
+		olm := olmNamespace(ctx)
+		foreign := (&testCatalog{namespace: olm.GetName()}).source()
+		foreign.Object["spec"] = map[string]any{"sourceType": "grpc", "address": "foreign.example:50051"}
+		create(ctx, foreign)
+		startWithCatalog(ctx, "--catalog-namespace=")
+		oc := importSample(ctx, newNamespace(ctx), newSample())
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonForeignObject),
+			saying(`CatalogSource "olm/collection-operator-catalog"`)))
+		Expect(live(ctx, NewWithT(GinkgoT()), foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
+		remove(ctx, foreign)
+		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(beTrue())
+	}, NodeTimeout(4*time.Minute))
+})
+
+// settled waits until the manager has nothing more to write about an object.
+func settled(ctx context.Context, oc *v2beta2.OperatorCollection) {
+	GinkgoHelper()
+	var version string
+	Eventually(func(g Gomega) {
+		get(ctx, g, oc)
+		before := version
+		version = oc.ResourceVersion
+		g.Expect(version).To(Equal(before))
+	}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
+}
+
+func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructured.Unstructured {
+	GinkgoHelper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(apiVersion)
+	list.SetKind(kind)
+	Expect(k8s.List(ctx, list)).To(Succeed())
+	return list.Items
+}
+
+// manyVariables are as many as given, with long descriptions.
+func manyVariables(count int) string {
+	lines := make([]string, 0, count)
+	for i := range count {
+		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 220)))
+	}
+	return strings.Join(lines, "\n      - ")
+}

@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/operator-framework/api/crds"
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these stories. OLM itself does not run.
+func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	return []*apiextensionsv1.CustomResourceDefinition{
+		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorGroup(), crds.Subscription(),
+		crds.OperatorCondition(),
+	}
+}
+
+// withoutOLM makes sure that the story leaves no CRD of OLM behind. What is made after it is removed before.
+func withoutOLM() {
+	DeferCleanup(func(ctx context.Context) {
+		for _, crd := range olmCRDs() {
+			remove(ctx, crd)
+		}
+		for _, crd := range olmCRDs() {
+			Eventually(isGone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+		}
+	}, NodeTimeout(time.Minute))
+}
+
+func installOLM(ctx context.Context) {
+	GinkgoHelper()
+	for _, crd := range olmCRDs() {
+		create(ctx, crd)
+	}
+	Eventually(func(g Gomega) {
+		for _, crd := range olmCRDs() {
+			get(ctx, g, crd)
+			g.Expect(established(crd)).To(BeTrue(), crd.Name)
+		}
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// allowOLM gives the manager the permissions of config/components/olm for one story.
+func allowOLM(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
+		Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { remove(ctx, object) }, NodeTimeout(time.Minute))
+	}
+}
+
+// testCatalog is the manager's catalog as OLM sees it.
+type testCatalog struct {
+	address, namespace string
+	registry           api.RegistryClient
+}
+
+// startWithCatalog starts the manager with a catalog for one story. OLM's CRDs are not installed by it.
+func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
+	GinkgoHelper()
+	catalog := &testCatalog{address: freeAddress(), namespace: newNamespace(ctx)}
+	conn, err := grpc.NewClient(catalog.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(conn.Close)
+	catalog.registry = api.NewRegistryClient(conn)
+	theManager.restart(ctx, slices.Concat(usualFlags, []string{
+		"--catalog-bind-address=" + catalog.address, "--catalog-address=catalog.example:50051", "--catalog-namespace=" + catalog.namespace,
+	}, flags)...)
+	return catalog
+}
+
+// withCatalog is a cluster with OLM, and a manager that may use it, for one story.
+func withCatalog(ctx context.Context) *testCatalog {
+	GinkgoHelper()
+	withoutOLM()
+	installOLM(ctx)
+	allowOLM(ctx)
+	return startWithCatalog(ctx)
+}
+
+// source is the CatalogSource.
+func (c *testCatalog) source() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("operators.coreos.com/v1alpha1")
+	u.SetKind("CatalogSource")
+	u.SetNamespace(c.namespace)
+	u.SetName("collection-operator-catalog")
+	return u
+}
+
+// packages are the names of those in the catalog.
+func (c *testCatalog) packages(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		stream, err := c.registry.ListPackages(ctx, &api.ListPackageRequest{})
+		if err != nil {
+			return nil, err
+		}
+		names := []string{}
+		for {
+			p, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return names, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, p.GetName())
+		}
+	}
+}
+
+// channels of a package with the names of their heads.
+func (c *testCatalog) channels(ctx context.Context, name string) map[string]string {
+	GinkgoHelper()
+	p, err := c.registry.GetPackage(ctx, &api.GetPackageRequest{Name: name})
+	Expect(err).NotTo(HaveOccurred())
+	heads := map[string]string{}
+	for _, channel := range p.GetChannels() {
+		heads[channel.GetName()] = channel.GetCsvName()
+	}
+	return heads
+}
+
+// olmNamespace is where OLM has its catalogs. It is never removed: nothing in the control plane empties namespaces.
+func olmNamespace(ctx context.Context) *unstructured.Unstructured {
+	GinkgoHelper()
+	namespace := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "olm"},
+	}}
+	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner("integration"))).To(Succeed())
+	return namespace
+}
