@@ -17,13 +17,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-const (
-	// annotationDigest on a ClusterServiceVersion is the digest of the archive that it was made from.
-	annotationDigest = "zoscb.ibm.com/digest"
-
-	// olmListLimit bounds how many objects of OLM are read from one namespace.
-	olmListLimit = 500
-)
+// olmListLimit bounds how many objects of OLM are read from one namespace.
+const olmListLimit = 500
 
 // subscribed is what OLM has, and is about to have, of one collection in one namespace.
 type subscribed struct {
@@ -97,17 +92,16 @@ func (r *SubOperatorConfigReconciler) findSubscription(ctx context.Context, soc 
 		if subscription.Spec == nil || subscription.Spec.Package != render.PackageName(facts.collection) {
 			continue
 		}
-		source := types.NamespacedName{Namespace: subscription.Spec.CatalogSourceNamespace, Name: subscription.Spec.CatalogSource}
 		switch {
 		case ours(subscription):
 			if state.subscription != nil {
 				state.warnings = append(state.warnings, secondSubscription(state.subscription))
 			}
 			state.subscription, state.byHand = subscription, false
-		case source != r.OLM.CatalogSource():
+		case !r.OLM.offers(subscription):
 			return nil, waiting(v2beta2.ReasonForeignObject, missingInterval,
-				"Subscription %q subscribes to package %s of another catalog, %s: delete it and its ClusterServiceVersion",
-				namespace+"/"+subscription.Name, subscription.Spec.Package, source)
+				"Subscription %q subscribes to package %s of another catalog, %s/%s: delete it and its ClusterServiceVersion",
+				namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
 		case state.subscription != nil:
 			state.warnings = append(state.warnings, secondSubscription(subscription))
 		default:

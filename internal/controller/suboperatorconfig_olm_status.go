@@ -200,7 +200,7 @@ func (s *subscribed) contentWarnings(c *collection.Collection, digest, image str
 		return nil
 	}
 	var warnings []string
-	if made := csv.Annotations[annotationDigest]; made != "" && made != digest {
+	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != digest {
 		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was made from other content of version %s: the playbooks are new, "+
 			"while permissions and descriptions stay as they were; raise the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
 	}

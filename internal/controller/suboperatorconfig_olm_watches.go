@@ -17,17 +17,13 @@ import (
 )
 
 // watchOLM brings SubOperatorConfigs back when something of theirs changes in OLM, and all of them when it is found. Of
-// Subscriptions and ClusterServiceVersions only the metadata is cached; InstallPlans are looked at when a Subscription
-// changes.
+// ClusterServiceVersions only the metadata is cached; InstallPlans are looked at when a Subscription changes.
 func (r *SubOperatorConfigReconciler) watchOLM(mgr ctrl.Manager, c controller.Controller) {
+	csv := &metav1.PartialObjectMetadata{}
+	csv.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
 	r.OLM.OnAvailable(func(context.Context) error {
-		for kind, lead := range map[string]handler.MapFunc{
-			operatorsv1alpha1.SubscriptionKind:          r.ofSubscription,
-			operatorsv1alpha1.ClusterServiceVersionKind: r.ofOperator,
-		} {
-			object := &metav1.PartialObjectMetadata{}
-			object.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(kind))
-			if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(lead))); err != nil {
+		for object, lead := range map[client.Object]handler.MapFunc{&operatorsv1alpha1.Subscription{}: r.ofSubscription, csv: r.ofOperator} {
+			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(lead))); err != nil {
 				return err
 			}
 		}
@@ -40,10 +36,9 @@ func (r *SubOperatorConfigReconciler) watchOLM(mgr ctrl.Manager, c controller.Co
 	})
 }
 
-// ofSubscription leads from a Subscription, whoever made it, to those that map its namespace: its metadata does not tell
-// its package.
+// ofSubscription leads from a Subscription to our catalog, whoever made it, to those that map its namespace.
 func (r *SubOperatorConfigReconciler) ofSubscription(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := ownerOfObject(ctx, object); requests != nil {
+	if requests := ownerOfObject(ctx, object); requests != nil || !keptWhole(object) {
 		return requests
 	}
 	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {

@@ -1,0 +1,572 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const runtimeHash = "zoscb.ibm.com/runtime-hash"
+
+func (s *sample) csvName() string { return s.operator() + ".v" + s.version }
+
+func (s *sample) labels() map[string]string {
+	return map[string]string{
+		"managed-by": "ibm-zos-cloud-broker", "operator-domain": domain, "operator-name": s.name, "operator-version": s.version,
+	}
+}
+
+// importForOLM imports a sample and puts it into the catalog.
+func importForOLM(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	oc := importSample(ctx, namespace, s)
+	publish(ctx, oc, true)
+	return oc
+}
+
+// publish says whether the collection is in the catalog.
+func publish(ctx context.Context, oc *v2beta2.OperatorCollection, published bool) {
+	GinkgoHelper()
+	condition := metav1.Condition{Type: v2beta2.ConditionPublished, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded}
+	if !published {
+		condition = metav1.Condition{Type: v2beta2.ConditionPublished, Status: metav1.ConditionFalse, Reason: v2beta2.ReasonBundleTooLarge, Message: "the icon is too large"}
+	}
+	Eventually(func(g Gomega) {
+		get(ctx, g, oc)
+		condition.ObservedGeneration = oc.Generation
+		meta.SetStatusCondition(&oc.Status.Conditions, condition)
+		g.Expect(k8s.Status().Update(ctx, oc)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+func subscriptionOf(namespace string, s *sample) *operatorsv1alpha1.Subscription {
+	return &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
+}
+
+// expectSubscription waits for the manager's Subscription to the sample's version.
+func expectSubscription(ctx context.Context, namespace string, s *sample) *operatorsv1alpha1.Subscription {
+	GinkgoHelper()
+	subscription := subscriptionOf(namespace, s)
+	Eventually(func(g Gomega) {
+		get(ctx, g, subscription)
+		g.Expect(subscription.Spec.Channel).To(Equal("v" + s.version))
+		g.Expect(subscription.Spec.StartingCSV).To(Equal(s.csvName()))
+	}).WithContext(ctx).Should(Succeed())
+	return subscription
+}
+
+// changeSubscription writes the status of a Subscription as OLM does.
+func changeSubscription(ctx context.Context, subscription *operatorsv1alpha1.Subscription, change func(*operatorsv1alpha1.SubscriptionStatus)) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		get(ctx, g, subscription)
+		change(&subscription.Status)
+		subscription.Status.LastUpdated = metav1.Now()
+		g.Expect(k8s.Status().Update(ctx, subscription)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+func withCondition(kind operatorsv1alpha1.SubscriptionConditionType, reason, message string) func(*operatorsv1alpha1.SubscriptionStatus) {
+	return func(status *operatorsv1alpha1.SubscriptionStatus) {
+		status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+	}
+}
+
+// plan makes an InstallPlan for a Subscription as OLM does.
+func plan(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample, phase operatorsv1alpha1.InstallPlanPhase, message string) *operatorsv1alpha1.InstallPlan {
+	GinkgoHelper()
+	installPlan := &operatorsv1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: subscription.Namespace, GenerateName: "install-"},
+		Spec: operatorsv1alpha1.InstallPlanSpec{
+			ClusterServiceVersionNames: []string{s.csvName()}, Approval: subscription.Spec.InstallPlanApproval,
+			Approved: phase != operatorsv1alpha1.InstallPlanPhaseRequiresApproval,
+		},
+	}
+	create(ctx, installPlan)
+	changePlan(ctx, installPlan, phase, message)
+	changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) {
+		status.State, status.CurrentCSV = operatorsv1alpha1.SubscriptionStateUpgradePending, s.csvName()
+		status.InstallPlanRef = &corev1.ObjectReference{Namespace: installPlan.Namespace, Name: installPlan.Name}
+	})
+	return installPlan
+}
+
+func changePlan(ctx context.Context, installPlan *operatorsv1alpha1.InstallPlan, phase operatorsv1alpha1.InstallPlanPhase, message string) {
+	GinkgoHelper()
+	installPlan.Status = operatorsv1alpha1.InstallPlanStatus{Phase: phase, Message: message, CatalogSources: []string{}}
+	Expect(k8s.Status().Update(ctx, installPlan)).To(Succeed())
+}
+
+// operatorCSV is the ClusterServiceVersion of a sample as the catalog has it, as far as it matters here.
+func operatorCSV(namespace string, s *sample) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: s.csvName(), Labels: s.labels(), Annotations: map[string]string{"zoscb.ibm.com/digest": digestOf(s.archive())},
+	}}
+	Expect(csv.Spec.Version.UnmarshalJSON(fmt.Appendf(nil, "%q", s.version))).To(Succeed())
+	csv.Spec.DisplayName = s.kind
+	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{
+		Name: s.operator(), Spec: deploymentSpec(s, "registry.invalid/runtime:integration"),
+	}}
+	return csv
+}
+
+func deploymentSpec(s *sample, image string) appsv1.DeploymentSpec {
+	return appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"operator-name": s.name}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: s.labels()},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: image}}},
+		},
+	}
+}
+
+// changeCSV writes the status of a ClusterServiceVersion as OLM does.
+func changeCSV(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, requirements ...operatorsv1alpha1.RequirementStatus) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		get(ctx, g, csv)
+		csv.Status.Phase, csv.Status.Reason, csv.Status.RequirementStatus = phase, reason, requirements
+		g.Expect(k8s.Status().Update(ctx, csv)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// runInOLM is what OLM does with a Subscription, to the end: ClusterServiceVersion and Deployment.
+func runInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample) *operatorsv1alpha1.ClusterServiceVersion {
+	GinkgoHelper()
+	csv := operatorCSV(subscription.Namespace, s)
+	Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, csv))).To(Succeed())
+	changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful)
+	changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) {
+		status.State, status.CurrentCSV, status.InstalledCSV = operatorsv1alpha1.SubscriptionStateAtLatest, s.csvName(), s.csvName()
+	})
+	rollInOLM(ctx, subscription, s)
+	return csv
+}
+
+// rollInOLM gives the Deployment what the Subscription says about its pods, and runs it.
+func rollInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		get(ctx, g, subscription)
+		d := deployment(subscription.Namespace, s.operator())
+		err := k8s.Get(ctx, client.ObjectKeyFromObject(d), d)
+		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		d.Labels = s.labels()
+		d.Spec = deploymentSpec(s, "registry.invalid/runtime:integration")
+		d.Spec.Template.Annotations = subscription.Spec.Config.Annotations
+		if err != nil {
+			g.Expect(k8s.Create(ctx, d)).To(Succeed())
+		} else {
+			g.Expect(k8s.Update(ctx, d)).To(Succeed())
+		}
+	}).WithContext(ctx).Should(Succeed())
+	makeAvailable(ctx, subscription.Namespace, s.operator())
+}
+
+// installInOLM installs a sample by OLM until all is Ready.
+func installInOLM(ctx context.Context, namespace string, s *sample) (*v2beta2.OperatorCollection, *operatorsv1alpha1.Subscription) {
+	GinkgoHelper()
+	oc := importForOLM(ctx, namespace, s)
+	subscription := expectSubscription(ctx, namespace, s)
+	runInOLM(ctx, subscription, s)
+	expectReady(ctx, defaultSOC(oc))
+	return oc, subscription
+}
+
+// madeInOLM names everything of OLM in a namespace, as kind/name.
+func madeInOLM(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var names []string
+	for _, list := range []client.ObjectList{
+		&operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}, &operatorsv1.OperatorGroupList{},
+	} {
+		for _, object := range listObjects(ctx, list, client.InNamespace(namespace)) {
+			names = append(names, object.GetObjectKind().GroupVersionKind().Kind+"/"+object.GetName())
+		}
+	}
+	return names
+}
+
+// collectGarbage does what the garbage collector does after a ClusterServiceVersion is gone.
+func collectGarbage(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, s *sample) {
+	GinkgoHelper()
+	Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+	remove(ctx, deployment(csv.Namespace, s.operator()))
+}
+
+// recordedMethods are those of a SubOperatorConfig's installations.
+func recordedMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []v2beta2.InstallMethod {
+	return func(g Gomega) []v2beta2.InstallMethod {
+		get(ctx, g, soc)
+		var methods []v2beta2.InstallMethod
+		for _, installation := range soc.Status.Installations {
+			methods = append(methods, installation.Install)
+		}
+		return methods
+	}
+}
+
+var _ = Describe("An installation by OLM", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("consists of a Subscription and what its pods read, and leaves nothing behind", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := importSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		By("waiting for the catalog")
+		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "catalog", false)
+		publish(ctx, oc, false)
+		expectFailure(ctx, soc, v2beta2.ReasonNotPublished, "the icon is too large", false)
+		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
+		publish(ctx, oc, true)
+
+		By("subscribing")
+		subscription := expectSubscription(ctx, namespace, s)
+		Expect(subscription.Spec.CatalogSource).To(Equal("collection-operator-catalog"))
+		Expect(subscription.Spec.Package).To(Equal(s.operator()))
+		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM", false)
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/"+s.operator(), "OperatorGroup/collection-operator"))
+		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc", "ConfigMap/"+s.operator()+"-runtime",
+			"Secret/"+s.operator()+"-endpoints", "NetworkPolicy/"+s.operator()), "OLM makes the rest")
+		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
+
+		By("becoming Ready only with pods that know their configuration")
+		csv := runInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.ClusterServiceVersion.Metadata.Name).To(Equal(s.csvName()))
+		Expect(soc.Status.Packages).To(Equal([]string{s.operator()}))
+		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
+		Expect(soc.Status.Warnings).To(BeEmpty())
+
+		By("writing nothing when there is nothing to do")
+		before, mark := versions(installed(ctx, soc)), markAudit()
+		Consistently(mark.writesSince).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+
+		By("going in order")
+		remove(ctx, soc)
+		Eventually(isGone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
+		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "Subscription "+namespace+"/"+s.operator(), false)
+		Expect(madeIn(ctx, namespace)).To(ContainElement("ConfigMap/"+s.operator()+"-runtime"), "pods that end still need it")
+		Expect(madeInOLM(ctx, namespace)).To(ContainElement("OperatorGroup/collection-operator"))
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(madeIn(ctx, namespace)).To(BeEmpty())
+		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+
+	It("says what OLM waits for, and why it failed", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := importForOLM(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		subscription := expectSubscription(ctx, namespace, s)
+
+		By("a catalog that OLM cannot read")
+		changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) {
+			withCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, operatorsv1alpha1.UnhealthyCatalogSourceFound, "")(status)
+			now := metav1.Now()
+			status.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{{
+				CatalogSourceRef: &corev1.ObjectReference{Namespace: "olm", Name: "collection-operator-catalog"}, LastUpdated: &now,
+			}}
+		})
+		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "it cannot read the CatalogSources olm/collection-operator-catalog", false)
+
+		By("a Subscription that cannot be resolved")
+		changeSubscription(ctx, subscription, withCondition(operatorsv1alpha1.SubscriptionResolutionFailed, "ConstraintsNotSatisfiable", "constraints not satisfiable: b, a"))
+		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: constraints not satisfiable: a, b", false)
+		changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) { status.Conditions = nil })
+
+		By("an InstallPlan that fails")
+		failed := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseFailed, "no such quota")
+		expectFailure(ctx, soc, v2beta2.ReasonInstallPlanFailed, failed.Name+`" failed: no such quota`, false)
+		remove(ctx, failed)
+		planned := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseComplete, "")
+
+		By("requirements that are missing")
+		csv := operatorCSV(namespace, s)
+		create(ctx, csv)
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet, operatorsv1alpha1.RequirementStatus{
+			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: s.crdName(), Status: operatorsv1alpha1.RequirementStatusReasonNotPresent,
+		})
+		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "RequirementsNotMet: missing: CustomResourceDefinition "+s.crdName()+" (NotPresent)", false)
+
+		By("an operator of another namespace with the same kinds")
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseFailed, operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
+		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "whose OperatorGroup includes this one, serves the same kinds", false)
+		remove(ctx, planned)
+		runInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		remove(ctx, soc)
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+
+	It("changes nothing that runs before a person approves an upgrade", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-runtime"}}
+		get(ctx, NewWithT(GinkgoT()), config)
+		Eventually(func(g Gomega) {
+			get(ctx, g, subscription)
+			g.Expect(subscription.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
+		}).WithContext(ctx).Should(Succeed())
+		hash, data, old := subscription.Spec.Config.Annotations[runtimeHash], config.Data, operatorCSV(namespace, s)
+
+		s.version = "1.1.0"
+		changeSpec(ctx, oc, s.pinned())
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.1.0")))
+		publish(ctx, oc, true)
+		subscription = expectSubscription(ctx, namespace, s)
+		waiting := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "")
+		expectFailure(ctx, soc, v2beta2.ReasonWaitingForApproval, fmt.Sprintf("to install %s: kubectl patch installplans.operators.coreos.com %s -n %s", s.csvName(), waiting.Name, namespace), false)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Phase).To(Equal(v2beta2.PhasePending))
+		Expect(soc.Status.Installations[0].Digest).To(Equal(data["digest"]), "the archive that the pods need")
+		get(ctx, NewWithT(GinkgoT()), subscription)
+		Expect(subscription.Spec.Config.Annotations).To(HaveKeyWithValue(runtimeHash, hash))
+		get(ctx, NewWithT(GinkgoT()), config)
+		Expect(config.Data).To(Equal(data))
+
+		By("approving it")
+		patch(ctx, waiting, `{"spec":{"approved":true}}`)
+		changePlan(ctx, waiting, operatorsv1alpha1.InstallPlanPhaseComplete, "")
+		create(ctx, operatorCSV(namespace, s))
+		Eventually(func(g Gomega) {
+			get(ctx, g, config)
+			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
+			get(ctx, g, subscription)
+			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
+		}).WithContext(ctx).Should(Succeed())
+		csv := runInOLM(ctx, subscription, s)
+		remove(ctx, old)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Version).To(Equal("1.1.0"))
+
+		By("not going back")
+		s.version = "1.0.0"
+		changeSpec(ctx, oc, s.pinned())
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.0.0")))
+		publish(ctx, oc, true)
+		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "version 1.1.0 is installed, and OLM does not go back to 1.0.0", false)
+		remove(ctx, soc)
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+
+	It("starts new pods for other content of the same version, and says that OLM takes no notice", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		soc, csv := defaultSOC(oc), operatorCSV(namespace, s)
+		hash := subscription.Spec.Config.Annotations[runtimeHash]
+		s.files = map[string]string{"README.md": "# other\n"}
+		changeSpec(ctx, oc, s.pinned())
+		Eventually(func(g Gomega) {
+			get(ctx, g, subscription)
+			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
+		}).WithContext(ctx).Should(Succeed())
+		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM to update Deployment", false)
+		rollInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("raise the version of the collection")))
+		remove(ctx, soc)
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+
+	It("keeps running where OLM cannot be used as asked", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		before := versions(installed(ctx, soc))
+		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/other:1"}}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonRuntimeNotSupported, "runtime.image cannot be set", false)
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		patch(ctx, soc, `{"spec":{"runtime":null}}`)
+		expectReady(ctx, soc)
+
+		By("a manager that may not use OLM any more")
+		theManager.stop()
+		flags := theManager.flags
+		theManager.flags = usualFlags
+		theManager.start(ctx)
+		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, "or set install: Direct", false)
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		theManager.stop()
+		theManager.flags = flags
+		theManager.start(ctx)
+		expectReady(ctx, soc)
+		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		remove(ctx, soc)
+		collectGarbage(ctx, operatorCSV(subscription.Namespace, s), s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+
+	It("is replaced by one without OLM, and the other way round, with never two operators at once", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		soc, csv, operator := defaultSOC(oc), operatorCSV(namespace, s), deployment(namespace, s.operator())
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+		get(ctx, NewWithT(GinkgoT()), secret)
+		uid := secret.UID
+
+		By("letting a playbook end that runs")
+		thing := s.instance(namespace, "one")
+		create(ctx, thing)
+		setRunning(ctx, thing, "True")
+		patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "removed when these playbooks end: "+s.kind, false)
+		Expect(isGone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeFalse())
+		setRunning(ctx, thing, "False")
+		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		Expect(isGone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeTrue())
+		Consistently(func(g Gomega) {
+			get(ctx, g, operator)
+			g.Expect(operator.Annotations).NotTo(HaveKey("zoscb.ibm.com/suboperatorconfig"))
+			g.Expect(recordedMethods(ctx, soc)(g)).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
+		}).WithContext(ctx).Should(Succeed(), "the Deployment of OLM is not gone")
+		collectGarbage(ctx, csv, s)
+		makeAvailable(ctx, namespace, s.operator())
+		expectReady(ctx, soc)
+		expectInstallation(ctx, soc, s)
+		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
+		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallDirect}))
+
+		By("staying with what was chosen once")
+		patch(ctx, soc, `{"spec":{"install":"Auto"}}`)
+		expectReady(ctx, soc)
+		expectInstallation(ctx, soc, s)
+
+		By("going back, past a manager that dies in between")
+		hold(ctx, operator)
+		patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "Deployment "+namespace+"/"+s.operator(), false)
+		theManager.kill()
+		theManager.start(ctx)
+		Consistently(isGone(ctx, subscription)).WithContext(ctx).Should(BeTrue(), "the Deployment is not gone")
+		patch(ctx, operator, `{"metadata":{"finalizers":null}}`)
+		subscription = expectSubscription(ctx, namespace, s)
+		runInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), secret)
+		Expect(secret.UID).To(Equal(uid), "what both need stays")
+		Expect(madeIn(ctx, namespace)).NotTo(ContainElement("ServiceAccount/" + s.operator()))
+		Expect(soc.Status.Inventory).NotTo(BeEmpty())
+		remove(ctx, thing)
+		remove(ctx, soc)
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+
+	It("uses the Subscription that a person made, and leaves it to him", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		mine := newSubscription(namespace, s)
+		mine.Name = "by-hand"
+		create(ctx, mine)
+		oc := importForOLM(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		Eventually(func(g Gomega) {
+			get(ctx, g, mine)
+			g.Expect(mine.Spec.Config).NotTo(BeNil())
+			g.Expect(mine.Spec.Config.Annotations).To(HaveKey(runtimeHash))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(mine.Spec.Channel).To(Equal("stable"))
+		csv := runInOLM(ctx, mine, s)
+		expectReady(ctx, soc)
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+s.csvName(), "OperatorGroup/collection-operator"))
+
+		By("saying that it has another version")
+		other := *s
+		other.version = "1.1.0"
+		newer := operatorCSV(namespace, &other)
+		create(ctx, newer)
+		remove(ctx, csv)
+		changeSubscription(ctx, mine, func(status *operatorsv1alpha1.SubscriptionStatus) { status.InstalledCSV = other.csvName() })
+		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "has installed version 1.1.0, and the OperatorCollection has 1.0.0", false)
+
+		By("running nothing beside it")
+		patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, "runs this operator already", false)
+
+		By("leaving it where it is")
+		remove(ctx, soc)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+other.csvName(), "OperatorGroup/collection-operator"))
+		remove(ctx, mine)
+		remove(ctx, newer)
+		remove(ctx, deployment(namespace, s.operator()))
+	}, NodeTimeout(3*time.Minute))
+
+	It("shares the namespace's OperatorGroup, and says what is wrong with it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		group := func(name string, spec operatorsv1.OperatorGroupSpec) *operatorsv1.OperatorGroup {
+			return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
+		}
+		own := operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}}
+		all := group("all", operatorsv1.OperatorGroupSpec{})
+		create(ctx, all)
+		oc := importForOLM(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		for _, c := range []struct {
+			groups []*operatorsv1.OperatorGroup
+			says   string
+		}{
+			{[]*operatorsv1.OperatorGroup{all}, "its OperatorGroup all is for all namespaces"},
+			{[]*operatorsv1.OperatorGroup{group("other", operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"default"}})}, "is for the namespaces default"},
+			{[]*operatorsv1.OperatorGroup{group("a", own), group("b", own)}, "it has the OperatorGroups a, b"},
+		} {
+			for _, g := range c.groups {
+				if g.ResourceVersion == "" {
+					create(ctx, g)
+				}
+			}
+			patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, c.groups[0].Name))
+			expectFailure(ctx, soc, v2beta2.ReasonOperatorGroupConflict, c.says, false)
+			Expect(isGone(ctx, subscriptionOf(namespace, s))(NewWithT(GinkgoT()))).To(BeTrue())
+			for _, g := range c.groups {
+				remove(ctx, g)
+			}
+		}
+
+		By("using the one that is there")
+		limited := own
+		limited.ServiceAccountName = "installer"
+		theirs := group("theirs", limited)
+		create(ctx, theirs)
+		patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
+		subscription := expectSubscription(ctx, namespace, s)
+		csv := runInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("with the rights of ServiceAccount installer")))
+		Expect(madeInOLM(ctx, namespace)).NotTo(ContainElement("OperatorGroup/collection-operator"))
+		remove(ctx, soc)
+		collectGarbage(ctx, csv, s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/theirs"))
+	}, NodeTimeout(4*time.Minute))
+})
+
+// hold keeps an object from going before its finalizer is removed, as the pods of a Deployment do.
+func hold(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	patch(ctx, object, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+}
