@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 	if facts.suspended {
 		return ctrl.Result{}, nil
 	}
-	return r.conclude(ctx, soc, facts, err)
+	return r.conclude(ctx, soc, facts, errors.Join(err, r.gateUpgrades(ctx, soc, facts, err)))
 }
 
 func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta2.SubOperatorConfig) (*installationFacts, error) {

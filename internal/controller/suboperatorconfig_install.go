@@ -47,6 +47,9 @@ func (r *SubOperatorConfigReconciler) chooseMethod(ctx context.Context, soc *v2b
 		if state, err = r.findSubscription(ctx, soc, facts, namespace); err != nil {
 			return err
 		}
+		if err := checkMadeFor(soc, namespace, state.subscription); err != nil {
+			return err
+		}
 	}
 	method := methodFor(soc, namespace, state.byHand, r.OLM.Available())
 	facts.methods[namespace], facts.olm[namespace] = method, state

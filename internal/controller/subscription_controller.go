@@ -82,8 +82,7 @@ func (o *OLM) offers(subscription *operatorsv1alpha1.Subscription) bool {
 }
 
 // removeAbandoned deletes the SubOperatorConfigs that were made for a Subscription with this name and another UID.
-// Otherwise they would subscribe again, and nobody could uninstall the operator where it was installed. One that was
-// changed to install without OLM has a purpose of its own, and stays.
+// Otherwise they would subscribe again, and nobody could uninstall the operator where it was installed.
 func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	list := &v2beta2.SubOperatorConfigList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -92,7 +91,7 @@ func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.
 	for i := range list.Items {
 		soc := &list.Items[i]
 		of, made, ok := madeFor(soc)
-		if !ok || of != key || made == uid || soc.DeletionTimestamp != nil || soc.Spec.Install != v2beta2.InstallOLM {
+		if !ok || of != key || made == uid || soc.DeletionTimestamp != nil || takenOver(soc, key.Namespace) {
 			continue
 		}
 		live := &operatorsv1alpha1.Subscription{}
@@ -118,6 +117,21 @@ func madeFor(soc client.Object) (key types.NamespacedName, uid types.UID, ok boo
 		return key, "", false
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, types.UID(parts[2]), true
+}
+
+// takenOver says whether a SubOperatorConfig that was made for a Subscription was changed to do something else as well, or
+// to do without OLM. Then it is not removed with the Subscription.
+func takenOver(soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	return soc.Spec.Install != v2beta2.InstallOLM || len(soc.Spec.Mapping) != 1 || soc.Spec.Mapping[0].Namespace != namespace
+}
+
+// checkMadeFor keeps a SubOperatorConfig whose Subscription is gone from making another one before it is removed.
+func checkMadeFor(soc *v2beta2.SubOperatorConfig, namespace string, subscription *operatorsv1alpha1.Subscription) error {
+	key, uid, ok := madeFor(soc)
+	if !ok || takenOver(soc, namespace) || subscription != nil && subscription.UID == uid {
+		return nil
+	}
+	return waiting(v2beta2.ReasonTerminating, pollInterval, "Subscription %q, which this was made for, is gone", key)
 }
 
 func isMadeFor(soc client.Object) bool {
@@ -189,7 +203,7 @@ func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
 func keepSubscription(object any) (any, error) {
 	subscription, ok := object.(*operatorsv1alpha1.Subscription)
 	if !ok {
-		return object, nil
+		return object, nil // Only its metadata was asked for.
 	}
 	subscription.ManagedFields = nil
 	if subscription.Spec != nil && subscription.Spec.CatalogSource == catalogSourceName {

@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// reasonVersionPinned says in an OperatorCondition that an OperatorCollection decides about the version.
+const reasonVersionPinned = "VersionPinned"
+
+// gateUpgrades tells OLM which operators it may replace now. What the steps came to is err. OLM looks at what an operator
+// says of itself before it installs the next version over it.
+func (r *SubOperatorConfigReconciler) gateUpgrades(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, err error) error {
+	for _, namespace := range slices.Sorted(maps.Keys(facts.olm)) {
+		state := facts.olm[namespace]
+		refused, known := facts.upgradeRefusal(namespace, err)
+		if !known || facts.methods[namespace] != v2beta2.InstallOLM {
+			continue
+		}
+		gate := upgradeGate{
+			soc:        fmt.Sprintf("SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace),
+			oc:         fmt.Sprintf("OperatorCollection %q", facts.oc.Name),
+			collection: facts.collection,
+			follows:    !state.byHand || state.subscription.Spec.Channel == render.ChannelName(facts.collection),
+			csvs:       state.csvs,
+			refused:    refused,
+		}
+		for i := range state.csvs {
+			if err := r.setUpgradeable(ctx, &state.csvs[i], gate.condition(&state.csvs[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// upgradeRefusal is why no other version would be installed in a namespace, nil if one would. It is not known while work
+// is under way, or after an error that may be gone with the next attempt.
+func (f *installationFacts) upgradeRefusal(namespace string, err error) (refused *failure, known bool) {
+	installs := slices.ContainsFunc(f.installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+	if f.applied && installs {
+		return importRefusal(f.oc), true
+	}
+	if !errors.As(err, &refused) || isProgress(refused.reason) || refused.reason == v2beta2.ReasonApplyFailed {
+		return nil, false
+	}
+	return refused, true
+}
+
+// setUpgradeable writes into the OperatorCondition that OLM makes for each ClusterServiceVersion. OLM acts on its copy of it
+// in the status, and makes that before it looks: one that is outdated stops it too. Administrators can override it there.
+func (r *SubOperatorConfigReconciler) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
+	condition := &operatorsv2.OperatorCondition{}
+	key := client.ObjectKeyFromObject(csv)
+	if err := r.Reader.Get(ctx, key, condition); err != nil {
+		// It comes before the ClusterServiceVersion has succeeded, which brings us back.
+		return client.IgnoreNotFound(err)
+	}
+	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
+	if is != nil && is.Status == wanted.Status && is.Reason == wanted.Reason && is.Message == wanted.Message {
+		return nil
+	}
+	before := condition.DeepCopy()
+	meta.SetStatusCondition(&condition.Spec.Conditions, wanted)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, condition, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("writing OperatorCondition %q: %w", key, err)
+	}
+	return nil
+}
+
+// upgradeGate is what decides whether OLM may replace ClusterServiceVersions of a collection in one namespace.
+type upgradeGate struct {
+	// soc and oc are the names of the objects that ask for the version, for messages.
+	soc, oc string
+	// collection is the version that is asked for.
+	collection *collection.Collection
+	// follows says that the Subscription's channel ends with that version.
+	follows bool
+	// csvs are the ClusterServiceVersions of the collection.
+	csvs []operatorsv1alpha1.ClusterServiceVersion
+	// refused says why no other version would be installed, or is nil.
+	refused *failure
+}
+
+// condition is what OLM has to know before it replaces a ClusterServiceVersion. A channel that goes on after the version
+// that is asked for is closed by default: OLM may act on what is new in it before the manager could close it.
+func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
+	switch next := g.replacement(csv); {
+	case g.refused != nil:
+		return notUpgradeable(g.refused.reason, "%s would not run another version: %s", g.soc, g.refused)
+	case g.follows, next != nil && !newer(next, g.collection.Version):
+		return metav1.Condition{
+			Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
+			Message: fmt.Sprintf("%s goes on to version %s, which %s has", g.soc, g.collection.Version, g.oc),
+		}
+	case next != nil:
+		return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it, and not %s: change that one to upgrade",
+			g.soc, g.collection.Version, g.oc, next.Spec.Version)
+	}
+	return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it: change that one to upgrade",
+		g.soc, g.collection.Version, g.oc)
+}
+
+func notUpgradeable(reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{
+		Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: reason,
+		Message: truncate(fmt.Sprintf(format, args...), maxMessageBytes),
+	}
+}
+
+// replacement is the ClusterServiceVersion with which OLM is about to replace another one, or nil.
+func (g *upgradeGate) replacement(csv *operatorsv1alpha1.ClusterServiceVersion) *operatorsv1alpha1.ClusterServiceVersion {
+	for i := range g.csvs {
+		if g.csvs[i].Spec.Replaces == csv.Name {
+			return &g.csvs[i]
+		}
+	}
+	return nil
+}
+
+// newer says whether a ClusterServiceVersion is newer than a version. One that cannot be read is.
+func newer(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version) bool {
+	has, err := semver.NewVersion(csv.Spec.Version.String())
+	return err != nil || has.GreaterThan(version)
+}
+
+// importRefusal is why an OperatorCollection does not take the archive that its spec asks for, or nil.
+func importRefusal(oc *v2beta2.OperatorCollection) *failure {
+	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
+	if imported == nil || imported.Status != metav1.ConditionFalse || isProgress(imported.Reason) {
+		return nil
+	}
+	return &failure{reason: imported.Reason, err: fmt.Errorf("OperatorCollection %q: %s", oc.Name, imported.Message)}
+}

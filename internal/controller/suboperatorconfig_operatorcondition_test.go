@@ -1,0 +1,97 @@
+package controller
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/Masterminds/semver/v3"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+func csvOf(t *testing.T, version, replaces string) operatorsv1alpha1.ClusterServiceVersion {
+	t.Helper()
+	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a-b-operator.v" + version}}
+	if err := yaml.Unmarshal([]byte(version), &csv.Spec.Version); err != nil {
+		t.Fatal(err)
+	}
+	if replaces != "" {
+		csv.Spec.Replaces = "a-b-operator.v" + replaces
+	}
+	return csv
+}
+
+func TestUpgradeGate(t *testing.T) {
+	const one, two, three = "1.0.0", "2.0.0", "3.0.0"
+	refused := &failure{reason: v2beta2.ReasonPermissionsNotGranted, err: errors.New("it asks for much")}
+	for name, test := range map[string]struct {
+		// wanted is the collection's version; the ClusterServiceVersion of version 1 is asked about.
+		wanted string
+		// next replaces it, if it is set.
+		next    string
+		follows bool
+		refused *failure
+		status  metav1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"an open channel with what is wanted":        {wanted: one, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "runs version 1.0.0 because"},
+		"an open channel with something newer":       {wanted: one, next: two, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "has it, and not 2.0.0"},
+		"an open channel with what is wanted now":    {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "goes on to version 2.0.0"},
+		"an open channel with a step on the way":     {wanted: three, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"an open channel with more than is wanted":   {wanted: two, next: three, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "and not 3.0.0"},
+		"an open channel before OLM has decided":     {wanted: two, status: metav1.ConditionFalse, reason: reasonVersionPinned},
+		"a channel that ends with what is wanted":    {wanted: one, follows: true, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"a channel that ends with a refused version": {wanted: two, next: two, follows: true, refused: refused, status: metav1.ConditionFalse, reason: v2beta2.ReasonPermissionsNotGranted, message: "it asks for much"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := upgradeGate{
+				soc: "SOC", oc: "OC", collection: &collection.Collection{Version: semver.MustParse(test.wanted)},
+				follows: test.follows, refused: test.refused,
+				csvs: []operatorsv1alpha1.ClusterServiceVersion{csvOf(t, one, "")},
+			}
+			if test.next != "" {
+				gate.csvs = append(gate.csvs, csvOf(t, test.next, one))
+			}
+			condition := gate.condition(&gate.csvs[0])
+			if condition.Status != test.status || condition.Reason != test.reason || !strings.Contains(condition.Message, test.message) {
+				t.Errorf("got %s, %s: %s", condition.Status, condition.Reason, condition.Message)
+			}
+		})
+	}
+}
+
+func TestUpgradeRefusal(t *testing.T) {
+	const here, there = "here", "there"
+	oc := &v2beta2.OperatorCollection{}
+	facts := &installationFacts{oc: oc, applied: true, installations: []v2beta2.InstallationStatus{{Namespace: here}}}
+	problem := waiting(v2beta2.ReasonOperatorGroupConflict, missingInterval, "two")
+	for name, test := range map[string]struct {
+		namespace string
+		applied   bool
+		err       error
+		reason    string
+		known     bool
+	}{
+		"installed": {namespace: here, applied: true, known: true},
+		"installed beside a namespace that is not": {namespace: here, applied: true, err: problem, known: true},
+		"not installed":                       {namespace: there, applied: true, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"stopped before anything was applied": {namespace: here, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"under way":                           {namespace: here, err: waiting(v2beta2.ReasonProgressing, pollInterval, "soon")},
+		"failed for now":                      {namespace: here, err: errors.New("connection refused")},
+		"failed to write":                     {namespace: here, err: retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts.applied = test.applied
+			refused, known := facts.upgradeRefusal(test.namespace, test.err)
+			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.reason != test.reason {
+				t.Errorf("got %v, known %v", refused, known)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package integration
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// installCSV plays the part of OLM: it makes a ClusterServiceVersion of the sample and the OperatorCondition for it.
+func installCSV(ctx context.Context, namespace string, s *sample, replaces string) *operatorsv2.OperatorCondition {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + ".v" + s.version}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: meta}
+	csv.Labels = map[string]string{
+		"managed-by": "ibm-zos-cloud-broker", "operator-domain": domain, "operator-name": s.name, "operator-version": s.version,
+	}
+	csv.Spec.DisplayName, csv.Spec.Replaces = s.name, replaces
+	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
+	Expect(yaml.Unmarshal([]byte(s.version), &csv.Spec.Version)).To(Succeed())
+	condition := &operatorsv2.OperatorCondition{ObjectMeta: meta}
+	create(ctx, condition, csv)
+	return condition
+}
+
+// upgradeable is what an OperatorCondition says about upgrades.
+func upgradeable(ctx context.Context, condition *operatorsv2.OperatorCondition) func(Gomega) metav1.Condition {
+	return func(g Gomega) metav1.Condition {
+		get(ctx, g, condition)
+		is := meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable)
+		g.Expect(is).NotTo(BeNil())
+		return *is
+	}
+}
+
+var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("says so when its OperatorCollection has the newer version, and not before", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := withoutDefault(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		create(ctx, subscription)
+		soc := expectMade(ctx, subscription)
+		first := installCSV(ctx, namespace, s, "")
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because("VersionPinned"),
+			saying("runs version 1.0.0 because OperatorCollection \"oc\" has it")))
+
+		By("publishing a newer version that somebody else has")
+		next := *s
+		next.version = "1.1.0"
+		second := installCSV(ctx, namespace, &next, first.Name)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), saying("has it, and not 1.1.0")))
+		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(beFalse())
+		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+
+		By("writing nothing while nothing changes")
+		mark := markAudit()
+		patch(ctx, soc, `{"metadata":{"labels":{"operator-version":"touched"}}}`)
+		patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
+		Consistently(func() []string {
+			var writes []string
+			for _, write := range mark.writesSince() {
+				if strings.Contains(write, "operatorconditions") {
+					writes = append(writes, write)
+				}
+			}
+			return writes
+		}).WithContext(ctx).Should(BeEmpty())
+
+		By("giving the newer version to the OperatorCollection")
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(beFalse(), saying("runs version 1.1.0")))
+	}, NodeTimeout(3*time.Minute))
+
+	It("says why an upgrade would be refused", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := withoutDefault(ctx, namespace, s)
+		create(ctx, newSubscription(namespace, s))
+		first := installCSV(ctx, namespace, s, "")
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+		greedy := *s
+		greedy.version = "1.1.0"
+		greedy.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
+		installCSV(ctx, namespace, &greedy, first.Name)
+		changeSpec(ctx, oc, greedy.pinned())
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted), saying("nodes")))
+
+		By("offering an archive that is not what was asked for")
+		other := *s
+		other.version = "1.2.0"
+		spec := other.pinned()
+		spec.Digest = digestOf([]byte("something else"))
+		changeSpec(ctx, oc, spec)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beFalse())
+		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+	}, NodeTimeout(3*time.Minute))
+})
