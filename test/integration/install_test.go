@@ -11,7 +11,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,27 +27,18 @@ func (s *sample) labels() map[string]string {
 	}
 }
 
-// importForOLM imports a sample and puts it into the catalog.
+// importForOLM imports a sample and waits until it is in the catalog.
 func importForOLM(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
 	GinkgoHelper()
 	oc := importSample(ctx, namespace, s)
-	publish(ctx, oc, true)
+	expectPublished(ctx, oc, s)
 	return oc
 }
 
-// publish says whether the collection is in the catalog.
-func publish(ctx context.Context, oc *v2beta2.OperatorCollection, published bool) {
+// expectPublished waits until the sample's version is in the catalog.
+func expectPublished(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
 	GinkgoHelper()
-	condition := metav1.Condition{Type: v2beta2.ConditionPublished, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded}
-	if !published {
-		condition = metav1.Condition{Type: v2beta2.ConditionPublished, Status: metav1.ConditionFalse, Reason: v2beta2.ReasonBundleTooLarge, Message: "the icon is too large"}
-	}
-	Eventually(func(g Gomega) {
-		get(ctx, g, oc)
-		condition.ObservedGeneration = oc.Generation
-		meta.SetStatusCondition(&oc.Status.Conditions, condition)
-		g.Expect(k8s.Status().Update(ctx, oc)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	Eventually(conditionOf(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(beTrue(), saying("v"+s.version)))
 }
 
 func subscriptionOf(namespace string, s *sample) *operatorsv1alpha1.Subscription {
@@ -224,14 +214,8 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 	It("consists of a Subscription and what its pods read, and leaves nothing behind", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		oc := importSample(ctx, namespace, s)
+		oc := importForOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		By("waiting for the catalog")
-		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "catalog", false)
-		publish(ctx, oc, false)
-		expectFailure(ctx, soc, v2beta2.ReasonNotPublished, "the icon is too large", false)
-		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-		publish(ctx, oc, true)
 
 		By("subscribing")
 		subscription := expectSubscription(ctx, namespace, s)
@@ -270,6 +254,14 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
+	It("does not begin before the catalog has the version", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		s.variables = manyVariables(1000)
+		oc := importSample(ctx, namespace, s)
+		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "too large", false)
+		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
 	It("says what OLM waits for, and why it failed", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importForOLM(ctx, namespace, s)
@@ -281,10 +273,10 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 			withCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, operatorsv1alpha1.UnhealthyCatalogSourceFound, "")(status)
 			now := metav1.Now()
 			status.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{{
-				CatalogSourceRef: &corev1.ObjectReference{Namespace: "olm", Name: "collection-operator-catalog"}, LastUpdated: &now,
+				CatalogSourceRef: &corev1.ObjectReference{Namespace: tileCatalog.namespace, Name: "collection-operator-catalog"}, LastUpdated: &now,
 			}}
 		})
-		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "it cannot read the CatalogSources olm/collection-operator-catalog", false)
+		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "it cannot read the CatalogSources "+tileCatalog.namespace+"/collection-operator-catalog", false)
 
 		By("a Subscription that cannot be resolved")
 		changeSubscription(ctx, subscription, withCondition(operatorsv1alpha1.SubscriptionResolutionFailed, "ConstraintsNotSatisfiable", "constraints not satisfiable: b, a"))
@@ -332,7 +324,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		s.version = "1.1.0"
 		changeSpec(ctx, oc, s.pinned())
 		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.1.0")))
-		publish(ctx, oc, true)
+		expectPublished(ctx, oc, s)
 		subscription = expectSubscription(ctx, namespace, s)
 		waiting := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "")
 		expectFailure(ctx, soc, v2beta2.ReasonWaitingForApproval, fmt.Sprintf("to install %s: kubectl patch installplans.operators.coreos.com %s -n %s", s.csvName(), waiting.Name, namespace), false)
@@ -364,7 +356,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		s.version = "1.0.0"
 		changeSpec(ctx, oc, s.pinned())
 		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.0.0")))
-		publish(ctx, oc, true)
+		expectPublished(ctx, oc, s)
 		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "version 1.1.0 is installed, and OLM does not go back to 1.0.0", false)
 		remove(ctx, soc)
 		collectGarbage(ctx, csv, s)

@@ -7,11 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/operator-framework/api/crds"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,39 +17,14 @@ import (
 // madeForAnnotation names the Subscription that a SubOperatorConfig was made for.
 const madeForAnnotation = "zoscb.ibm.com/made-for-subscription"
 
+// tileCatalog is the catalog that the Subscriptions of the present stories point to.
+var tileCatalog *testCatalog
+
 // restartWithOLM gives the cluster the API of OLM, of which only the CRDs are there, and a manager that uses it until the
 // stories end.
 func restartWithOLM(ctx context.Context) {
 	GinkgoHelper()
-	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{
-		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorCondition(), crds.OperatorGroup(), crds.Subscription(),
-	} {
-		Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, crd))).To(Succeed())
-		Eventually(func(g Gomega) {
-			get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "olm"}}
-	Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, namespace))).To(Succeed())
-	allowOLM(ctx)
-	theManager.restart(ctx, append([]string{"--catalog-bind-address=" + freeAddress(), "--catalog-address=catalog.invalid:50051"}, usualFlags...)...)
-}
-
-// allowOLM gives the manager what config/components/olm gives it.
-func allowOLM(ctx context.Context) {
-	GinkgoHelper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "integration-olm"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"operators.coreos.com"}, Resources: []string{"*"}, Verbs: []string{"*"},
-	}}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: role.ObjectMeta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: managerNamespace, Name: managerAccount}},
-	}
-	for _, object := range []client.Object{role, binding} {
-		Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, object))).To(Succeed())
-	}
+	tileCatalog = withCatalog(ctx)
 }
 
 // newSubscription is what the console creates when somebody installs the sample from its tile.
@@ -61,7 +32,7 @@ func newSubscription(namespace string, s *sample) *operatorsv1alpha1.Subscriptio
 	return &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()},
 		Spec: &operatorsv1alpha1.SubscriptionSpec{
-			CatalogSource: "collection-operator-catalog", CatalogSourceNamespace: "olm",
+			CatalogSource: "collection-operator-catalog", CatalogSourceNamespace: tileCatalog.namespace,
 			Package: s.operator(), Channel: "stable", StartingCSV: s.operator() + ".v" + s.version,
 		},
 	}
