@@ -1,5 +1,6 @@
 // Package render turns a collection into the Kubernetes objects that make it an operator: CRDs, RBAC, the runtime
-// configuration and the Deployment of ansible-operator.
+// configuration and the Deployment of ansible-operator, or the ClusterServiceVersion of which the Operator Lifecycle
+// Manager makes that.
 //
 // It is pure: what comes out depends on the arguments alone, and the same arguments give the same bytes. Maps and sets
 // are emitted sorted, nothing is read from a cluster, the network, a clock or the environment.
