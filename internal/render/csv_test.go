@@ -7,9 +7,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -320,9 +322,9 @@ func TestLine(t *testing.T) {
 
 // A collection may say what it likes: what everybody's console loads stays small, and every text on a line of its own.
 func TestHostileTextsAreBounded(t *testing.T) {
-	hostile := strings.Repeat("<script>alert(1)</script> \x00\u202e\n# **x** ", 10_000)
-	variable := collection.Var{Name: "v", DisplayName: hostile, Description: hostile, Type: collection.String, Required: true, Default: hostile}
-	many := slices.Repeat([]string{hostile, "a" + hostile, "A <a@example.com>"}, 100)
+	hostile := strings.Repeat("<script>alert(1)</script> \x00\u202e\n# **x** ", 1000)
+	variable := collection.Var{Name: "v", DisplayName: hostile, Description: hostile, Type: collection.String, Required: true, Default: strings.Repeat(hostile, 10)}
+	many := slices.Repeat([]string{hostile, "a" + hostile, "A <a@example.com>"}, 10)
 	c := plainCollection(func(c *collection.Collection) {
 		c.DisplayName, c.Description, c.Provider = hostile, hostile, hostile
 		c.Galaxy.Description, c.Galaxy.Authors, c.Galaxy.License, c.Galaxy.Tags = hostile, many, many, many
@@ -517,6 +519,55 @@ func TestInitializationResource(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever loads has a ClusterServiceVersion that an API server and the console take.
+func FuzzClusterServiceVersion(f *testing.F) {
+	files, err := filepath.Glob("../collection/testdata/*/operator-config.y*ml")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	playbook := regexp.MustCompile(`(playbook|finalizer): [^,}\n]+`)
+	for _, file := range append(files, "testdata/collections/everything/operator-config.yml") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(playbook.ReplaceAll(content, []byte("$1: provision.yml")), "An author <author@example.com>", "https://example.com")
+	}
+	f.Fuzz(func(t *testing.T, config []byte, author, address string) {
+		galaxy, err := json.Marshal(map[string]any{
+			"namespace": "acme", "name": "demo", "version": "1.2.3", "authors": []string{author}, "tags": []string{author}, "homepage": address,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := collection.Load(fstest.MapFS{
+			"operator-config.yml": {Data: config}, "galaxy.yml": {Data: galaxy}, "provision.yml": {Data: []byte("- hosts: all\n")},
+		})
+		if err != nil {
+			t.Skip()
+		}
+		owned, err := CRDs(c, c.Group(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		csv := mustCSV(t, c, testCSVOptions(c.Group(true)))
+		for _, problem := range append(
+			validation.ValidateObjectMeta(&csv.ObjectMeta, false, validation.NameIsDNSSubdomain, fieldpath.NewPath("metadata")),
+			schemaProblems(t, crds.ClusterServiceVersion(), 0, csv)...) {
+			t.Error(problem)
+		}
+		csvExamples(t, csv)
+		for i, kind := range csv.Spec.CustomResourceDefinitions.Owned {
+			for _, problem := range consoleProblems(kind, owned[i], nil) {
+				// Schemas have the author's titles, and descriptors what of these can be shown.
+				if !strings.Contains(problem, "another title") && !strings.Contains(problem, "nothing serves") {
+					t.Errorf("%s: %s", kind.Kind, problem)
+				}
+			}
+		}
+	})
 }
 
 // The pod is that of an installation without OLM but for what differs between namespaces.

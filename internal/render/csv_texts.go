@@ -117,11 +117,14 @@ func csvDescription(c *collection.Collection) string {
 func listed(texts []string, limit int) []string {
 	var out []string
 	for _, s := range texts {
+		if len(out) == maxListed {
+			break
+		}
 		if s = line(s, limit); s != "" && !slices.ContainsFunc(out, func(o string) bool { return strings.EqualFold(o, s) }) {
 			out = append(out, s)
 		}
 	}
-	return out[:min(len(out), maxListed)]
+	return out
 }
 
 func keywords(c *collection.Collection) []string {
