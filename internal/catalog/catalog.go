@@ -5,8 +5,6 @@
 package catalog
 
 import (
-	"encoding/base64"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -93,7 +91,7 @@ func (b *builder) add(index int, bundle Bundle) *RefusalError {
 			p.name, p.domain, p.collection)
 	}
 	for _, other := range p.versions {
-		if other.channel() != v.channel() {
+		if other.channel() != v.channel() && other.csv.Name != v.csv.Name {
 			continue
 		}
 		if other.content == v.content {
@@ -136,14 +134,10 @@ func (p *pack) served() int {
 
 // content is the package as a part of the catalog. The error says why OLM could not read it.
 func (p *pack) content() (*declcfg.DeclarativeConfig, error) {
-	newest := p.versions[len(p.versions)-1].csv
-	icon, err := packageIcon(newest)
-	if err != nil {
-		return nil, err
-	}
+	newest := p.versions[len(p.versions)-1]
 	content := &declcfg.DeclarativeConfig{Packages: []declcfg.Package{{
 		Schema: declcfg.SchemaPackage, Name: p.name, DefaultChannel: StableChannel,
-		Description: newest.Spec.Description, Icon: icon,
+		Description: newest.csv.Spec.Description, Icon: newest.icon,
 	}}}
 	var chain []declcfg.ChannelEntry
 	for _, v := range p.versions {
@@ -160,22 +154,10 @@ func (p *pack) content() (*declcfg.DeclarativeConfig, error) {
 		content.Channels = append(content.Channels, channel(p.name, v.channel(), slices.Clone(chain)))
 	}
 	content.Channels = append(content.Channels, channel(p.name, StableChannel, chain))
-	_, err = declcfg.ConvertToModel(*content)
+	_, err := declcfg.ConvertToModel(*content)
 	return content, err
 }
 
 func channel(pack, name string, entries []declcfg.ChannelEntry) declcfg.Channel {
 	return declcfg.Channel{Schema: declcfg.SchemaChannel, Package: pack, Name: name, Entries: entries}
-}
-
-// packageIcon is the first icon of a ClusterServiceVersion, or nil.
-func packageIcon(csv *operatorsv1alpha1.ClusterServiceVersion) (*declcfg.Icon, error) {
-	if len(csv.Spec.Icon) == 0 {
-		return nil, nil
-	}
-	data, err := base64.StdEncoding.DecodeString(csv.Spec.Icon[0].Data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: icon: %w", csv.Name, err)
-	}
-	return &declcfg.Icon{Data: data, MediaType: csv.Spec.Icon[0].MediaType}, nil
 }

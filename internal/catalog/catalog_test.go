@@ -208,6 +208,20 @@ func TestRefusals(t *testing.T) {
 		"broken icon": {
 			other(func(b *Bundle) { b.ClusterServiceVersion.Spec.Icon[0].Data = "?" }), Invalid, "icon",
 		},
+		"broken icon of a package's newest": {
+			func() Bundle {
+				b := bundle("widgets", "2.0.0")
+				b.ClusterServiceVersion.Spec.Icon[0].Data = "?"
+				return b
+			}(), Invalid, "acme-widgets-operator.v2.0.0: icon",
+		},
+		"other version's name": {
+			func() Bundle {
+				b := bundle("widgets", "2.0.0")
+				b.ClusterServiceVersion.Name = good.ClusterServiceVersion.Name
+				return b
+			}(), VersionConflict, "acme-widgets-operator.v1.0.0",
+		},
 		"no name of a package": {
 			other(func(b *Bundle) { b.Package = "a.b" }), Invalid, `invalid package name "a.b"`,
 		},

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -26,6 +27,8 @@ const (
 type version struct {
 	index int
 	csv   *operatorsv1alpha1.ClusterServiceVersion
+	// icon is nil if there is none.
+	icon *declcfg.Icon
 	// content is csv in JSON.
 	content string
 }
@@ -46,7 +49,20 @@ func newVersion(index int, csv *operatorsv1alpha1.ClusterServiceVersion) (versio
 		return version{}, refusal(TooLarge, "%s has %d bytes in an InstallPlan, and may have %d: use a smaller icon or shorter descriptions",
 			csv.Name, len(planned), MaxBundleBytes)
 	}
-	return version{index: index, csv: csv, content: content}, nil
+	icon, err := firstIcon(csv)
+	if err != nil {
+		return version{}, refusal(Invalid, "%s: icon: %w", csv.Name, err)
+	}
+	return version{index: index, csv: csv, icon: icon, content: content}, nil
+}
+
+func firstIcon(csv *operatorsv1alpha1.ClusterServiceVersion) (*declcfg.Icon, error) {
+	if len(csv.Spec.Icon) == 0 {
+		return nil, nil
+	}
+	icon := csv.Spec.Icon[0]
+	data, err := base64.StdEncoding.DecodeString(icon.Data)
+	return &declcfg.Icon{Data: data, MediaType: icon.MediaType}, err
 }
 
 // validate says everything that keeps OLM from installing the ClusterServiceVersion.
