@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // finalize removes the operator from every namespace, from the inventory alone: neither the OperatorCollection nor the
@@ -17,6 +19,7 @@ func (r *SubOperatorConfigReconciler) finalize(ctx context.Context, soc *v2beta2
 		r.awaitCollection,
 		r.awaitRuns,
 		r.removeInventory,
+		r.removeLeftByOLM,
 		r.reportInstances,
 		r.removeFinalizer,
 	}
@@ -86,6 +89,26 @@ func (r *SubOperatorConfigReconciler) removeInventory(ctx context.Context, soc *
 		return removing(remaining)
 	}
 	return err
+}
+
+// removeLeftByOLM removes the operators whose Subscriptions were a person's and are gone: OLM keeps them running, and their
+// configuration is no more.
+func (r *SubOperatorConfigReconciler) removeLeftByOLM(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
+	key := keyOfLabels(soc)
+	packageName := render.PackageName(&collection.Collection{Domain: key.Domain, Name: key.Name})
+	for _, installation := range soc.Status.Installations {
+		if installation.Install != v2beta2.InstallOLM {
+			continue
+		}
+		gone, err := r.removeFromOLM(ctx, soc, installation.Namespace, packageName)
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return waiting(v2beta2.ReasonTerminating, pollInterval, "namespace %q: waiting until OLM has removed the operator", installation.Namespace)
+		}
+	}
+	return nil
 }
 
 // reportInstances says how many custom resources are left behind.
