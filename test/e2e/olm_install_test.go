@@ -154,6 +154,7 @@ func olmSwitches(l *olmLab) {
 
 func olmDeletion(l *olmLab) {
 	It("runs the finalizer playbooks and leaves what is documented", func(ctx context.Context) {
+		l.removeTile(ctx)
 		Expect(read(ctx, Default, l.page(l.namespace, "first", "")).GetFinalizers()).To(ContainElement(instanceFinalizer))
 		remove(ctx, l.collection.DeepCopy())
 		Eventually(gone(ctx, l.collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())

@@ -78,7 +78,6 @@ func olmTile(l *olmLab) {
 			Eventually(gone(ctx, object)).WithContext(ctx).Should(BeTrue(), "%T %s", object, object.GetName())
 		}
 		Expect(gone(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace}})(Default)).To(BeFalse())
-		l.removeTile(ctx)
 	}, NodeTimeout(5*time.Minute))
 }
 
