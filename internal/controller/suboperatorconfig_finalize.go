@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,8 +20,8 @@ func (r *SubOperatorConfigReconciler) finalize(ctx context.Context, soc *v2beta2
 	steps := []func(context.Context, *v2beta2.SubOperatorConfig) error{
 		r.awaitCollection,
 		r.awaitRuns,
+		r.removeUnsubscribed,
 		r.removeInventory,
-		r.removeLeftByOLM,
 		r.reportInstances,
 		r.removeFinalizer,
 	}
@@ -83,21 +85,16 @@ func (r *SubOperatorConfigReconciler) awaitRuns(ctx context.Context, soc *v2beta
 	return nil
 }
 
-func (r *SubOperatorConfigReconciler) removeInventory(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
-	remaining, err := r.remove(ctx, soc, soc.Status.Inventory)
-	if err == nil && len(remaining) > 0 {
-		return removing(remaining)
-	}
-	return err
-}
-
-// removeLeftByOLM removes the operators whose Subscriptions were a person's and are gone: OLM keeps them running, and their
-// configuration is no more.
-func (r *SubOperatorConfigReconciler) removeLeftByOLM(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
+// removeUnsubscribed removes the operators that a person's Subscriptions installed and that are left when these are gone: OLM
+// leaves them running, and their pods would not start again without what is removed next.
+func (r *SubOperatorConfigReconciler) removeUnsubscribed(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
 	key := keyOfLabels(soc)
 	packageName := render.PackageName(&collection.Collection{Domain: key.Domain, Name: key.Name})
 	for _, installation := range soc.Status.Installations {
-		if installation.Install != v2beta2.InstallOLM {
+		ours := slices.ContainsFunc(soc.Status.Inventory, func(ref v2beta2.ObjectReference) bool {
+			return ref.Kind == operatorsv1alpha1.SubscriptionKind && ref.Namespace == installation.Namespace
+		})
+		if ours || installation.Install != v2beta2.InstallOLM || !r.OLM.Available() {
 			continue
 		}
 		gone, err := r.removeFromOLM(ctx, soc, installation.Namespace, packageName)
@@ -109,6 +106,14 @@ func (r *SubOperatorConfigReconciler) removeLeftByOLM(ctx context.Context, soc *
 		}
 	}
 	return nil
+}
+
+func (r *SubOperatorConfigReconciler) removeInventory(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
+	remaining, err := r.remove(ctx, soc, soc.Status.Inventory)
+	if err == nil && len(remaining) > 0 {
+		return removing(remaining)
+	}
+	return err
 }
 
 // reportInstances says how many custom resources are left behind.

@@ -39,7 +39,7 @@ func (e *UnsupportedRuntimeError) Error() string {
 }
 
 // ChannelName is the name of the channel that holds the collection's version and those before it.
-func ChannelName(c *collection.Collection) string { return "v" + c.Version.String() }
+func ChannelName(c *collection.Collection) string { return "v" + c.VersionLabel() }
 
 // Subscribed renders what an installation by the Operator Lifecycle Manager consists of, in the order in which the
 // objects are to be applied. ServiceAccount, RBAC and Deployment are not among them: they are made from the
