@@ -116,7 +116,7 @@ func TestSubscriptionNamesOneVersion(t *testing.T) {
 	spec.Config = nil
 	want := operatorsv1alpha1.SubscriptionSpec{
 		CatalogSource: "collections", CatalogSourceNamespace: "olm", Package: "acme-things-operator",
-		Channel: "v1.2.3-RC.1", StartingCSV: "acme-things-operator.v1.2.3-rc.1", InstallPlanApproval: operatorsv1alpha1.ApprovalAutomatic,
+		Channel: "v1.2.3-rc.1", StartingCSV: "acme-things-operator.v1.2.3-rc.1", InstallPlanApproval: operatorsv1alpha1.ApprovalAutomatic,
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
