@@ -131,8 +131,8 @@ type InstallationStatus struct {
 	Install InstallMethod `json:"install,omitempty"`
 	// ready says whether its workload is Available and up to date.
 	Ready bool `json:"ready"`
-	// removalTime is when the namespace was found to be mapped no longer. The operator is removed as soon as no
-	// playbook runs, and after a minute in any case.
+	// removalTime is when the namespace was found to be mapped no longer, or to get its operator in another way. The
+	// old operator is removed as soon as no playbook runs, and after a minute in any case.
 	// +optional
 	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
 	// message says what it waits for.
