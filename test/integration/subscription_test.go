@@ -92,6 +92,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		installCSV(ctx, namespace, s, "")
 		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: subscription.Spec.StartingCSV}}
 		Consistently(isGone(ctx, csv)).WithContext(ctx).Should(BeFalse())
+		Eventually(recordedMethods(ctx, soc)).WithContext(ctx).Should(ConsistOf(v2beta2.InstallOLM))
 		remove(ctx, subscription)
 		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
 		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
