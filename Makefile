@@ -30,13 +30,13 @@ deploy: ## Install the manager into the cluster of your kubeconfig: make deploy 
 
 .PHONY: bundle
 bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VERSION=... IMG=...@sha256:... RUNTIME_IMG=...@sha256:...
-	$(or $(KUBECTL),kubectl) kustomize config/manifests | go run ./hack/bundle bundle --version=$(VERSION) --image=$(IMG) \
+	@$(or $(KUBECTL),kubectl) kustomize config/manifests | go run ./hack/bundle bundle --version=$(VERSION) --image=$(IMG) \
 	  --runtime-image=$(RUNTIME_IMG) --architectures=$(RUNTIME_ARCHITECTURES) --allow-tags=$(or $(ALLOW_TAGS),false) \
 	  --created-at="$$(git log -1 --format=%cI)" --icon=config/manifests/icon.svg --output=bundle
 
 .PHONY: catalog
 catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...
-	go run ./hack/bundle catalog bundle --image=$(BUNDLE_IMG) --output=catalog
+	@go run ./hack/bundle catalog bundle --image=$(BUNDLE_IMG) --output=catalog
 
 ##@ Test
 
