@@ -111,7 +111,8 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
 		large, other := newSample(), newSample()
-		large.variables = manyVariables(1000)
+		large.variables = manyVariables(1300)
+		large.permissions = "  - kind: " + large.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + manyVariables(1300)
 		oc := importSample(ctx, newNamespace(ctx), large)
 		importSample(ctx, newNamespace(ctx), other)
 		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonBundleTooLarge)))
@@ -184,7 +185,7 @@ func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructur
 func manyVariables(count int) string {
 	lines := make([]string, 0, count)
 	for i := range count {
-		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 220)))
+		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 60)))
 	}
 	return strings.Join(lines, "\n      - ")
 }

@@ -34,9 +34,9 @@ func withoutOLM() {
 			remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(isGone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+			Eventually(isGone(ctx, crd)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 		}
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }
 
 func installOLM(ctx context.Context) {
