@@ -111,8 +111,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
 		large, other := newSample(), newSample()
-		large.variables = manyVariables(1300)
-		large.permissions = "  - kind: " + large.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + manyVariables(1300)
+		large.makeTooLarge()
 		oc := importSample(ctx, newNamespace(ctx), large)
 		importSample(ctx, newNamespace(ctx), other)
 		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonBundleTooLarge)))
@@ -179,6 +178,12 @@ func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructur
 	list.SetKind(kind)
 	Expect(k8s.List(ctx, list)).To(Succeed())
 	return list.Items
+}
+
+// makeTooLarge makes the sample one that can be installed, and that no catalog can hold.
+func (s *sample) makeTooLarge() {
+	s.variables = manyVariables(1300)
+	s.permissions = "  - kind: " + s.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + manyVariables(1300)
 }
 
 // manyVariables are as many as given, with long descriptions.

@@ -256,7 +256,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 	It("does not begin before the catalog has the version", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		s.variables = manyVariables(1000)
+		s.makeTooLarge()
 		oc := importSample(ctx, namespace, s)
 		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "too large", false)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
