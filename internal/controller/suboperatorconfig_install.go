@@ -21,19 +21,14 @@ import (
 // chooseMethods decides for each namespace whether OLM or the manager runs the operator there. A namespace where the
 // method that was chosen cannot be used is told on status; whatever runs there keeps running as it is.
 func (r *SubOperatorConfigReconciler) chooseMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	mappings := facts.mappings
-	facts.mappings = nil
 	facts.methods, facts.olm = map[string]v2beta2.InstallMethod{}, map[string]*subscribed{}
-	for _, mapping := range mappings {
+	for _, mapping := range facts.mappings {
 		err := r.chooseMethod(ctx, soc, facts, mapping.Namespace)
 		var f *failure
 		switch {
-		case err == nil:
-			facts.mappings = append(facts.mappings, mapping)
 		case errors.As(err, &f):
-			facts.problems = append(facts.problems, err)
-			facts.keep(soc, mapping.Namespace, f.Error())
-		default:
+			facts.keep(soc, mapping.Namespace, f)
+		case err != nil:
 			return err
 		}
 	}
@@ -107,11 +102,13 @@ func recordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.In
 	return ""
 }
 
-// keep leaves what is installed in a namespace as it is, and says why.
-func (f *installationFacts) keep(soc *v2beta2.SubOperatorConfig, namespace, message string) {
+// keep leaves what is installed in a namespace as it is but for its endpoints, and says why.
+func (f *installationFacts) keep(soc *v2beta2.SubOperatorConfig, namespace string, why *failure) {
+	f.problems = append(f.problems, why)
+	f.blocked = append(f.blocked, namespace)
 	for _, installation := range soc.Status.Installations {
 		if installation.Namespace == namespace {
-			installation.Ready, installation.Message = false, message
+			installation.Ready, installation.Message = false, why.Error()
 			f.kept = append(f.kept, installation)
 		}
 	}

@@ -128,11 +128,7 @@ func mapsNamespace(soc *v2beta2.SubOperatorConfig, namespace string) bool {
 }
 
 func installedIn(soc *v2beta2.SubOperatorConfig, namespace string) bool {
-	return hasInstallation(soc.Status.Installations, namespace)
-}
-
-func hasInstallation(installations []v2beta2.InstallationStatus, namespace string) bool {
-	return slices.ContainsFunc(installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+	return slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
 }
 
 // runGrace is how long removing an operator waits for playbooks that run.
@@ -144,7 +140,7 @@ const runGrace = time.Minute
 func (r *SubOperatorConfigReconciler) leave(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	var staying []v2beta2.InstallationStatus
 	for _, installation := range soc.Status.Installations {
-		if mapsAny(facts.mappings, installation.Namespace) || hasInstallation(facts.kept, installation.Namespace) {
+		if mapsAny(facts.mappings, installation.Namespace) {
 			staying = append(staying, installation)
 			continue
 		}

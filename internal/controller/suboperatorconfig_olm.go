@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -236,14 +237,16 @@ func isSharedGroup(object client.Object) bool {
 
 // checkPublished fails with a reason unless the version of an OperatorCollection is in the catalog.
 func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
-	for _, condition := range oc.Status.Conditions {
-		if condition.Type != v2beta2.ConditionPublished || condition.ObservedGeneration != oc.Generation {
-			continue
-		}
-		if condition.Status == "True" {
-			return nil
-		}
-		return waiting(v2beta2.ReasonNotPublished, missingInterval, "version %s is not in the catalog: %s", version, condition.Message)
+	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
+	if published == nil || published.ObservedGeneration != oc.Generation {
+		return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for version %s to be put into the catalog", version)
 	}
-	return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for version %s to be put into the catalog", version)
+	if published.Status == metav1.ConditionTrue {
+		return nil
+	}
+	reason := v2beta2.ReasonNotPublished
+	if published.Reason == v2beta2.ReasonPermissionsNotGranted {
+		reason = published.Reason
+	}
+	return waiting(reason, missingInterval, "version %s is not in the catalog: %s", version, published.Message)
 }

@@ -57,8 +57,10 @@ type installationFacts struct {
 	installations []v2beta2.InstallationStatus
 	// leaving are the installations in namespaces that are mapped no longer, and not removed yet.
 	leaving []v2beta2.InstallationStatus
-	// kept are the installations that stay as they are until something is put right.
-	kept []v2beta2.InstallationStatus
+	// blocked are mapped namespaces where nothing is written until something is put right or has gone, and kept the
+	// installations there, which stay as they are.
+	blocked []string
+	kept    []v2beta2.InstallationStatus
 	// problems of single namespaces, endpoints or credentials. They are told at the end, since they must not keep the
 	// others from being served.
 	problems []error
@@ -125,10 +127,12 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v
 func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	facts.hashes = map[string]string{}
 	for _, mapping := range facts.mappings {
+		if slices.Contains(facts.blocked, mapping.Namespace) {
+			continue
+		}
 		err := r.renderMapping(soc, facts, mapping.Namespace)
 		if f := (*failure)(nil); errors.As(err, &f) && !f.stalled {
-			facts.problems = append(facts.problems, err)
-			facts.keep(soc, mapping.Namespace, f.Error())
+			facts.keep(soc, mapping.Namespace, f)
 			continue
 		}
 		if err != nil {

@@ -31,8 +31,7 @@ func (r *SubOperatorConfigReconciler) switchMethods(ctx context.Context, soc *v2
 			ready = append(ready, installation)
 			continue
 		}
-		facts.problems = append(facts.problems, waits)
-		facts.keep(soc, installation.Namespace, waits.Error())
+		facts.keep(soc, installation.Namespace, waits)
 		for _, object := range facts.objects {
 			if object.GetNamespace() == installation.Namespace || object.GetName() == render.ClusterRoleName(facts.collection, installation.Namespace) {
 				facts.postponed = append(facts.postponed, object)
