@@ -60,9 +60,6 @@ func (r *SubOperatorConfigReconciler) chooseMethod(ctx context.Context, soc *v2b
 	if err := r.survey(ctx, facts, namespace, state); err != nil {
 		return err
 	}
-	if subscription, _, made := madeFor(soc); made && state.subscription == nil && subscription.Namespace == namespace {
-		return waiting(v2beta2.ReasonTerminating, pollInterval, "Subscription %q, which this was made for, is gone", subscription)
-	}
 	facts.warnings = append(facts.warnings, state.warnings...)
 	if state.byHand || state.installedCSV() == facts.collection.CSVName() {
 		return nil
