@@ -258,7 +258,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		s.makeTooLarge()
 		oc := importSample(ctx, namespace, s)
-		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "too large", false)
+		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "use a smaller icon or shorter descriptions", false)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
