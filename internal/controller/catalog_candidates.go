@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -125,6 +127,12 @@ func unloaded(err error) error {
 
 func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
 	group := groupOf(of.oc, c)
+	// Imported may still speak of the archive before this one.
+	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
+		return catalog.Bundle{}, err
+	} else if of.current() && len(missing) > 0 {
+		return catalog.Bundle{}, waiting(v2beta2.ReasonCollectionNotImported, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
 		Group: group, Digest: of.digest, Image: r.Settings.RuntimeImage, Architectures: r.Settings.Architectures,
 		ServedVersions: servedVersions(crds, group, keyOf(c)),
@@ -213,12 +221,13 @@ func (c candidates) lackArchives() bool {
 
 // retryAfter is when to look again though no event came.
 func (c candidates) retryAfter() time.Duration {
+	after := catalogInterval
 	for _, each := range c {
-		if each.err != nil && !asFailure(each.err).stalled {
-			return missingInterval
+		if f := asFailure(each.err); f != nil && !f.stalled {
+			after = min(after, cmp.Or(f.retryAfter, missingInterval))
 		}
 	}
-	return catalogInterval
+	return after
 }
 
 // publications are what the statuses of the OperatorCollections tell.

@@ -67,8 +67,9 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			g.Expect(again.GetAnnotations()).To(Equal(source.GetAnnotations()))
 		}).WithContext(ctx).Should(Succeed())
 
-		By("never showing less after a restart")
+		By("never showing less after a restart, even if the archives have to be fetched again")
 		theManager.kill()
+		theManager.loseArchives()
 		theManager.start(ctx)
 		var first []string
 		Eventually(func() (err error) {
