@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"testing/fstest"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// slow is the folder of a version of a collection whose playbook ends when somebody lets it.
+func slow(domain, kind, version string) fs.FS {
+	files := map[string]string{
+		"galaxy.yml": "{namespace: slow_lab, name: slow, version: VERSION, readme: README.md, authors: [e2e]}",
+		"README.md":  "# slow\n",
+		"operator-config.yml": `
+domain: DOMAIN
+name: slow
+version: VERSION
+displayName: Slow
+description: Takes its time.
+resources:
+  - {kind: KIND, playbook: slow.yml}
+`,
+		"slow.yml": `
+- name: Take time
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Begin
+      ansible.builtin.shell: "echo VERSION begins >> /tmp/slow"
+    - name: Wait
+      ansible.builtin.wait_for:
+        path: /tmp/go-on
+        timeout: 240
+    - name: End
+      ansible.builtin.shell: "echo VERSION ends >> /tmp/slow"
+`,
+	}
+	values := strings.NewReplacer("DOMAIN", domain, "KIND", kind, "VERSION", version)
+	folder := fstest.MapFS{}
+	for name, content := range files {
+		folder[name] = &fstest.MapFile{Data: []byte(values.Replace(content)), Mode: 0o644}
+	}
+	return folder
+}
+
+var _ = Describe("A playbook that runs while its operator is replaced", Ordered, func() {
+	playsEnd(&lab{namespace: "e2e-slow", domain: "slow-lab"}, "Slow")
+})
+
+var _ = Describe("A playbook that runs while OLM replaces its operator", Label("olm"), Ordered, func() {
+	playsEnd(&lab{namespace: "e2e-slow-olm", domain: "slow-olm-lab"}, "SlowOLM")
+})
+
+// playsEnd upgrades a collection in the middle of a run.
+func playsEnd(l *lab, kind string) {
+	zos := &system{lab: l, name: "zos1", user: "ibmuser"}
+	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta("slow")}
+	var built map[string][]byte
+
+	BeforeAll(func(ctx context.Context) {
+		built = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": slow(l.domain, kind, "1.0.0"), "1.1.0.tar.gz": slow(l.domain, kind, "1.1.0")})
+		l.start(ctx, built)
+		zos.start(ctx)
+		private, public := newKey("")
+		zos.authorize(ctx, "operator", public)
+		l.credential(ctx, "zos1", map[string]string{"username": zos.user, "ssh-privatekey": private})
+		l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
+			Host: zos.host(), CredentialName: "zos1", Variables: variables(`"ansible_python_interpreter: /usr/bin/python3"`),
+		})
+		l.install(ctx, oc.Name, "1.0.0.tar.gz", built["1.0.0.tar.gz"])
+	}, NodeTimeout(8*time.Minute))
+	AfterEach(l.explain, NodeTimeout(time.Minute))
+	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+
+	It("ends, and only then the new operator begins", func(ctx context.Context) {
+		trace := func() string { return zos.shell(ctx, "cat /tmp/slow 2>/dev/null || true") }
+		thing := l.instance("v1minor0patch0", kind, "thing", map[string]any{"zosendpoint": "zos1"})
+		create(ctx, thing)
+		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n"))
+
+		patch(ctx, oc.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{
+			"collectionURL": "http://archives." + l.namespace + ".svc.cluster.local/1.1.0.tar.gz",
+			"digest":        digestOfArchive(built["1.1.0.tar.gz"]),
+		}}))
+		pods := func(g Gomega) []corev1.Pod {
+			var list corev1.PodList
+			g.Expect(k8s.List(ctx, &list, client.InNamespace(l.namespace), client.MatchingLabels{"operator-name": "slow"})).To(Succeed())
+			return list.Items
+		}
+		terminating := And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil()))))
+		Eventually(pods).WithContext(ctx).Should(terminating)
+		Consistently(pods).WithContext(ctx).Should(terminating, "it waits for its playbook, and nothing starts beside it")
+		Expect(trace()).To(Equal("1.0.0 begins\n"))
+
+		zos.shell(ctx, "touch /tmp/go-on")
+		Eventually(trace).WithContext(ctx).WithTimeout(3 * time.Minute).
+			Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
+		expectSuccess(ctx, thing)
+	}, NodeTimeout(6*time.Minute))
+}
