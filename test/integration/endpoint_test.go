@@ -212,6 +212,26 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Expect(lpar1.Status.SubOperatorConfigs).To(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
 	}, NodeTimeout(2*time.Minute))
 
+	It("follows changes also while the operator cannot be changed", func(ctx context.Context) {
+		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
+		soc := defaultSOC(installSample(ctx, namespace, s))
+		patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
+		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
+
+		key := secretValue("key for an operator that cannot be changed")
+		credential := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key},
+		}
+		endpoint := newEndpoint(namespace, "lpar1", server)
+		endpoint.Spec.CredentialName = credential.Name
+		create(ctx, credential, endpoint)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", key))
+		remove(ctx, endpoint)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
+		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
+	}, NodeTimeout(2*time.Minute))
+
 	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key := secretValue("private key of a mapping")
