@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -83,6 +84,36 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.1.0")))
 		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(beFalse(), saying("runs version 1.1.0")))
 	}, NodeTimeout(3*time.Minute))
+
+	It("is upgraded by its SubOperatorConfig at once, unless that is refused", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
+		Eventually(isGone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
+		first := installCSV(ctx, namespace, s, "")
+		csv := runInOLM(ctx, subscription, s)
+		expectReady(ctx, defaultSOC(oc))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.0.0")))
+
+		By("asking for permissions that nobody granted")
+		next := *s
+		next.version = "1.1.0"
+		next.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
+		get(ctx, NewWithT(GinkgoT()), subscription)
+		Expect(subscription.Spec.Channel).To(HaveSuffix("1.0.0"))
+
+		By("granting them")
+		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(beTrue(), saying("goes on to version 1.1.0")))
+		get(ctx, NewWithT(GinkgoT()), subscription)
+		Expect(subscription.Spec.Channel).To(HaveSuffix("1.1.0"))
+
+		By("removing it")
+		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		remove(ctx, oc)
+		collectGarbage(ctx, csv, s)
+	}, NodeTimeout(4*time.Minute))
 
 	It("says why an upgrade would be refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
