@@ -51,8 +51,18 @@ func (s *subscribed) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 // its own until OLM replaces it, for which it may need somebody's approval.
 func (s *subscribed) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
 
-// orphaned says that OLM runs the operator, and that no Subscription is left. OLM would not resolve a new one.
-func (s *subscribed) orphaned() bool { return s.subscription == nil && len(s.csvs) > 0 }
+// orphaned says that OLM runs the operator for a Subscription that is gone. OLM does not resolve another one then, which may
+// be there already: somebody may have deleted the first while it was being written.
+func (s *subscribed) orphaned() bool {
+	if len(s.csvs) == 0 || s.byHand || s.subscription == nil {
+		return len(s.csvs) > 0 && !s.byHand
+	}
+	status := s.subscription.Status
+	return status.InstalledCSV == "" && status.CurrentCSV == "" &&
+		!slices.ContainsFunc(s.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
+			return !csv.CreationTimestamp.Before(&s.subscription.CreationTimestamp)
+		})
+}
 
 // installedCSV is what the Subscription has brought about.
 func (s *subscribed) installedCSV() string {

@@ -191,6 +191,38 @@ func TestProgressInOLM(t *testing.T) {
 	}
 }
 
+func TestOrphans(t *testing.T) {
+	at := func(second int64) metav1.Time { return metav1.Unix(second, 0) }
+	for name, test := range map[string]struct {
+		change func(*subscribed)
+		want   bool
+	}{
+		"nothing runs":            {func(s *subscribed) { s.csvs = nil }, false},
+		"no Subscription is left": {func(s *subscribed) { s.subscription = nil }, true},
+		"there is a new one":      {func(s *subscribed) { s.subscription.CreationTimestamp = at(11) }, true},
+		"there is a person's":     {func(s *subscribed) { s.subscription.CreationTimestamp, s.byHand = at(11), true }, false},
+		"OLM has made it for it":  {func(s *subscribed) { s.subscription.CreationTimestamp = at(10) }, false},
+		"OLM has come to it": {func(s *subscribed) {
+			s.subscription.CreationTimestamp, s.subscription.Status.CurrentCSV = at(11), "csv"
+		}, false},
+		"OLM has installed another": {func(s *subscribed) {
+			s.subscription.CreationTimestamp, s.subscription.Status.InstalledCSV = at(11), "x"
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := olmState(func(s *subscribed) {
+				csv := testCSV("csv", "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
+				csv.CreationTimestamp = at(10)
+				s.csvs = []operatorsv1alpha1.ClusterServiceVersion{csv}
+			})
+			test.change(s)
+			if got := s.orphaned(); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 func TestTextsOfOLMAreSettled(t *testing.T) {
 	for name, test := range map[string][2]string{
 		"a time":        {"failed at 2026-11-21T10:00:00.123Z: x", "failed at 2026-11-21T11:30:07Z: x"},

@@ -555,6 +555,60 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/theirs"))
 	}, NodeTimeout(4*time.Minute))
+
+	It("goes from one namespace without disturbing others, and leaves the OperatorGroup to whoever needs it", func(ctx context.Context) {
+		namespace, other, s, beside := newNamespace(ctx), newNamespace(ctx), newSample(), newSample()
+		allowMapping(ctx, other, namespace)
+		soc := newSOC(namespace, "soc", "oc", mapTo(namespace, other)...)
+		create(ctx, soc)
+		importForOLM(ctx, namespace, s)
+		second := newCollection(namespace, "second", beside.pinned())
+		create(ctx, second)
+		for _, subscription := range []*operatorsv1alpha1.Subscription{expectSubscription(ctx, namespace, s), expectSubscription(ctx, other, s)} {
+			runInOLM(ctx, subscription, s)
+		}
+		runInOLM(ctx, expectSubscription(ctx, namespace, beside), beside)
+		expectReady(ctx, soc)
+		expectReady(ctx, defaultSOC(second))
+
+		By("unmapping one of two namespaces")
+		setMapping(ctx, soc, namespace)
+		collectGarbage(ctx, operatorCSV(other, s), s)
+		expectReady(ctx, soc)
+		Eventually(func(g Gomega) { g.Expect(madeInOLM(ctx, other)).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
+		Expect(madeIn(ctx, other)).To(BeEmpty())
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+s.operator(), "Subscription/"+beside.operator(),
+			"ClusterServiceVersion/"+s.csvName(), "ClusterServiceVersion/"+beside.csvName()))
+
+		By("removing one of two collections")
+		remove(ctx, soc)
+		collectGarbage(ctx, operatorCSV(namespace, s), s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+beside.operator(), "ClusterServiceVersion/"+beside.csvName()))
+		remove(ctx, defaultSOC(second))
+		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
+		Eventually(isGone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+
+	It("installs again where somebody deleted its Subscription", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		soc, uid := defaultSOC(oc), subscription.UID
+		remove(ctx, subscription)
+		collectGarbage(ctx, operatorCSV(namespace, s), s)
+		Eventually(func(g Gomega) {
+			get(ctx, g, subscription)
+			g.Expect(subscription.UID).NotTo(Equal(uid))
+		}).WithContext(ctx).Should(Succeed())
+		runInOLM(ctx, subscription, s)
+		expectReady(ctx, soc)
+		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(soc.Status.Installations).To(ConsistOf(HaveField("RemovalTime", BeNil())))
+		remove(ctx, soc)
+		collectGarbage(ctx, operatorCSV(namespace, s), s)
+		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
 })
 
 // hold keeps an object from going before its finalizer is removed, as the pods of a Deployment do.
