@@ -237,6 +237,11 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(soc.Status.Warnings).To(BeEmpty())
 
 		By("writing nothing when there is nothing to do")
+		expectReady(ctx, oc)
+		Eventually(func(g Gomega) {
+			mark := markAudit()
+			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
+		}).WithContext(ctx).WithTimeout(20*time.Second).Should(Succeed(), "it comes to rest")
 		before, mark := versions(installed(ctx, soc)), markAudit()
 		Consistently(mark.writesSince).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
