@@ -129,13 +129,21 @@ func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) o
 	}
 }
 
+// maxConcurrentReconciles is the variable by which a Subscription says how many playbooks of one kind run at once.
+const maxConcurrentReconciles = "MAX_CONCURRENT_RECONCILES"
+
 // podOptions are those of a pod that OLM makes, which is the same in all namespaces.
 func (o ClusterServiceVersionOptions) podOptions(c *collection.Collection) podOptions {
 	options := podOptions{
 		runtime: v2beta2.RuntimeSpec{Image: o.Image}, architectures: o.Architectures,
-		watched: corev1.EnvVar{Name: watchNamespace, ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: targetNamespaces},
-		}},
+		own: []corev1.EnvVar{
+			{Name: watchNamespace, ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: targetNamespaces},
+			}},
+			{Name: maxConcurrentReconciles, Value: concurrency(v2beta2.RuntimeSpec{})},
+		},
+		// A Subscription changes no arguments, but variables that they refer to.
+		concurrent: "$(" + maxConcurrentReconciles + ")",
 	}
 	if needsDependencies(c) {
 		options.credentials = dependencyCredentials(c)

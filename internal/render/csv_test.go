@@ -584,9 +584,12 @@ func TestBothWaysShareThePod(t *testing.T) {
 	strategy := mustCSV(t, c, o).Spec.InstallStrategy.StrategySpec
 	got, want := strategy.DeploymentSpecs[0].Spec, find[*appsv1.Deployment](t, objects).Spec
 	delete(want.Template.Annotations, RuntimeHashAnnotation)
-	want.Template.Spec.Containers[0].Env[0] = corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
+	operator := &want.Template.Spec.Containers[0]
+	operator.Env[0] = corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['olm.targetNamespaces']"},
 	}}
+	operator.Env = slices.Insert(operator.Env, 1, corev1.EnvVar{Name: "MAX_CONCURRENT_RECONCILES", Value: "2"})
+	operator.Args[slices.Index(operator.Args, "--max-concurrent-reconciles=2")] = "--max-concurrent-reconciles=$(MAX_CONCURRENT_RECONCILES)"
 	optional := true
 	for _, volume := range want.Template.Spec.Volumes {
 		if volume.Name == dependencySecretMount {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,8 +55,10 @@ type podOptions struct {
 	// runtime shares no memory with anything else.
 	runtime       v2beta2.RuntimeSpec
 	architectures []string
-	// watched says in which namespace the operator looks for instances.
-	watched corev1.EnvVar
+	// own are variables of the operator's container, among them the one that says where it looks for instances.
+	own []corev1.EnvVar
+	// concurrent is how many playbooks of one kind run at once, as an argument.
+	concurrent string
 	// credentials are those for dependencies, or nil.
 	credentials *corev1.SecretVolumeSource
 }
@@ -64,7 +67,8 @@ type podOptions struct {
 func (o InstallationOptions) podOptions(c *collection.Collection) podOptions {
 	options := podOptions{
 		runtime: MergeRuntime(&o.Runtime, nil), architectures: o.Architectures,
-		watched: corev1.EnvVar{Name: watchNamespace, Value: o.Namespace},
+		own:        []corev1.EnvVar{{Name: watchNamespace, Value: o.Namespace}},
+		concurrent: concurrency(o.Runtime),
 	}
 	if usesDependencySecret(c, o) {
 		options.credentials = dependencyCredentials(c)
@@ -168,13 +172,12 @@ func operatorContainer(c *collection.Collection, o podOptions) corev1.Container 
 }
 
 func operatorArgs(c *collection.Collection, o podOptions) []string {
-	concurrent := ptr.Deref(o.runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)
 	return []string{
 		"run",
 		"--watches-file=/etc/zoscb/runtime/" + KeyWatches,
 		// Deleting a resource must not delete what its playbook created, or discovered.
 		"--inject-owner-ref=false",
-		fmt.Sprintf("--max-concurrent-reconciles=%d", concurrent),
+		"--max-concurrent-reconciles=" + o.concurrent,
 		// Anything more prints the arguments of tasks.
 		"--ansible-verbosity=0",
 		// A period of 0s in watches.yaml means this one.
@@ -187,13 +190,14 @@ func operatorArgs(c *collection.Collection, o podOptions) []string {
 	}
 }
 
+func concurrency(runtime v2beta2.RuntimeSpec) string {
+	return strconv.Itoa(int(ptr.Deref(runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)))
+}
+
 func operatorEnv(o podOptions) []corev1.EnvVar {
-	return []corev1.EnvVar{
-		o.watched,
-		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
-		}},
-	}
+	return append(slices.Clone(o.own), corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
+	}})
 }
 
 func restricted() *corev1.SecurityContext {

@@ -3,8 +3,6 @@ package render
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -112,22 +110,14 @@ func approval(mode v2beta2.ApprovalMode) operatorsv1alpha1.Approval {
 }
 
 // subscriptionEnv leaves out the variables that the ClusterServiceVersion sets, since those of a Subscription replace
-// them. The arguments of its operator cannot be changed, but ansible-operator prefers a variable to one of them.
+// them.
 func subscriptionEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
-	reserved := operatorEnv(o.podOptions(c))
+	reserved := append(operatorEnv(o.podOptions(c)), corev1.EnvVar{Name: maxConcurrentReconciles})
 	env := slices.DeleteFunc(MergeRuntime(&o.Runtime, nil).Env, func(e corev1.EnvVar) bool {
 		return slices.ContainsFunc(reserved, func(r corev1.EnvVar) bool { return r.Name == e.Name })
 	})
-	if o.Runtime.MaxConcurrentReconciles == nil {
-		return env
+	if o.Runtime.MaxConcurrentReconciles != nil {
+		env = append(env, corev1.EnvVar{Name: maxConcurrentReconciles, Value: concurrency(o.Runtime)})
 	}
-	var limits []corev1.EnvVar
-	for _, r := range c.Resources {
-		limits = append(limits, corev1.EnvVar{
-			Name:  strings.ToUpper(strings.ReplaceAll("MAX_CONCURRENT_RECONCILES_"+r.Kind+"_"+o.Group, ".", "_")),
-			Value: strconv.Itoa(int(*o.Runtime.MaxConcurrentReconciles)),
-		})
-	}
-	slices.SortFunc(limits, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
-	return mergeEnv(env, limits)
+	return env
 }

@@ -142,7 +142,7 @@ func TestRuntimeReachesTheSubscription(t *testing.T) {
 		Tolerations:  []corev1.Toleration{{Key: "ibm", Operator: corev1.TolerationOpExists}},
 		Env: []corev1.EnvVar{
 			{Name: "HTTPS_PROXY", Value: "proxy"}, {Name: "WATCH_NAMESPACE", Value: "kube-system"}, {Name: "POD_NAME", Value: "other"},
-			{Name: "MAX_CONCURRENT_RECONCILES_THING_THINGS_ACME_EXAMPLE_COM", Value: "99"},
+			{Name: "MAX_CONCURRENT_RECONCILES", Value: "99"},
 		},
 		MaxConcurrentReconciles: ptr.To[int32](7),
 	}
@@ -156,7 +156,7 @@ func TestRuntimeReachesTheSubscription(t *testing.T) {
 		Resources: &limits, NodeSelector: o.Runtime.NodeSelector, Tolerations: o.Runtime.Tolerations,
 		Env: []corev1.EnvVar{
 			{Name: "HTTPS_PROXY", Value: "proxy"},
-			{Name: "MAX_CONCURRENT_RECONCILES_THING_THINGS_ACME_EXAMPLE_COM", Value: "7"},
+			{Name: "MAX_CONCURRENT_RECONCILES", Value: "7"},
 		},
 	}
 	if diff := cmp.Diff(want, config); diff != "" {
