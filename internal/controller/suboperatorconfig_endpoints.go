@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -64,10 +66,16 @@ func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc 
 
 // followEndpoints brings endpoints and credentials to operators that are installed, before anything may refuse to change
 // the rest of them, such as for a grant that was withdrawn: a key that was replaced or taken away must not stay in use.
+// Where nothing of an operator is installed yet, nothing is written.
 func (r *SubOperatorConfigReconciler) followEndpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	var secrets []client.Object
 	for _, mapping := range facts.mappings {
-		if !installedIn(soc, mapping.Namespace) {
+		name := types.NamespacedName{Namespace: mapping.Namespace, Name: render.EndpointsSecretName(facts.collection)}
+		written := &metav1.PartialObjectMetadata{}
+		written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		if err := r.Client.Get(ctx, name, written); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Secret %q: %w", name, err)
+		} else if err != nil || !ownedBy(soc)(written) {
 			continue
 		}
 		secret, err := render.EndpointsSecret(facts.collection, mapping.Namespace, facts.endpoints[mapping.Namespace])
