@@ -138,7 +138,7 @@ func running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	})
 }
 
-// namedInstances bounds how many custom resources a message names.
+// namedInstances bounds how many objects of a kind a message names.
 const namedInstances = 5
 
 // describe names custom resources, sorted, and counts those it leaves out.
@@ -148,6 +148,11 @@ func describe(items []unstructured.Unstructured) string {
 		names = append(names, instanceName(item))
 	}
 	slices.Sort(names)
+	return joinBounded(names)
+}
+
+// joinBounded names the first of many.
+func joinBounded(names []string) string {
 	if len(names) > namedInstances {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedInstances], ", "), len(names)-namedInstances)
 	}

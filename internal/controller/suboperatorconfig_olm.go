@@ -232,14 +232,6 @@ func describeTargets(targets []string) string {
 	return "the namespaces " + joinBounded(targets)
 }
 
-// joinBounded names the first of many.
-func joinBounded(names []string) string {
-	if len(names) > namedInstances {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedInstances], ", "), len(names)-namedInstances)
-	}
-	return strings.Join(names, ", ")
-}
-
 // isSharedGroup says whether an OperatorGroup is the one that all our installations in a namespace share.
 func isSharedGroup(object client.Object) bool {
 	return object.GetName() == render.OperatorGroupName && object.GetLabels()[render.LabelManagedBy] == render.ManagedBy

@@ -115,8 +115,8 @@ func features(c *collection.Collection, o ClusterServiceVersionOptions) map[stri
 	return map[string]bool{
 		// Nothing but the image is loaded, and a mirror has that very image.
 		"disconnected": strings.Contains(o.Image, "@sha256:") && c.Dependencies.Empty(),
-		// The operator's container, playbooks and the installation of dependencies use the variables that OLM sets.
-		"proxy-aware":    true,
+		// Playbooks get the variables that OLM sets. The init container that installs dependencies does not.
+		"proxy-aware":    c.Dependencies.Empty(),
 		"fips-compliant": false, "tls-profiles": false,
 		"token-auth-aws": false, "token-auth-azure": false, "token-auth-gcp": false,
 		"cnf": false, "cni": false, "csi": false,
