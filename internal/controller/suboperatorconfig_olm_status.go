@@ -31,7 +31,7 @@ func (s *subscribed) progress(c *collection.Collection) error {
 	case s.installedCSV() == c.CSVName() && csv != nil:
 		return describeCSV(csv, s.plan)
 	}
-	for _, check := range []func() error{s.planProblem, s.catalogProblem, func() error { return s.versionProblem(c) }} {
+	for _, check := range []func() error{s.planProblem, func() error { return s.versionProblem(c) }, s.catalogProblem} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -113,6 +113,11 @@ func (s *subscribed) versionProblem(c *collection.Collection) error {
 		return nil
 	}
 	version := installed.Spec.Version.String()
+	if installed.Status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable {
+		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval,
+			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: what runs goes on; change the channel, or the version of the OperatorCollection",
+			s.name(), version, c.Version)
+	}
 	if s.byHand {
 		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",

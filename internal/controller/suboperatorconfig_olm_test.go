@@ -179,7 +179,11 @@ func TestProgressInOLM(t *testing.T) {
 		"an older version is there": {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
 		"a newer version is there":  {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
 		"a person has another":      {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
-		"installing":                {installed(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful), v2beta2.ReasonProgressing, "is Installing InstallSucceeded"},
+		// As OLM left it when its gate was closed: the resolver's complaint is a consequence, and helps nobody.
+		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *subscribed) {
+			s.csvs[0].Status.Phase, s.csvs[0].Status.Reason = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
+		}), v2beta2.ReasonClusterServiceVersionFailed, "leads to version 1.1.0, which OLM holds back because the OperatorCollection has 1.0.0"},
+		"installing": {installed(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful), v2beta2.ReasonProgressing, "is Installing InstallSucceeded"},
 		"requirements that the plan is about to make": {all(installed(operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet),
 			planned(operatorsv1alpha1.InstallPlanPhaseInstalling)), v2beta2.ReasonProgressing, "is Pending"},
 		"requirements that stay away": {all(installed(operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet),
