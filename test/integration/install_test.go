@@ -600,6 +600,10 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc, uid := defaultSOC(oc), subscription.UID
+		// Times of the API have whole seconds: a Subscription of the same second could have brought the ClusterServiceVersion about.
+		csv := operatorCSV(namespace, s)
+		get(ctx, NewWithT(GinkgoT()), csv)
+		Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).WithContext(ctx).Should(BeTemporally(">", csv.CreationTimestamp.Time))
 		remove(ctx, subscription)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
 		Eventually(func(g Gomega) {
