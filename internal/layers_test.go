@@ -26,13 +26,16 @@ var layers = map[string][]string{
 	"internal/explain":    {"internal/collection", "internal/render"},
 	"internal/diff":       {"internal/collection", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
+	"internal/status":     {"api/v2beta2", "internal/apply"},
+	"internal/instances":  {"internal/apply", "internal/collection", "internal/render", "internal/status", "api/v2beta2"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
 	"internal/engine":     {},
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection",
-		"internal/dialguard", "internal/fetch", "internal/lint", "internal/probe", "internal/render", "internal/verify",
+		"internal/dialguard", "internal/fetch", "internal/instances", "internal/lint", "internal/probe", "internal/render", "internal/status",
+		"internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",

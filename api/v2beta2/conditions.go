@@ -37,6 +37,8 @@ const (
 	ReasonSucceeded = "Succeeded"
 	// ReasonProgressing says that work is under way and needs no help.
 	ReasonProgressing = "Progressing"
+	// ReasonUnexpectedError says that a request failed in a way that has no reason of its own, and is retried.
+	ReasonUnexpectedError = "UnexpectedError"
 	// ReasonTerminating says that the object is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonNotInstalled says that no SubOperatorConfig maps the collection to a namespace.
@@ -199,7 +201,7 @@ const (
 
 // Reasons lists every reason of this API.
 var Reasons = []string{
-	ReasonSucceeded, ReasonProgressing, ReasonTerminating, ReasonNotInstalled,
+	ReasonSucceeded, ReasonProgressing, ReasonUnexpectedError, ReasonTerminating, ReasonNotInstalled,
 	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
 	ReasonSourceForbidden, ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed,
 	ReasonCredentialsInvalid, ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,

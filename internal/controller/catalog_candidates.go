@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // candidate is a version of a collection that belongs into the catalog.
@@ -120,7 +121,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 
 func unloaded(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "its archive is being fetched again: %w", err)
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "its archive is being fetched again: %w", err)
 	}
 	return loadFailure(err)
 }
@@ -131,14 +132,14 @@ func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *co
 	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
 		return catalog.Bundle{}, err
 	} else if of.current() && len(missing) > 0 {
-		return catalog.Bundle{}, waiting(v2beta2.ReasonCollectionNotImported, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return catalog.Bundle{}, status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
 		Group: group, Digest: of.digest, Image: r.Settings.RuntimeImage, Architectures: r.Settings.Architectures,
-		ServedVersions: servedVersions(crds, group, keyOf(c)),
+		ServedVersions: servedVersions(crds, group, c.ID()),
 	})
 	if err != nil {
-		return catalog.Bundle{}, stalled(v2beta2.ReasonObjectRefused, err)
+		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
 	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
@@ -157,11 +158,11 @@ func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyR
 }
 
 // servedVersions are the storage versions, which are the newest, of the kinds of a group that other collections have.
-func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collectionKey) map[string]string {
+func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collection.ID) map[string]string {
 	versions := map[string]string{}
 	for i := range crds {
 		crd := &crds[i]
-		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || keyOfLabels(crd) == but {
+		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || render.IDOf(crd.GetLabels()) == but {
 			continue
 		}
 		for _, version := range crd.Spec.Versions {
@@ -190,7 +191,7 @@ func (c candidates) acceptable() candidates {
 func (c candidates) refuse(refusals []*catalog.RefusalError) {
 	acceptable := c.acceptable()
 	for _, refusal := range refusals {
-		acceptable[refusal.Index].err = waiting(refusalReason(refusal.Reason), missingInterval, "%w", refusal)
+		acceptable[refusal.Index].err = status.Waiting(refusalReason(refusal.Reason), status.MissingInterval, "%w", refusal)
 	}
 }
 
@@ -223,8 +224,8 @@ func (c candidates) lackArchives() bool {
 func (c candidates) retryAfter() time.Duration {
 	after := catalogInterval
 	for _, each := range c {
-		if f := asFailure(each.err); f != nil && !f.stalled {
-			after = min(after, cmp.Or(f.retryAfter, missingInterval))
+		if f := status.AsError(each.err); f != nil && !f.Stalled {
+			after = min(after, cmp.Or(f.RetryAfter, status.MissingInterval))
 		}
 	}
 	return after

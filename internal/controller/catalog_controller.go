@@ -23,6 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 const (
@@ -70,22 +71,22 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	}
 	candidates, err := r.candidates(ctx)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if !r.OLM.Available() {
-		candidates.refuseAll(waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
+		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
 		r.Publications.set(ctx, candidates.publications())
 		return ctrl.Result{RequeueAfter: olmInterval}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if r.awaitsArchives(candidates) {
-		return ctrl.Result{RequeueAfter: pollInterval}, nil
+		return ctrl.Result{RequeueAfter: status.PollInterval}, nil
 	}
 	digest, err := r.serve(ctx, candidates)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	err = r.announce(ctx, digest)
 	if err != nil {
@@ -93,7 +94,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	}
 	r.Publications.set(ctx, candidates.publications())
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
 }

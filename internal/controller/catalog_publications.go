@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // publication is what became of an OperatorCollection's archive in the catalog.
@@ -23,11 +24,11 @@ type publication struct {
 
 // same says whether status shows both alike.
 func (p publication) same(other publication) bool {
-	a, b := asFailure(p.err), asFailure(other.err)
+	a, b := status.AsError(p.err), status.AsError(other.err)
 	if p.digest != other.digest || a == nil || b == nil {
 		return p.digest == other.digest && a == b && p.message == other.message
 	}
-	return a.reason == b.reason && a.Error() == b.Error()
+	return a.Reason == b.Reason && a.Error() == b.Error()
 }
 
 // Publications carry what became of OperatorCollections in the catalog from the controller that makes it to the one that
@@ -73,7 +74,7 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	}
 	if !isPublishable(oc) {
 		if meta.FindStatusCondition(*conditions, v2beta2.ConditionPublished) != nil {
-			setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, waiting(v2beta2.ReasonCollectionNotImported, missingInterval,
+			status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval,
 				"what spec asks for is not imported: see the condition %s", v2beta2.ConditionImported), "")
 		}
 		return
@@ -82,6 +83,6 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	found, known := p.known[types.NamespacedName{Namespace: oc.Namespace, Name: oc.Name}]
 	p.mu.Unlock()
 	if known && found.digest == oc.Status.Artifact.Digest {
-		setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
+		status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
 	}
 }

@@ -19,7 +19,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func TestRefusalReason(t *testing.T) {
@@ -52,7 +54,7 @@ func TestServedVersions(t *testing.T) {
 	deleted.DeletionTimestamp = &metav1.Time{}
 	got := servedVersions([]apiextensionsv1.CustomResourceDefinition{
 		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Disk", "other", newest), deleted,
-	}, "shared", collectionKey{Domain: "acme", Name: "this"})
+	}, "shared", collection.ID{Domain: "acme", Name: "this"})
 	if diff := cmp.Diff(map[string]string{"Volume": "v1minor10patch0"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -64,12 +66,12 @@ func collectionWith(name, digest string) *v2beta2.OperatorCollection {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 2},
 		Status:     v2beta2.OperatorCollectionStatus{Artifact: &v2beta2.Artifact{Digest: digest}},
 	}
-	setCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, nil, "")
+	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, nil, "")
 	return oc
 }
 
 func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
-	missing := waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "lost: %w", fs.ErrNotExist)
+	missing := status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "lost: %w", fs.ErrNotExist)
 	all := candidates{
 		{oc: collectionWith("lost", "1"), digest: "1", err: missing},
 		{oc: collectionWith("old", "2"), digest: "2", message: "in it"},
@@ -84,13 +86,13 @@ func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
 	for name, p := range all.publications() {
 		got[name.String()] = p.digest + " " + p.message
 		if p.err != nil {
-			got[name.String()] = p.digest + " " + asFailure(p.err).reason
+			got[name.String()] = p.digest + " " + status.AsError(p.err).Reason
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"ns/lost": "1 CollectionNotImported", "ns/old": "2 in it", "ns/young": "3 PackageConflict"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if all.retryAfter() != missingInterval || (candidates{all[1]}).retryAfter() != catalogInterval {
+	if all.retryAfter() != status.MissingInterval || (candidates{all[1]}).retryAfter() != catalogInterval {
 		t.Errorf("again after %s, if nothing is wrong after %s", all.retryAfter(), (candidates{all[1]}).retryAfter())
 	}
 }
@@ -154,10 +156,10 @@ func TestDescribePublished(t *testing.T) {
 	oc.Status.Artifact.Digest = "2"
 	p.describe(oc)
 	expect("with another archive", "True Succeeded")
-	p.known[types.NamespacedName{Namespace: "ns", Name: "a"}] = publication{digest: "2", err: retry(v2beta2.ReasonBundleTooLarge, errors.New("x"))}
+	p.known[types.NamespacedName{Namespace: "ns", Name: "a"}] = publication{digest: "2", err: status.Retry(v2beta2.ReasonBundleTooLarge, errors.New("x"))}
 	p.describe(oc)
 	expect("refused", "False BundleTooLarge")
-	setCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, errors.New("x"), "")
+	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, errors.New("x"), "")
 	p.describe(oc)
 	expect("not imported any more", "False CollectionNotImported")
 	p = nil

@@ -14,6 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
@@ -29,40 +33,40 @@ type CustomResourceDefinitionReconciler struct {
 
 // Reconcile brings the CRDs of one collection up to date. What keeps it from doing so is shown on the
 // OperatorCollection, whose controller plans the same CRDs.
-func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collectionKey) (ctrl.Result, error) {
-	if key == (collectionKey{}) {
+func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collection.ID) (ctrl.Result, error) {
+	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
 	}
 	owners, err := r.owners(ctx, key)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if len(owners) == 0 {
-		return outcome(r.remove(ctx, key))
+		return status.Result(r.remove(ctx, key))
 	}
 	claimant, err := claimant(ctx, r.Reader, key, owners)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	contributions, err := contributionsOf(r.Library, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
-		return oc.Namespace != claimant || keyOfCollection(&oc) != key
+		return oc.Namespace != claimant || importedID(&oc) != key
 	}))
 	if err != nil || len(contributions) == 0 {
-		return outcome(err)
+		return status.Result(err)
 	}
 	planner := crdPlanner{reader: r.Reader}
 	plan, err := planner.plan(ctx, contributions...)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if err := r.write(ctx, plan); err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
-	return outcome(r.removeDropped(ctx, key, owners))
+	return status.Result(r.removeDropped(ctx, key, owners))
 }
 
 // owners are the OperatorCollections that have the collection, or say by their labels that they will.
-func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collectionKey) ([]v2beta2.OperatorCollection, error) {
+func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
@@ -77,8 +81,8 @@ func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key col
 }
 
 // hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will.
-func hasCollection(oc *v2beta2.OperatorCollection, key collectionKey) bool {
-	return oc.DeletionTimestamp == nil && (keyOfCollection(oc) == key || keyOfLabels(oc) == key)
+func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID) bool {
+	return oc.DeletionTimestamp == nil && (importedID(oc) == key || render.IDOf(oc.GetLabels()) == key)
 }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
@@ -105,34 +109,34 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []p
 }
 
 // remove deletes the CRDs of a collection that nobody has, unless an operator or a custom resource still needs them.
-func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collectionKey) error {
-	existing := &instances{client: r.Client, reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
+func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collection.ID) error {
+	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
+	crds, err := existing.CRDs(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
 	}
 	socs := &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, socs, key.selector()); err != nil {
+	if err := r.Reader.List(ctx, socs, client.MatchingLabels(render.IdentityLabels(key))); err != nil {
 		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	if len(socs.Items) > 0 {
 		return nil // Their removal brings us back.
 	}
-	items, err := existing.list(ctx, key, "")
+	items, err := existing.List(ctx, key, "")
 	if err != nil {
 		return err
 	}
 	if len(items) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs of %s are kept for %s", key, describe(items))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs of %s are kept for %s", key, instances.Describe(items))
 	}
 	return r.delete(ctx, crds)
 }
 
 // removeDropped removes the CRDs of kinds that no OperatorCollection has any more, in whatever namespace, once no custom
 // resource of them is left.
-func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, key collectionKey, owners []v2beta2.OperatorCollection) error {
-	existing := &instances{client: r.Client, reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
+func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
+	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
+	crds, err := existing.CRDs(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, 
 		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &crd) }) {
 			continue
 		}
-		items, err := existing.listOf(ctx, &crd, "")
+		items, err := existing.ListOf(ctx, &crd, "")
 		if err != nil {
 			return err
 		}
@@ -156,7 +160,7 @@ func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, 
 		return err
 	}
 	if len(kept) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs that %s no longer has are kept for their custom resources: %s", key, strings.Join(kept, ", "))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs that %s no longer has are kept for their custom resources: %s", key, strings.Join(kept, ", "))
 	}
 	return nil
 }
@@ -177,24 +181,24 @@ func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, crds []
 
 // SetupWithManager registers the controller.
 func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return builder.TypedControllerManagedBy[collectionKey](mgr).
+	return builder.TypedControllerManagedBy[collection.ID](mgr).
 		Named("customresourcedefinition").
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueKey(keyOfLabels)).
-		Watches(&v2beta2.SubOperatorConfig{}, enqueueKey(keyOfLabels)).
-		Watches(&v2beta2.OperatorCollection{}, enqueueKey(func(object client.Object) collectionKey {
-			return keyOfCollection(object.(*v2beta2.OperatorCollection))
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(labelledID)).
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID)).
+		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
+			return importedID(object.(*v2beta2.OperatorCollection))
 		})).
-		WithOptions(typedOptions[collectionKey](1)).
+		WithOptions(typedOptions[collection.ID](1)).
 		Complete(r)
 }
 
-func enqueueKey(keyOf func(client.Object) collectionKey) handler.TypedEventHandler[client.Object, collectionKey] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collectionKey {
-		if key := keyOf(object); key != (collectionKey{}) {
-			return []collectionKey{key}
+func enqueueID(idOf func(client.Object) collection.ID) handler.TypedEventHandler[client.Object, collection.ID] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collection.ID {
+		if key := idOf(object); key != (collection.ID{}) {
+			return []collection.ID{key}
 		}
 		return nil
 	})
 }
 
-var _ reconcile.TypedReconciler[collectionKey] = &CustomResourceDefinitionReconciler{}
+var _ reconcile.TypedReconciler[collection.ID] = &CustomResourceDefinitionReconciler{}

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // contribution is one version of a collection that wants CRDs.
@@ -74,7 +75,7 @@ func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([
 	for _, c := range contributions {
 		crds, err := render.ClaimedCRDs(c.collection, c.group, c.namespace, c.digest)
 		if err != nil {
-			return nil, stalled(v2beta2.ReasonInvalidCollection, err)
+			return nil, status.Stalled(v2beta2.ReasonInvalidCollection, err)
 		}
 		for _, crd := range crds {
 			byName[crd.Name] = append(byName[crd.Name], render.Contribution{Version: c.collection.Version, CRD: crd})
@@ -83,7 +84,7 @@ func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([
 	var planned []plannedCRD
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		one, err := p.planOne(ctx, keyOf(contributions[0].collection), name, byName[name])
+		one, err := p.planOne(ctx, contributions[0].collection.ID(), name, byName[name])
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -92,14 +93,14 @@ func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([
 	}
 	if len(errs) > 0 {
 		// The first error stands for all; the message holds every one.
-		first := *asFailure(errs[0])
-		first.err = errors.Join(errs...)
+		first := *status.AsError(errs[0])
+		first.Err = errors.Join(errs...)
 		return nil, &first
 	}
 	return planned, nil
 }
 
-func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string, wanted []render.Contribution) (plannedCRD, error) {
+func (p *crdPlanner) planOne(ctx context.Context, key collection.ID, name string, wanted []render.Contribution) (plannedCRD, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, live)
 	switch {
@@ -107,23 +108,23 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 		live = nil
 	case err != nil:
 		return plannedCRD{}, fmt.Errorf("reading CRD %q: %w", name, err)
-	case keyOfLabels(live) != key:
-		return plannedCRD{}, waiting(v2beta2.ReasonKindClash, missingInterval,
+	case render.IDOf(live.GetLabels()) != key:
+		return plannedCRD{}, status.Waiting(v2beta2.ReasonKindClash, status.MissingInterval,
 			"CRD %q belongs to %s: create this OperatorCollection anew and set spec.apiGroup to PerCollection, which gives it an API group of its own, or remove the other", name, ownerOf(live))
 	case live.DeletionTimestamp != nil:
-		return plannedCRD{}, waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
+		return plannedCRD{}, status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
 	}
 	merged, err := render.MergeCRD(live, wanted)
 	var schemaConflict *render.SchemaConflictError
 	var versionConflict *render.VersionConflictError
 	switch {
 	case errors.As(err, &schemaConflict):
-		return plannedCRD{}, waiting(v2beta2.ReasonSchemaConflict, missingInterval, "%w", err)
+		return plannedCRD{}, status.Waiting(v2beta2.ReasonSchemaConflict, status.MissingInterval, "%w", err)
 	case errors.As(err, &versionConflict):
-		return plannedCRD{}, waiting(v2beta2.ReasonVersionConflict, missingInterval, "%w", err)
+		return plannedCRD{}, status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval, "%w", err)
 	}
 	if err != nil {
-		return plannedCRD{}, stalled(v2beta2.ReasonInvalidCollection, err)
+		return plannedCRD{}, status.Stalled(v2beta2.ReasonInvalidCollection, err)
 	}
 	if live != nil {
 		if err := p.checkPublished(ctx, live, merged, wanted); err != nil {
@@ -141,7 +142,7 @@ func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string
 }
 
 func ownerOf(crd *apiextensionsv1.CustomResourceDefinition) string {
-	if key := keyOfLabels(crd); key != (collectionKey{}) {
+	if key := render.IDOf(crd.GetLabels()); key != (collection.ID{}) {
 		return "collection " + key.String()
 	}
 	return "somebody else"

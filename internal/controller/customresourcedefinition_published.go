@@ -6,7 +6,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // checkPublished refuses other content for a version that is served already, if it would make custom resources invalid
@@ -22,14 +24,14 @@ func (p *crdPlanner) checkPublished(ctx context.Context, live, merged *apiextens
 		if problem == "" {
 			continue
 		}
-		items, err := (&instances{reader: p.reader}).listOf(ctx, live, "")
+		items, err := (&instances.Finder{Reader: p.reader}).ListOf(ctx, live, "")
 		if err != nil {
 			return err
 		}
 		if len(items) > 0 {
-			return waiting(v2beta2.ReasonSchemaConflict, missingInterval,
+			return status.Waiting(v2beta2.ReasonSchemaConflict, status.MissingInterval,
 				"CRD %q: version %s was published before with other content, and now %s: publish this archive under another version, or delete these custom resources first: %s",
-				live.Name, version, problem, describe(items))
+				live.Name, version, problem, instances.Describe(items))
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func labelled(labels map[string]string) *corev1.ConfigMap {
@@ -27,13 +28,13 @@ func ours(domain, name string) map[string]string {
 
 // The joined names of a-b/c and a/b-c are the same, and they are two collections.
 func TestKeyOfLabels(t *testing.T) {
-	one, two := keyOfLabels(labelled(ours("a-b", "c"))), keyOfLabels(labelled(ours("a", "b-c")))
-	if one == two || one != (collectionKey{Domain: "a-b", Name: "c"}) {
+	one, two := labelledID(labelled(ours("a-b", "c"))), labelledID(labelled(ours("a", "b-c")))
+	if one == two || one != (collection.ID{Domain: "a-b", Name: "c"}) {
 		t.Errorf("got %v and %v", one, two)
 	}
 	stranger := ours("a", "b")
 	stranger["managed-by"] = "somebody"
-	if got := keyOfLabels(labelled(stranger)); got != (collectionKey{}) {
+	if got := labelledID(labelled(stranger)); got != (collection.ID{}) {
 		t.Errorf("an object that is not ours has the key %v", got)
 	}
 }
@@ -83,47 +84,6 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-func TestRunning(t *testing.T) {
-	instance := func(name string, conditions ...any) unstructured.Unstructured {
-		u := unstructured.Unstructured{Object: map[string]any{"kind": "Thing", "metadata": map[string]any{"namespace": "ns", "name": name}}}
-		if conditions != nil {
-			u.Object["status"] = map[string]any{"conditions": conditions}
-		}
-		return u
-	}
-	condition := func(conditionType, status, reason string) any {
-		return map[string]any{"type": conditionType, "status": status, "reason": reason}
-	}
-	got := running([]unstructured.Unstructured{
-		instance("runs", condition("Failure", "False", ""), condition("Running", "True", "Running")),
-		instance("awaits-next-run", condition("Running", "True", "Successful")),
-		instance("ended", condition("Running", "False", "Running")),
-		instance("failed", condition("Failure", "True", "Failed")),
-		instance("new"),
-		instance("nonsense", "text"),
-	})
-	if diff := cmp.Diff("Thing ns/runs", describe(got)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestDescribe(t *testing.T) {
-	var items []unstructured.Unstructured
-	for i := range 8 {
-		u := unstructured.Unstructured{}
-		u.SetKind("Thing")
-		u.SetNamespace("ns")
-		u.SetName(fmt.Sprintf("n%d", 7-i))
-		items = append(items, u)
-	}
-	if got, want := describe(items[6:]), "Thing ns/n0, Thing ns/n1"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := describe(items), "Thing ns/n0, Thing ns/n1, Thing ns/n2, Thing ns/n3, Thing ns/n4 and 3 more"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func mapped(endpoints ...v2beta2.EndpointMapping) v2beta2.NamespaceMapping {
 	return v2beta2.NamespaceMapping{Namespace: "ns", ZosEndpoints: &endpoints}
 }
@@ -158,7 +118,7 @@ func TestEndpointsOfAMapping(t *testing.T) {
 				t.Fatalf("missing: %v", missing)
 			}
 			for _, err := range missing {
-				if f := asFailure(err); f.reason != v2beta2.ReasonEndpointNotFound || f.stalled || !strings.Contains(f.Error(), `"lpar2"`) {
+				if f := status.AsError(err); f.Reason != v2beta2.ReasonEndpointNotFound || f.Stalled || !strings.Contains(f.Error(), `"lpar2"`) {
 					t.Errorf("got %+v", f)
 				}
 			}
@@ -185,10 +145,10 @@ func TestKnownHostKeys(t *testing.T) {
 func TestNotInstalled(t *testing.T) {
 	soc := func(name string, generation, observed int64, err error) v2beta2.SubOperatorConfig {
 		s := v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: generation}}
-		setReady(&s.Status.Conditions, observed, err, "runs")
+		status.SetReady(&s.Status.Conditions, observed, err, "runs")
 		return s
 	}
-	waits := waiting(v2beta2.ReasonEndpointNotFound, time.Second, "no endpoint")
+	waits := status.Waiting(v2beta2.ReasonEndpointNotFound, time.Second, "no endpoint")
 	for name, test := range map[string]struct {
 		socs   []v2beta2.SubOperatorConfig
 		reason string
@@ -201,15 +161,15 @@ func TestNotInstalled(t *testing.T) {
 		"one of two fails": {[]v2beta2.SubOperatorConfig{soc("a", 1, 1, nil), soc("b", 1, 1, waits)}, v2beta2.ReasonEndpointNotFound, `"b": no endpoint`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := asFailure(notInstalled(test.socs))
+			f := status.AsError(notInstalled(test.socs))
 			if f == nil {
 				if test.reason != "" {
 					t.Fatal("it says that all is well")
 				}
 				return
 			}
-			if f.reason != test.reason || !strings.Contains(f.Error(), test.text) || f.stalled {
-				t.Errorf("got %s: %v, stalled %v", f.reason, f, f.stalled)
+			if f.Reason != test.reason || !strings.Contains(f.Error(), test.text) || f.Stalled {
+				t.Errorf("got %s: %v, stalled %v", f.Reason, f, f.Stalled)
 			}
 		})
 	}
@@ -315,7 +275,7 @@ func TestServes(t *testing.T) {
 			t.Errorf("one that is %s serves nothing", name)
 		}
 	}
-	if got := storageVersion(good()); got != "v2" {
+	if got := instances.StorageVersion(good()); got != "v2" {
 		t.Errorf("got %s", got)
 	}
 }

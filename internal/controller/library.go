@@ -9,6 +9,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // Library loads collections from the artifact store and remembers them by digest.
@@ -93,12 +94,12 @@ func loadFailure(err error) error {
 	var problems collection.Problems
 	switch {
 	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
-		return retry(v2beta2.ReasonStorageFailed, err)
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	case errors.As(err, &unreadable):
-		return stalled(archiveReason(unreadable.Reason), err)
+		return status.Stalled(archiveReason(unreadable.Reason), err)
 	case errors.As(err, &problems):
 		refused := problems.Refused()
-		return stalled(problemReason(refused), errors.New(refused.Summary(problemSummaryLines)))
+		return status.Stalled(problemReason(refused), errors.New(refused.Summary(problemSummaryLines)))
 	}
-	return retry(v2beta2.ReasonStorageFailed, err)
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
 }

@@ -9,14 +9,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // checkClaim refuses a collection that belongs to another namespace: otherwise anyone could publish a version of it and
 // have it run with the credentials of others. Of a foreign collection only what its owner imported may be imported, with
 // the same content. Within a namespace, a version has one content.
 func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	key := keyOf(facts.collection)
+	key := facts.collection.ID()
 	others, err := r.others(ctx, oc, key)
 	if err != nil {
 		return err
@@ -32,13 +35,13 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 	if err != nil || imported {
 		return err
 	}
-	return waiting(v2beta2.ReasonCollectionClaimed, missingInterval,
+	return status.Waiting(v2beta2.ReasonCollectionClaimed, status.MissingInterval,
 		"collection %s belongs to namespace %q: only a version that was imported there, with the same content and apiGroup, can be imported here", key, owner)
 }
 
 // importedByOwner says whether the CRDs have the version from an archive with the same content.
 func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (bool, error) {
-	crds, err := (&instances{reader: r.Reader}).crds(ctx, keyOf(facts.collection))
+	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, facts.collection.ID())
 	return slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Spec.Group == groupOf(oc, facts.collection) &&
 			crd.Annotations[render.AnnotationDigest+facts.collection.APIVersion()] == facts.artifact.Digest
@@ -46,13 +49,13 @@ func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *
 }
 
 // others are the other OperatorCollections that have the collection and are not being deleted.
-func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collectionKey) ([]v2beta2.OperatorCollection, error) {
+func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(other v2beta2.OperatorCollection) bool {
-		return other.UID == oc.UID || keyOfCollection(&other) != key || other.Status.Artifact == nil || other.DeletionTimestamp != nil
+		return other.UID == oc.UID || importedID(&other) != key || other.Status.Artifact == nil || other.DeletionTimestamp != nil
 	}), nil
 }
 
@@ -67,17 +70,17 @@ func checkVersion(oc *v2beta2.OperatorCollection, facts *collectionFacts, others
 		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == facts.artifact.Digest; imported && older(oc, other) {
 			continue
 		}
-		return waiting(v2beta2.ReasonVersionConflict, missingInterval,
+		return status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval,
 			"OperatorCollection %q has version %s of collection %s with other content: publish this archive under another version",
-			other.Name, other.Status.Collection.Version, keyOf(facts.collection))
+			other.Name, other.Status.Collection.Version, facts.collection.ID())
 	}
 	return nil
 }
 
 // claimant is the namespace that a collection belongs to: the one that its CRDs name, else that of the oldest of the
 // OperatorCollections that have it. It is empty as long as none has.
-func claimant(ctx context.Context, reader client.Reader, key collectionKey, owners []v2beta2.OperatorCollection) (string, error) {
-	crds, err := (&instances{reader: reader}).crds(ctx, key)
+func claimant(ctx context.Context, reader client.Reader, key collection.ID, owners []v2beta2.OperatorCollection) (string, error) {
+	crds, err := (&instances.Finder{Reader: reader}).CRDs(ctx, key)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +91,7 @@ func claimant(ctx context.Context, reader client.Reader, key collectionKey, owne
 	}
 	var oldest *v2beta2.OperatorCollection
 	for i := range owners {
-		if keyOfCollection(&owners[i]) == key && (oldest == nil || older(&owners[i], oldest)) {
+		if importedID(&owners[i]) == key && (oldest == nil || older(&owners[i], oldest)) {
 			oldest = &owners[i]
 		}
 	}
@@ -108,7 +111,7 @@ func older(a, b client.Object) bool {
 
 // checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.
 func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	others, err := r.others(ctx, oc, keyOf(facts.collection))
+	others, err := r.others(ctx, oc, facts.collection.ID())
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -100,6 +102,10 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 	return facts, nil
 }
 
+func (r *OperatorCollectionReconciler) writer() *status.Writer {
+	return &status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+}
+
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.working = make(places, maxCollectionsAtOnce)
@@ -122,8 +128,8 @@ func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, ob
 }
 
 func (r *OperatorCollectionReconciler) ofCRD(ctx context.Context, object client.Object) []reconcile.Request {
-	key := keyOfLabels(object)
-	return r.requests(ctx, func(oc *v2beta2.OperatorCollection) bool { return keyOfCollection(oc) == key })
+	key := render.IDOf(object.GetLabels())
+	return r.requests(ctx, func(oc *v2beta2.OperatorCollection) bool { return importedID(oc) == key })
 }
 
 func (r *OperatorCollectionReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {

@@ -12,7 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // finalize removes what the collection installed, in the order that its deletion policy asks for. It returns nil once
@@ -39,40 +42,40 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
-	existing := &instances{client: r.Client, reader: r.Reader}
+	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	items, abandoned, err := r.servedInstances(ctx, oc, existing)
 	if err != nil || len(items)+len(abandoned) == 0 {
 		return err
 	}
 	if len(abandoned) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
 			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up by hand what they stand for, then remove their finalizer %s",
-			abandoned[0].GetNamespace(), describe(abandoned), render.Finalizer)
+			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
-		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
-			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", describe(items))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
+			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", instances.Describe(items))
 	}
-	if err := existing.delete(ctx, items); err != nil {
+	if err := existing.Delete(ctx, items); err != nil {
 		return err
 	}
-	return waiting(v2beta2.ReasonFinalizingInstances, pollInterval, "deletion waits for the finalizer playbooks of %s", describe(items))
+	return status.Waiting(v2beta2.ReasonFinalizingInstances, status.PollInterval, "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
 }
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object. Those in
 // namespaces that are being deleted are abandoned: what ran their playbooks goes with the namespace.
-func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances) (served, abandoned []unstructured.Unstructured, err error) {
+func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
-			items, err := existing.list(ctx, keyOfCollection(oc), installation.Namespace)
+			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
 			if err != nil {
 				return nil, nil, err
 			}
-			terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)
+			terminating, err := instances.IsTerminating(ctx, r.Reader, installation.Namespace)
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -102,15 +105,15 @@ func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Cont
 		}
 	}
 	if len(names) > 0 {
-		return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
+		return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
 	}
 	return nil
 }
 
 // awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
 func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	key := keyOfCollection(oc)
-	if key == (collectionKey{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	key := importedID(oc)
+	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	list := &v2beta2.OperatorCollectionList{}
@@ -120,25 +123,25 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
 		return nil
 	}
-	existing := &instances{reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
+	existing := &instances.Finder{Reader: r.Reader}
+	crds, err := existing.CRDs(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
 	}
-	items, err := existing.list(ctx, key, "")
+	items, err := existing.List(ctx, key, "")
 	if err != nil {
 		return err
 	}
 	if len(items) > 0 {
-		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), describe(items))
-		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", truncate(note, maxEventBytes))
+		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
+		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
 		return nil
 	}
 	var names []string
 	for _, crd := range crds {
 		names = append(names, crd.Name)
 	}
-	return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }
 
 func (r *OperatorCollectionReconciler) removeFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // failedLookInterval is how soon, at the latest, a source that could not be asked is asked again.
@@ -97,7 +98,7 @@ func (r *OperatorCollectionReconciler) obtainChanged(ctx context.Context, oc *v2
 	}
 	file, err := r.obtain(ctx, oc, facts)
 	facts.look = lookNow(oc, facts.validators)
-	if f := (*failure)(nil); errors.As(err, &f) && ctx.Err() == nil {
+	if f := (*status.Error)(nil); errors.As(err, &f) && ctx.Err() == nil {
 		facts.look.failed = err.Error()
 		facts.look.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, failedLookInterval)))
 		return nil, nil
@@ -123,15 +124,15 @@ func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2
 	if err == nil && is.Domain == was.Domain && is.Name == was.Name && !is.Version.LessThan(version) {
 		return nil
 	}
-	return stalled(v2beta2.ReasonArtifactChanged, fmt.Errorf(
+	return status.Stalled(v2beta2.ReasonArtifactChanged, fmt.Errorf(
 		"the archive changed from version %s of collection %s/%s to version %s of %s though the spec did not, and spec.interval accepts only the same or a newer version of the same collection: change spec.digest to accept it",
-		was.Version, was.Domain, was.Name, is.Version, keyOf(is)))
+		was.Version, was.Domain, was.Name, is.Version, is.ID()))
 }
 
 // lookAgain makes a failure that only a change of the spec could help into one that a later look may heal.
 func lookAgain(oc *v2beta2.OperatorCollection, err error) error {
-	if f := asFailure(err); f != nil && f.stalled && oc.Spec.Interval != nil {
-		return &failure{reason: f.reason, retryAfter: jitter(oc.Spec.Interval.Duration), err: f.err}
+	if f := status.AsError(err); f != nil && f.Stalled && oc.Spec.Interval != nil {
+		return &status.Error{Reason: f.Reason, RetryAfter: jitter(oc.Spec.Interval.Duration), Err: f.Err}
 	}
 	return err
 }

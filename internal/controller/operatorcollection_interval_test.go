@@ -13,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // following is an OperatorCollection with an interval, that has version 1.2.0 of example/files.
@@ -89,7 +90,7 @@ func TestCheckOrder(t *testing.T) {
 				collection: &collection.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
 			err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), following(time.Hour), facts)
-			if f := asFailure(err); (f != nil) != test.refused || f != nil && (f.reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
+			if f := status.AsError(err); (f != nil) != test.refused || f != nil && (f.Reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
 				t.Errorf("got %v, want refused: %t", err, test.refused)
 			}
 		})
@@ -104,16 +105,16 @@ func TestCheckOrder(t *testing.T) {
 func TestLookAgain(t *testing.T) {
 	cause := errors.New("cause")
 	oc := following(time.Hour)
-	if f := asFailure(lookAgain(oc, stalled("R", cause))); f.stalled || f.reason != "R" || f.retryAfter < 50*time.Minute || !errors.Is(f, cause) {
+	if f := status.AsError(lookAgain(oc, status.Stalled("R", cause))); f.Stalled || f.Reason != "R" || f.RetryAfter < 50*time.Minute || !errors.Is(f, cause) {
 		t.Errorf("got %+v", f)
 	}
-	for _, err := range []error{nil, retry("R", cause), waiting("R", time.Second, "x")} {
+	for _, err := range []error{nil, status.Retry("R", cause), status.Waiting("R", time.Second, "x")} {
 		if got := lookAgain(oc, err); got != err { //nolint:errorlint // The very same error is wanted.
 			t.Errorf("%v became %v", err, got)
 		}
 	}
 	oc.Spec.Interval = nil
-	if f := asFailure(lookAgain(oc, stalled("R", cause))); !f.stalled {
+	if f := status.AsError(lookAgain(oc, status.Stalled("R", cause))); !f.Stalled {
 		t.Errorf("without an interval it is tried again: %+v", f)
 	}
 }

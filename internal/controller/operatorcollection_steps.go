@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // collectionFacts is what the steps found out about an OperatorCollection, for those after them and for its status.
@@ -79,7 +80,7 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	facts.look = lookNow(oc, file.Validators)
 
 	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest && oc.Spec.Interval == nil {
-		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,
+		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
 			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
 	}
 	verified, err := r.verifyFile(oc, policy, file)
@@ -87,7 +88,7 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 		return err
 	}
 	if err := r.Library.Store.Put(file); err != nil {
-		return retry(v2beta2.ReasonStorageFailed, err)
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	facts.artifact = verified
@@ -114,7 +115,7 @@ func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.O
 // download fetches an archive, which may take long, while others work in this reconciliation's place.
 func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
 	if !r.downloads.take(oc.Namespace) {
-		return nil, retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
+		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
 	defer r.downloads.give(oc.Namespace)
 	r.working.leave()
@@ -129,15 +130,15 @@ func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2
 func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
 	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
 	if name == "" || version == "" {
-		return nil, stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
+		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
 			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
 	}
 	path, err := artifact.LatestUpload(r.UploadDir, name, version)
 	if errors.Is(err, artifact.ErrNoUpload) {
-		return nil, waiting(v2beta2.ReasonArchiveNotUploaded, pollInterval, "%w", err)
+		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
 	}
 	if err != nil {
-		return nil, retry(v2beta2.ReasonStorageFailed, err)
+		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	file, err := r.Library.Store.Stage(path, r.Fetcher.MaxBytes)
 	if err != nil {
@@ -154,19 +155,19 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	}
 	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
 	if apierrors.IsNotFound(err) {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)
 	}
 	if err != nil {
 		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
 	}
 	if !isCredential(secret) {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, labelCredential)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil
@@ -175,7 +176,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, facts *collectionFacts) error {
 	c, err := r.Library.Load(facts.artifact.Digest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return retry(v2beta2.ReasonStorageFailed, err)
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	if err != nil {
 		return loadFailure(err)
@@ -227,7 +228,7 @@ func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta
 	if missing, err := missingCRDs(ctx, r.Client, facts.collection, groupOf(oc, facts.collection)); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		return waiting(v2beta2.ReasonProgressing, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	facts.imported = true
 	return nil

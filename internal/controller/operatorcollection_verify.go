@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -47,7 +48,7 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
 	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
 	if apierrors.IsNotFound(err) {
-		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval,
+		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval,
 			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)
 	}
 	if err != nil {
@@ -81,7 +82,7 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	case errors.Is(err, verify.ErrContentChanged):
 		// The store is damaged. What is fetched has to have the same digest.
 		if err := r.Library.Remove(current.Digest); err != nil {
-			return nil, retry(v2beta2.ReasonStorageFailed, err)
+			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
 		return nil, nil
 	case err != nil && !known:

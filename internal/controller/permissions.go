@@ -12,6 +12,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // nowhere is no namespace's name, so that just those rules hold there that hold in the whole cluster.
@@ -58,13 +59,13 @@ func (g *grants) check(ctx context.Context, c *collection.Collection, roles []as
 		for _, rules := range [][]rbacv1.PolicyRule{held, granted} {
 			lacking, err := render.MissingPermissions(role.namespace, role.rules, rules)
 			if err != nil {
-				return stalled(v2beta2.ReasonObjectRefused, err)
+				return status.Stalled(v2beta2.ReasonObjectRefused, err)
 			}
 			missing = append(missing, lacking...)
 		}
 	}
 	if len(missing) > 0 {
-		return waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval, "%s", render.DescribeMissing(c, missing))
+		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval, "%s", render.DescribeMissing(c, missing))
 	}
 	return nil
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
 func fetchFailure(err error) error {
 	var f *fetch.Error
 	if !errors.As(err, &f) {
-		return retry(v2beta2.ReasonFetchFailed, err)
+		return status.Retry(v2beta2.ReasonFetchFailed, err)
 	}
 	reason := v2beta2.ReasonFetchFailed
 	switch f.Reason {
@@ -37,9 +38,9 @@ func fetchFailure(err error) error {
 		reason = v2beta2.ReasonStorageFailed
 	}
 	if !f.Retryable {
-		return stalled(reason, err)
+		return status.Stalled(reason, err)
 	}
-	return retry(reason, err)
+	return status.Retry(reason, err)
 }
 
 // verifyFailure gives an error of [verify.Verify] its reason. A Secret or what a server has may be corrected without a
@@ -48,17 +49,17 @@ func verifyFailure(err error) error {
 	var unreadable *archive.Error
 	switch {
 	case errors.Is(err, verify.ErrDigestMismatch), errors.Is(err, verify.ErrInvalidDigest):
-		return stalled(v2beta2.ReasonDigestMismatch, err)
+		return status.Stalled(v2beta2.ReasonDigestMismatch, err)
 	case errors.Is(err, verify.ErrUnverified):
-		return stalled(v2beta2.ReasonNotVerified, err)
+		return status.Stalled(v2beta2.ReasonNotVerified, err)
 	case errors.Is(err, verify.ErrInvalidEvidence):
-		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval, "%w", err)
 	case errors.Is(err, verify.ErrInvalidSignature):
-		return waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
 	case errors.As(err, &unreadable):
 		return loadFailure(err)
 	}
-	return retry(v2beta2.ReasonStorageFailed, err)
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
 }
 
 func archiveReason(reason archive.Reason) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -79,13 +80,13 @@ func TestFetchFailure(t *testing.T) {
 			continue
 		}
 		for _, retryable := range []bool{true, false} {
-			f := asFailure(fetchFailure(&fetch.Error{Reason: fetch.Reason(reason), Retryable: retryable}))
-			if f.reason != want || f.stalled == retryable {
-				t.Errorf("%s, retryable %v: got %s, stalled %v", reason, retryable, f.reason, f.stalled)
+			f := status.AsError(fetchFailure(&fetch.Error{Reason: fetch.Reason(reason), Retryable: retryable}))
+			if f.Reason != want || f.Stalled == retryable {
+				t.Errorf("%s, retryable %v: got %s, stalled %v", reason, retryable, f.Reason, f.Stalled)
 			}
 		}
 	}
-	if f := asFailure(fetchFailure(errors.New("other"))); f.reason != v2beta2.ReasonFetchFailed || f.stalled {
+	if f := status.AsError(fetchFailure(errors.New("other"))); f.Reason != v2beta2.ReasonFetchFailed || f.Stalled {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -102,33 +103,33 @@ func TestArchiveReason(t *testing.T) {
 		archive.NameTooLong: v2beta2.ReasonArchiveTooLarge,
 	}
 	for _, reason := range constantsOfType(t, "../archive", "Reason") {
-		f := asFailure(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
+		f := status.AsError(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
 		if archive.Reason(reason) == archive.Unreadable {
-			if f.reason != v2beta2.ReasonStorageFailed || f.stalled {
+			if f.Reason != v2beta2.ReasonStorageFailed || f.Stalled {
 				t.Errorf("a file that cannot be read may be fine: got %+v", f)
 			}
 			continue
 		}
-		if want, known := wanted[archive.Reason(reason)]; !known || f.reason != want || !f.stalled {
-			t.Errorf("%s: got %s, stalled %v, want %q", reason, f.reason, f.stalled, want)
+		if want, known := wanted[archive.Reason(reason)]; !known || f.Reason != want || !f.Stalled {
+			t.Errorf("%s: got %s, stalled %v, want %q", reason, f.Reason, f.Stalled, want)
 		}
 	}
 }
 
 func TestVerifyFailure(t *testing.T) {
-	for err, want := range map[error]failure{
-		verify.ErrDigestMismatch:   {reason: v2beta2.ReasonDigestMismatch, stalled: true},
-		verify.ErrInvalidDigest:    {reason: v2beta2.ReasonDigestMismatch, stalled: true},
-		verify.ErrUnverified:       {reason: v2beta2.ReasonNotVerified, stalled: true},
-		verify.ErrInvalidEvidence:  {reason: v2beta2.ReasonSignatureSecretInvalid, retryAfter: missingInterval},
-		verify.ErrInvalidSignature: {reason: v2beta2.ReasonSignatureInvalid, retryAfter: changedInterval},
-		verify.ErrContentChanged:   {reason: v2beta2.ReasonStorageFailed},
-		errors.New("broken disk"):  {reason: v2beta2.ReasonStorageFailed},
+	for err, want := range map[error]status.Error{
+		verify.ErrDigestMismatch:   {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
+		verify.ErrInvalidDigest:    {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
+		verify.ErrUnverified:       {Reason: v2beta2.ReasonNotVerified, Stalled: true},
+		verify.ErrInvalidEvidence:  {Reason: v2beta2.ReasonSignatureSecretInvalid, RetryAfter: status.MissingInterval},
+		verify.ErrInvalidSignature: {Reason: v2beta2.ReasonSignatureInvalid, RetryAfter: changedInterval},
+		verify.ErrContentChanged:   {Reason: v2beta2.ReasonStorageFailed},
+		errors.New("broken disk"):  {Reason: v2beta2.ReasonStorageFailed},
 
-		error(&archive.Error{Reason: archive.NotGzip, Err: errors.New("x")}): {reason: v2beta2.ReasonArchiveNotGzip, stalled: true},
+		error(&archive.Error{Reason: archive.NotGzip, Err: errors.New("x")}): {Reason: v2beta2.ReasonArchiveNotGzip, Stalled: true},
 	} {
-		got := asFailure(verifyFailure(fmt.Errorf("wrapped: %w", err)))
-		if got.reason != want.reason || got.stalled != want.stalled || got.retryAfter != want.retryAfter || !errors.Is(got, err) {
+		got := status.AsError(verifyFailure(fmt.Errorf("wrapped: %w", err)))
+		if got.Reason != want.Reason || got.Stalled != want.Stalled || got.RetryAfter != want.RetryAfter || !errors.Is(got, err) {
 			t.Errorf("%v: got %+v, want %+v", err, got, want)
 		}
 	}
@@ -153,9 +154,9 @@ func TestProblemReason(t *testing.T) {
 		"a warning has no say, after":  {collection.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := asFailure(loadFailure(fmt.Errorf("loading: %w", test.problems)))
-			if f.reason != test.want || !f.stalled {
-				t.Errorf("got %s, stalled %v", f.reason, f.stalled)
+			f := status.AsError(loadFailure(fmt.Errorf("loading: %w", test.problems)))
+			if f.Reason != test.want || !f.Stalled {
+				t.Errorf("got %s, stalled %v", f.Reason, f.Stalled)
 			}
 			if !strings.Contains(f.Error(), "operator-config.yml: resources[0]: ") {
 				t.Errorf("the message names no file and field: %s", f.Error())

@@ -22,7 +22,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // SubOperatorConfigReconciler installs the operator of a collection in each namespace that a SubOperatorConfig maps.
@@ -89,7 +91,7 @@ func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta
 			return facts, err
 		}
 	}
-	return facts, combine(facts.problems)
+	return facts, status.Join(facts.problems...)
 }
 
 // SetupWithManager registers the controller.
@@ -135,7 +137,7 @@ func ownedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
 			return isSharedGroup(live)
 		}
-		return keyOfLabels(live) != collectionKey{} && live.GetAnnotations()[annotationOwner] == soc.Namespace+"/"+soc.Name
+		return render.IDOf(live.GetLabels()) != collection.ID{} && live.GetAnnotations()[annotationOwner] == soc.Namespace+"/"+soc.Name
 	}
 }
 
@@ -153,12 +155,12 @@ func (r *SubOperatorConfigReconciler) ofEndpoint(ctx context.Context, object cli
 
 // ofRival leads from a SubOperatorConfig to the others of its collection: it may have let go of a namespace.
 func (r *SubOperatorConfigReconciler) ofRival(ctx context.Context, object client.Object) []reconcile.Request {
-	key := keyOfLabels(object)
-	if key == (collectionKey{}) {
+	key := render.IDOf(object.GetLabels())
+	if key == (collection.ID{}) {
 		return nil
 	}
 	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
-		return keyOfLabels(soc) == key && soc.UID != object.GetUID()
+		return render.IDOf(soc.GetLabels()) == key && soc.UID != object.GetUID()
 	})
 }
 

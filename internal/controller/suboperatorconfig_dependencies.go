@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // composeDependencies finds out where the collection's dependencies come from: the OperatorCollection's settings, else
@@ -40,7 +40,7 @@ func (r *SubOperatorConfigReconciler) composeDependencies(ctx context.Context, _
 // readDependencyCredentials takes the keys that have a meaning from a Secret, and no others.
 func (r *SubOperatorConfigReconciler) readDependencyCredentials(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	invalid := func(format string, args ...any) error {
-		return waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+		return status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.dependencies.credentialsSecret of the OperatorCollection: Secret %q %s", name, fmt.Sprintf(format, args...))
 	}
 	secret, err := readSecret(ctx, r.Reader, namespace, name)
@@ -101,7 +101,7 @@ func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) strin
 			continue
 		}
 		if problem, ok := strings.CutPrefix(lastDependencyMessage(&pods[i]), render.DependencyMissing); ok {
-			problems = append(problems, printable(problem))
+			problems = append(problems, status.Printable(problem))
 		}
 	}
 	slices.Sort(problems)
@@ -125,11 +125,4 @@ func lastDependencyMessage(pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// printable makes one line of a text that a pod wrote.
-func printable(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
 }

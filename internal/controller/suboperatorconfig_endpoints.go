@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // labelCredential marks a Secret of any type as a credential that may be sent to endpoints and servers. Without it,
@@ -51,7 +52,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoints(ctx context.Context, soc 
 				continue
 			}
 			endpoint, err := r.composeEndpoint(ctx, soc, &list.Items[i], credentialFor(mapping, &list.Items[i]))
-			var f *failure
+			var f *status.Error
 			if err != nil && !errors.As(err, &f) {
 				return err
 			}
@@ -80,7 +81,7 @@ func (r *SubOperatorConfigReconciler) followEndpoints(ctx context.Context, soc *
 		}
 		secret, err := render.EndpointsSecret(facts.collection, mapping.Namespace, facts.endpoints[mapping.Namespace])
 		if err != nil {
-			return stalled(v2beta2.ReasonObjectRefused, err)
+			return status.Stalled(v2beta2.ReasonObjectRefused, err)
 		}
 		if err := r.claim(soc, secret); err != nil {
 			return err
@@ -101,7 +102,7 @@ func missingEndpoints(mapping v2beta2.NamespaceMapping, endpoints []v2beta2.ZosE
 	var problems []error
 	for _, wanted := range *mapping.ZosEndpoints {
 		if !slices.ContainsFunc(endpoints, func(e v2beta2.ZosEndpoint) bool { return e.Name == wanted.Name }) {
-			problems = append(problems, waiting(v2beta2.ReasonEndpointNotFound, missingInterval,
+			problems = append(problems, status.Waiting(v2beta2.ReasonEndpointNotFound, status.MissingInterval,
 				"spec.mapping: namespace %q: ZosEndpoint %q does not exist", mapping.Namespace, wanted.Name))
 		}
 	}
@@ -130,7 +131,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *
 	variables, err := render.Variables(endpoint.Spec.Variables)
 	if err != nil {
 		composed.Refusal = "EndpointInvalid: see ZosEndpoint " + endpoint.Name
-		return composed, waiting(v2beta2.ReasonInvalidVariables, missingInterval, "ZosEndpoint %q: %w", endpoint.Name, err)
+		return composed, status.Waiting(v2beta2.ReasonInvalidVariables, status.MissingInterval, "ZosEndpoint %q: %w", endpoint.Name, err)
 	}
 	composed.Variables = variables
 	switch {
@@ -149,7 +150,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *
 		return composed, nil
 	}
 	if err := r.readCredential(ctx, soc.Namespace, credential, &composed); err != nil {
-		var f *failure
+		var f *status.Error
 		if errors.As(err, &f) {
 			composed.Refusal = "CredentialInvalid: " + f.Error()
 		}
@@ -162,7 +163,7 @@ func (r *SubOperatorConfigReconciler) composeEndpoint(ctx context.Context, soc *
 func (r *SubOperatorConfigReconciler) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
 	secret, err := readSecret(ctx, r.Reader, namespace, name)
 	invalid := func(format string, args ...any) error {
-		return waiting(v2beta2.ReasonCredentialInvalid, missingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
+		return status.Waiting(v2beta2.ReasonCredentialInvalid, status.MissingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
 	}
 	switch {
 	case apierrors.IsNotFound(err):

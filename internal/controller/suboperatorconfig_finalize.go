@@ -11,7 +11,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // finalize removes the operator from every namespace, from the inventory alone: neither the OperatorCollection nor the
@@ -47,25 +49,25 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, soc *
 		return nil
 	}
 	// A namespace that is being deleted may delete this object before the OperatorCollection.
-	terminating, err := isTerminating(ctx, r.Reader, soc.Namespace)
+	terminating, err := instances.IsTerminating(ctx, r.Reader, soc.Namespace)
 	if err != nil || oc.DeletionTimestamp == nil && !terminating {
 		return err
 	}
 	for _, installation := range soc.Status.Installations {
-		terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)
+		terminating, err := instances.IsTerminating(ctx, r.Reader, installation.Namespace)
 		if err != nil {
 			return err
 		}
 		if terminating {
 			continue // The operator is being deleted with its namespace; waiting for it would be in vain.
 		}
-		items, err := (&instances{client: r.Client, reader: r.Reader}).list(ctx, keyOfCollection(oc), installation.Namespace)
+		items, err := (&instances.Finder{Client: r.Client, Reader: r.Reader}).List(ctx, importedID(oc), installation.Namespace)
 		if err != nil {
 			return err
 		}
 		if len(items) > 0 {
-			return waiting(v2beta2.ReasonCollectionTerminating, pollInterval,
-				"the operator is kept until OperatorCollection %q has dealt with %s", oc.Name, describe(items))
+			return status.Waiting(v2beta2.ReasonCollectionTerminating, status.PollInterval,
+				"the operator is kept until OperatorCollection %q has dealt with %s", oc.Name, instances.Describe(items))
 		}
 	}
 	return nil
@@ -74,7 +76,7 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, soc *
 // awaitRuns gives running playbooks up to runGrace to end.
 func (r *SubOperatorConfigReconciler) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
 	for _, installation := range soc.Status.Installations {
-		busy, err := r.busy(ctx, keyOfLabels(soc), installation.Namespace, soc.DeletionTimestamp.Time)
+		busy, err := r.busy(ctx, render.IDOf(soc.GetLabels()), installation.Namespace, soc.DeletionTimestamp.Time)
 		if err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func (r *SubOperatorConfigReconciler) awaitRuns(ctx context.Context, soc *v2beta
 // removeUnsubscribed removes the operators that a person's Subscriptions installed and that are left when these are gone: OLM
 // leaves them running, and their pods would not start again without what is removed next.
 func (r *SubOperatorConfigReconciler) removeUnsubscribed(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
-	key := keyOfLabels(soc)
+	key := render.IDOf(soc.GetLabels())
 	packageName := render.PackageName(&collection.Collection{Domain: key.Domain, Name: key.Name})
 	for _, installation := range soc.Status.Installations {
 		ours := slices.ContainsFunc(soc.Status.Inventory, func(ref v2beta2.ObjectReference) bool {
@@ -102,7 +104,7 @@ func (r *SubOperatorConfigReconciler) removeUnsubscribed(ctx context.Context, so
 			return err
 		}
 		if !gone {
-			return waiting(v2beta2.ReasonTerminating, pollInterval, "namespace %q: waiting until OLM has removed the operator", installation.Namespace)
+			return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: waiting until OLM has removed the operator", installation.Namespace)
 		}
 	}
 	return nil
@@ -119,7 +121,7 @@ func (r *SubOperatorConfigReconciler) removeInventory(ctx context.Context, soc *
 // reportInstances says how many custom resources are left behind.
 func (r *SubOperatorConfigReconciler) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
 	for _, installation := range soc.Status.Installations {
-		if err := r.sayWhatIsLeft(ctx, soc, keyOfLabels(soc), installation.Namespace); err != nil {
+		if err := r.sayWhatIsLeft(ctx, soc, render.IDOf(soc.GetLabels()), installation.Namespace); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // chooseMethods decides for each namespace whether OLM or the manager runs the operator there. A namespace where the
@@ -24,7 +25,7 @@ func (r *SubOperatorConfigReconciler) chooseMethods(ctx context.Context, soc *v2
 	facts.methods, facts.olm = map[string]v2beta2.InstallMethod{}, map[string]*subscribed{}
 	for _, mapping := range facts.mappings {
 		err := r.chooseMethod(ctx, soc, facts, mapping.Namespace)
-		var f *failure
+		var f *status.Error
 		switch {
 		case errors.As(err, &f):
 			facts.keep(soc, mapping.Namespace, f)
@@ -50,12 +51,12 @@ func (r *SubOperatorConfigReconciler) chooseMethod(ctx context.Context, soc *v2b
 	facts.methods[namespace], facts.olm[namespace] = method, state
 	switch {
 	case method == v2beta2.InstallDirect && state.byHand:
-		return waiting(v2beta2.ReasonForeignObject, missingInterval,
+		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
 			"Subscription %q runs this operator already: delete it and its ClusterServiceVersion, or set install: OLM", namespace+"/"+state.subscription.Name)
 	case method == v2beta2.InstallDirect:
 		return nil
 	case !r.OLM.Available():
-		return waiting(v2beta2.ReasonOLMUnavailable, missingInterval, "namespace %q: %w; or set install: Direct", namespace, r.OLM.Err())
+		return status.Waiting(v2beta2.ReasonOLMUnavailable, status.MissingInterval, "namespace %q: %w; or set install: Direct", namespace, r.OLM.Err())
 	}
 	if err := r.survey(ctx, facts, namespace, state); err != nil {
 		return err
@@ -100,7 +101,7 @@ func recordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.In
 }
 
 // keep leaves what is installed in a namespace as it is but for its endpoints, and says why.
-func (f *installationFacts) keep(soc *v2beta2.SubOperatorConfig, namespace string, why *failure) {
+func (f *installationFacts) keep(soc *v2beta2.SubOperatorConfig, namespace string, why *status.Error) {
 	f.problems = append(f.problems, why)
 	f.blocked = append(f.blocked, namespace)
 	for _, installation := range soc.Status.Installations {
@@ -167,9 +168,9 @@ func adapt(facts *installationFacts, rendered []render.Object, namespace string)
 func renderFailure(err error) error {
 	var unsupported *render.UnsupportedRuntimeError
 	if errors.As(err, &unsupported) {
-		return waiting(v2beta2.ReasonRuntimeNotSupported, missingInterval, "%w; remove it, or set install: Direct", err)
+		return status.Waiting(v2beta2.ReasonRuntimeNotSupported, status.MissingInterval, "%w; remove it, or set install: Direct", err)
 	}
-	return stalled(v2beta2.ReasonObjectRefused, err)
+	return status.Stalled(v2beta2.ReasonObjectRefused, err)
 }
 
 // digestFor is the digest of the archive that the operator in a namespace is told to run.

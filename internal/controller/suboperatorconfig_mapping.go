@@ -17,7 +17,10 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // annotationAllowMapping on a namespace names, separated by commas, the namespaces whose SubOperatorConfigs may map it.
@@ -35,7 +38,7 @@ func (r *SubOperatorConfigReconciler) checkMapping(ctx context.Context, soc *v2b
 		if err == nil {
 			err = r.checkRivals(ctx, soc, mapping.Namespace, rivals)
 		}
-		var f *failure
+		var f *status.Error
 		switch {
 		case err == nil:
 			facts.mappings = append(facts.mappings, mapping)
@@ -57,20 +60,20 @@ func consent(ctx context.Context, reader client.Reader, from, namespace string) 
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object)
 	if apierrors.IsNotFound(err) {
-		return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval, "spec.mapping: namespace %q does not exist", namespace)
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q does not exist", namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading namespace %q: %w", namespace, err)
 	}
 	if object.DeletionTimestamp != nil {
-		return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval, "spec.mapping: namespace %q is being deleted", namespace)
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q is being deleted", namespace)
 	}
 	for allowed := range strings.SplitSeq(object.Annotations[annotationAllowMapping], ",") {
 		if strings.TrimSpace(allowed) == from {
 			return nil
 		}
 	}
-	return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval,
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
 		"spec.mapping: namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotationAllowMapping, from)
 }
 
@@ -84,7 +87,7 @@ func (r *SubOperatorConfigReconciler) checkEnvironment(_ context.Context, soc *v
 	for _, variable := range render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime).Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
 			namespace := facts.mappings[foreign].Namespace
-			return waiting(v2beta2.ReasonMappingNotAllowed, missingInterval,
+			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
 				"runtime.env: variable %q reads a Secret or ConfigMap, which in the mapped namespace %q would not be yours: give it a value, or map %q from a SubOperatorConfig there",
 				variable.Name, namespace, namespace)
 		}
@@ -95,7 +98,7 @@ func (r *SubOperatorConfigReconciler) checkEnvironment(_ context.Context, soc *v
 // rivals are the other SubOperatorConfigs of the same collection, in whatever namespace.
 func (r *SubOperatorConfigReconciler) rivals(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) ([]v2beta2.SubOperatorConfig, error) {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, keyOf(facts.collection).selector()); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingLabels(render.IdentityLabels(facts.collection.ID()))); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(other v2beta2.SubOperatorConfig) bool { return other.UID == soc.UID }), nil
@@ -109,14 +112,14 @@ func (r *SubOperatorConfigReconciler) checkRivals(ctx context.Context, soc *v2be
 		wants := rival.DeletionTimestamp == nil && older(rival, soc) && mapsNamespace(rival, namespace)
 		if wants {
 			err := consent(ctx, r.Client, rival.Namespace, namespace)
-			var refused *failure
+			var refused *status.Error
 			if err != nil && !errors.As(err, &refused) {
 				return err
 			}
 			wants = err == nil
 		}
 		if wants || installedIn(rival, namespace) && !installedIn(soc, namespace) {
-			return waiting(v2beta2.ReasonMappingConflict, missingInterval,
+			return status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
 				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, rival.Name, rival.Namespace)
 		}
 	}
@@ -165,7 +168,7 @@ func (r *SubOperatorConfigReconciler) leave(ctx context.Context, soc *v2beta2.Su
 }
 
 // uninstall removes one installation. It returns what that waits for, or nil once nothing is left.
-func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, installation *v2beta2.InstallationStatus) (waits *failure, err error) {
+func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, installation *v2beta2.InstallationStatus) (waits *status.Error, err error) {
 	installation.Ready = false
 	if installation.RemovalTime == nil {
 		installation.RemovalTime = &metav1.Time{Time: time.Now().Truncate(time.Second)}
@@ -180,7 +183,7 @@ func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta
 	if waits != nil || err != nil {
 		return waits, err
 	}
-	return nil, r.sayWhatIsLeft(ctx, soc, keyOf(facts.collection), installation.Namespace)
+	return nil, r.sayWhatIsLeft(ctx, soc, facts.collection.ID(), installation.Namespace)
 }
 
 // prune removes what this SubOperatorConfig made before, and does not need any more, in the namespaces that stay mapped.
@@ -204,7 +207,7 @@ func (r *SubOperatorConfigReconciler) remove(ctx context.Context, soc *v2beta2.S
 // removing says which of the objects that are being removed is waited for.
 func removing(remaining []v2beta2.ObjectReference) error {
 	last := remaining[len(remaining)-1]
-	return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
 }
 
 // isPart says whether an object is part of the installation in a namespace.
@@ -217,32 +220,32 @@ func mapsAny(mappings []v2beta2.NamespaceMapping, namespace string) bool {
 }
 
 // busy says which playbooks run in a namespace whose operator is to be removed, or nil if it need not wait for any.
-func (r *SubOperatorConfigReconciler) busy(ctx context.Context, key collectionKey, namespace string, since time.Time) (*failure, error) {
+func (r *SubOperatorConfigReconciler) busy(ctx context.Context, key collection.ID, namespace string, since time.Time) (*status.Error, error) {
 	left := runGrace - time.Since(since)
 	if left <= 0 {
 		return nil, nil
 	}
-	items, err := (&instances{client: r.Client, reader: r.Reader}).list(ctx, key, namespace)
+	items, err := (&instances.Finder{Client: r.Client, Reader: r.Reader}).List(ctx, key, namespace)
 	if err != nil {
 		return nil, err
 	}
-	running := running(items)
+	running := instances.Running(items)
 	if len(running) == 0 {
 		return nil, nil
 	}
-	return &failure{reason: v2beta2.ReasonTerminating, retryAfter: min(left, pollInterval),
-		err: fmt.Errorf("namespace %q: the operator is removed when these playbooks end: %s", namespace, describe(running))}, nil
+	return &status.Error{Reason: v2beta2.ReasonTerminating, RetryAfter: min(left, status.PollInterval),
+		Err: fmt.Errorf("namespace %q: the operator is removed when these playbooks end: %s", namespace, instances.Describe(running))}, nil
 }
 
 // sayWhatIsLeft tells in an event how many custom resources lose their operator.
-func (r *SubOperatorConfigReconciler) sayWhatIsLeft(ctx context.Context, soc *v2beta2.SubOperatorConfig, key collectionKey, namespace string) error {
-	items, err := (&instances{client: r.Client, reader: r.Reader}).list(ctx, key, namespace)
+func (r *SubOperatorConfigReconciler) sayWhatIsLeft(ctx context.Context, soc *v2beta2.SubOperatorConfig, key collection.ID, namespace string) error {
+	items, err := (&instances.Finder{Client: r.Client, Reader: r.Reader}).List(ctx, key, namespace)
 	if err != nil || len(items) == 0 {
 		return err
 	}
-	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, describe(items))
+	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", truncate(note, maxEventBytes))
+	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", status.Truncate(note, status.MaxEventBytes))
 	return nil
 }

@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // olmListLimit bounds how many objects of OLM are read from one namespace.
@@ -110,7 +112,7 @@ func (r *SubOperatorConfigReconciler) findSubscription(ctx context.Context, soc 
 			}
 			state.subscription, state.byHand = subscription, false
 		case !r.OLM.offers(subscription):
-			return nil, waiting(v2beta2.ReasonForeignObject, missingInterval,
+			return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
 				"Subscription %q subscribes to package %s of another catalog, %s/%s: delete it and its ClusterServiceVersion",
 				namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
 		case state.subscription != nil:
@@ -129,7 +131,7 @@ func secondSubscription(s *operatorsv1alpha1.Subscription) string {
 // survey reads what decides about an installation by OLM, live: caches know nothing of what others made. It fails with a
 // reason if OLM could not install anything in the namespace.
 func (r *SubOperatorConfigReconciler) survey(ctx context.Context, facts *installationFacts, namespace string, state *subscribed) error {
-	csvs, err := r.listCSVs(ctx, keyOf(facts.collection), namespace)
+	csvs, err := r.listCSVs(ctx, facts.collection.ID(), namespace)
 	if err != nil {
 		return err
 	}
@@ -152,9 +154,9 @@ func (r *SubOperatorConfigReconciler) survey(ctx context.Context, facts *install
 
 // listCSVs reads the ClusterServiceVersions of a collection in a namespace, without the copies that OLM makes of those of
 // other namespaces.
-func (r *SubOperatorConfigReconciler) listCSVs(ctx context.Context, key collectionKey, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+func (r *SubOperatorConfigReconciler) listCSVs(ctx context.Context, key collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.listInOLM(ctx, list, client.InNamespace(namespace), key.selector()); err != nil {
+	if err := r.listInOLM(ctx, list, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(key))); err != nil {
 		return nil, fmt.Errorf("listing ClusterServiceVersions in namespace %q: %w", namespace, err)
 	}
 	return slices.DeleteFunc(list.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
@@ -177,7 +179,7 @@ func (r *SubOperatorConfigReconciler) checkOperatorGroups(ctx context.Context, n
 // chooseOperatorGroup says whether a namespace with these OperatorGroups needs ours.
 func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (own bool, warning string, err error) {
 	conflict := func(format string, args ...any) error {
-		return waiting(v2beta2.ReasonOperatorGroupConflict, missingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
+		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
 	}
 	var names []string
 	for _, group := range groups {
@@ -229,7 +231,7 @@ func describeTargets(targets []string) string {
 	case slices.Contains(targets, corev1.NamespaceAll):
 		return "all namespaces"
 	}
-	return "the namespaces " + joinBounded(targets)
+	return "the namespaces " + status.JoinNames(targets)
 }
 
 // isSharedGroup says whether an OperatorGroup is the one that all our installations in a namespace share.
@@ -241,7 +243,7 @@ func isSharedGroup(object client.Object) bool {
 func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
 	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
 	if published == nil || published.ObservedGeneration != oc.Generation {
-		return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for version %s to be put into the catalog", version)
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for version %s to be put into the catalog", version)
 	}
 	if published.Status == metav1.ConditionTrue {
 		return nil
@@ -250,5 +252,5 @@ func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
 	if published.Reason == v2beta2.ReasonPermissionsNotGranted {
 		reason = published.Reason
 	}
-	return waiting(reason, missingInterval, "version %s is not in the catalog: %s", version, published.Message)
+	return status.Waiting(reason, status.MissingInterval, "version %s is not in the catalog: %s", version, published.Message)
 }

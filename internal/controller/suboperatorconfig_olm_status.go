@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // maxOLMBytes bounds a text of OLM in a message.
@@ -25,7 +26,7 @@ func (s *subscribed) progress(c *collection.Collection) error {
 	csv := s.csv(c.CSVName())
 	switch {
 	case s.subscription == nil:
-		return waiting(v2beta2.ReasonProgressing, pollInterval, "waiting for OLM to notice the Subscription")
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for OLM to notice the Subscription")
 	case s.installedCSV() == c.CSVName() && csv != nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded:
 		return nil
 	case s.installedCSV() == c.CSVName() && csv != nil:
@@ -39,7 +40,7 @@ func (s *subscribed) progress(c *collection.Collection) error {
 	if csv != nil && csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded {
 		return describeCSV(csv, s.plan)
 	}
-	return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
+	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
 }
 
 func (s *subscribed) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
@@ -51,12 +52,12 @@ func (s *subscribed) planProblem() error {
 	}
 	switch {
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed:
-		return waiting(v2beta2.ReasonInstallPlanFailed, missingInterval,
+		return status.Waiting(v2beta2.ReasonInstallPlanFailed, status.MissingInterval,
 			"InstallPlan %q failed%s; correct that, then delete the InstallPlan", s.plan.Namespace+"/"+s.plan.Name, s.planMessage())
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval && !s.plan.Spec.Approved:
-		return waiting(v2beta2.ReasonWaitingForApproval, missingInterval,
+		return status.Waiting(v2beta2.ReasonWaitingForApproval, status.MissingInterval,
 			"InstallPlan %q waits for approval to install %s: kubectl patch installplans.operators.coreos.com %s -n %s --type merge -p '{\"spec\":{\"approved\":true}}'",
-			s.plan.Namespace+"/"+s.plan.Name, joinBounded(slices.Sorted(slices.Values(s.plan.Spec.ClusterServiceVersionNames))), s.plan.Name, s.plan.Namespace)
+			s.plan.Namespace+"/"+s.plan.Name, status.JoinNames(slices.Sorted(slices.Values(s.plan.Spec.ClusterServiceVersionNames))), s.plan.Name, s.plan.Namespace)
 	}
 	return nil
 }
@@ -71,19 +72,19 @@ func (s *subscribed) planMessage() string {
 
 // catalogProblem tells why OLM finds nothing to install.
 func (s *subscribed) catalogProblem() error {
-	status := s.subscription.Status
+	is := s.subscription.Status
 	for _, kind := range []operatorsv1alpha1.SubscriptionConditionType{
 		operatorsv1alpha1.SubscriptionResolutionFailed, operatorsv1alpha1.SubscriptionBundleUnpackFailed,
 	} {
-		if condition := status.GetCondition(kind); condition.Status == corev1.ConditionTrue {
-			return waiting(v2beta2.ReasonCatalogUnhealthy, missingInterval, "OLM cannot resolve Subscription %q: %s: %s",
+		if condition := is.GetCondition(kind); condition.Status == corev1.ConditionTrue {
+			return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s: %s",
 				s.name(), cmp.Or(condition.Reason, string(kind)), settled(condition.Message))
 		}
 	}
-	if status.GetCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy).Status != corev1.ConditionTrue {
+	if is.GetCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy).Status != corev1.ConditionTrue {
 		return nil
 	}
-	return waiting(v2beta2.ReasonCatalogUnhealthy, missingInterval, "OLM resolves nothing for Subscription %q: %s", s.name(), s.unhealthyCatalogs())
+	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM resolves nothing for Subscription %q: %s", s.name(), s.unhealthyCatalogs())
 }
 
 func (s *subscribed) unhealthyCatalogs() string {
@@ -103,7 +104,7 @@ func (s *subscribed) unhealthyCatalogs() string {
 	if !known {
 		return fmt.Sprintf("it does not know CatalogSource %s/%s", s.subscription.Spec.CatalogSourceNamespace, s.subscription.Spec.CatalogSource)
 	}
-	return "it cannot read the CatalogSources " + joinBounded(unhealthy)
+	return "it cannot read the CatalogSources " + status.JoinNames(unhealthy)
 }
 
 // versionProblem tells of another version that stays: OLM only goes forward, and only where the Subscription leads.
@@ -114,17 +115,17 @@ func (s *subscribed) versionProblem(c *collection.Collection) error {
 	}
 	version := installed.Spec.Version.String()
 	if installed.Status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable {
-		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
 			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: what runs goes on; change the channel, or the version of the OperatorCollection",
 			s.name(), version, c.Version)
 	}
 	if s.byHand {
-		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",
 			s.name(), version, c.Version, version)
 	}
 	if present, err := semver.NewVersion(version); err == nil && present.GreaterThan(c.Version) {
-		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
 			"version %s is installed, and OLM does not go back to %s: delete Subscription %q and ClusterServiceVersion %q for a new installation",
 			version, c.Version, s.name(), installed.Name)
 	}
@@ -133,24 +134,24 @@ func (s *subscribed) versionProblem(c *collection.Collection) error {
 
 // describeCSV says what a ClusterServiceVersion that has not succeeded waits for.
 func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1alpha1.InstallPlan) error {
-	name, status := csv.Namespace+"/"+csv.Name, csv.Status
+	name, is := csv.Namespace+"/"+csv.Name, csv.Status
 	failed := func(text string) error {
-		return waiting(v2beta2.ReasonClusterServiceVersionFailed, missingInterval, "ClusterServiceVersion %q: %s: %s", name, status.Reason, text)
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval, "ClusterServiceVersion %q: %s: %s", name, is.Reason, text)
 	}
 	planned := plan == nil || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
-	switch status.Phase {
+	switch is.Phase {
 	case operatorsv1alpha1.CSVPhasePending:
 		switch {
-		case status.Reason == operatorsv1alpha1.CSVReasonRequirementsNotMet && planned:
-			return failed(missingRequirements(status.RequirementStatus))
-		case status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable:
-			return failed(settled(status.Message))
+		case is.Reason == operatorsv1alpha1.CSVReasonRequirementsNotMet && planned:
+			return failed(missingRequirements(is.RequirementStatus))
+		case is.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable:
+			return failed(settled(is.Message))
 		}
 	case operatorsv1alpha1.CSVPhaseFailed:
-		return failed(cmp.Or(csvAdvice[status.Reason], settled(status.Message)))
+		return failed(cmp.Or(csvAdvice[is.Reason], settled(is.Message)))
 	}
-	return waiting(v2beta2.ReasonProgressing, missingInterval, "ClusterServiceVersion %q is %s", name,
-		cmp.Or(strings.TrimSpace(string(status.Phase)+" "+string(status.Reason)), "new"))
+	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "ClusterServiceVersion %q is %s", name,
+		cmp.Or(strings.TrimSpace(string(is.Phase)+" "+string(is.Reason)), "new"))
 }
 
 // csvAdvice says in words what is behind a reason of OLM that can be helped.
@@ -179,7 +180,7 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 		}
 	}
 	slices.Sort(missing)
-	return "missing: " + truncate(joinBounded(slices.Compact(missing)), maxOLMBytes)
+	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxOLMBytes)
 }
 
 // unstable are the parts of OLM's texts that change while nothing else does: times, and ports of connections.
@@ -188,13 +189,13 @@ var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(
 // settled makes one line of a text of OLM that is the same as long as it says the same. The constraints that cannot be
 // satisfied together are listed in an order of their own each time.
 func settled(text string) string {
-	text = printable(unstable.ReplaceAllString(text, ""))
+	text = status.Printable(unstable.ReplaceAllString(text, ""))
 	if head, constraints, ok := strings.Cut(text, "constraints not satisfiable: "); ok {
 		parts := strings.Split(constraints, ", ")
 		slices.Sort(parts)
 		text = head + "constraints not satisfiable: " + strings.Join(parts, ", ")
 	}
-	return truncate(text, maxOLMBytes)
+	return status.Truncate(text, maxOLMBytes)
 }
 
 // contentWarnings tell of what the installed ClusterServiceVersion was made from, if that is not what it would be made from

@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func TestMethodIsDecidedOnce(t *testing.T) {
@@ -104,8 +105,8 @@ func expectReason(t *testing.T, err error, reason, text string) {
 	case text == "":
 	case err == nil:
 		t.Error("does not fail")
-	case asFailure(err).reason != reason || !strings.Contains(err.Error(), text):
-		t.Errorf("got %s: %v", asFailure(err).reason, err)
+	case status.AsError(err).Reason != reason || !strings.Contains(err.Error(), text):
+		t.Errorf("got %s: %v", status.AsError(err).Reason, err)
 	}
 }
 

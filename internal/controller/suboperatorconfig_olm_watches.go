@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // watchOLM brings SubOperatorConfigs back when something of theirs changes in OLM, and all of them when it is found. Of
@@ -52,11 +54,11 @@ func (r *SubOperatorConfigReconciler) ofOperator(ctx context.Context, object cli
 	if requests := ownerOfObject(ctx, object); requests != nil {
 		return requests
 	}
-	key := keyOfLabels(object)
-	if key == (collectionKey{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
+	key := render.IDOf(object.GetLabels())
+	if key == (collection.ID{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
 		return nil
 	}
 	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
-		return keyOfLabels(soc) == key && (mapsNamespace(soc, object.GetNamespace()) || installedIn(soc, object.GetNamespace()))
+		return render.IDOf(soc.GetLabels()) == key && (mapsNamespace(soc, object.GetNamespace()) || installedIn(soc, object.GetNamespace()))
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // reasonVersionPinned says in an OperatorCondition that an OperatorCollection decides about the version.
@@ -50,12 +51,12 @@ func (r *SubOperatorConfigReconciler) gateUpgrades(ctx context.Context, soc *v2b
 
 // upgradeRefusal is why no other version would be installed in a namespace, nil if one would. It is not known while work
 // is under way, or after an error that may be gone with the next attempt.
-func (f *installationFacts) upgradeRefusal(namespace string, err error) (refused *failure, known bool) {
+func (f *installationFacts) upgradeRefusal(namespace string, err error) (refused *status.Error, known bool) {
 	installs := slices.ContainsFunc(f.installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
 	if f.applied && installs {
 		return importRefusal(f.oc), true
 	}
-	if !errors.As(err, &refused) || isProgress(refused.reason) || refused.reason == v2beta2.ReasonApplyFailed {
+	if !errors.As(err, &refused) || status.IsProgress(refused.Reason) || refused.Reason == v2beta2.ReasonApplyFailed {
 		return nil, false
 	}
 	return refused, true
@@ -94,7 +95,7 @@ type upgradeGate struct {
 	// csvs are the ClusterServiceVersions of the collection.
 	csvs []operatorsv1alpha1.ClusterServiceVersion
 	// refused says why no other version would be installed, or is nil.
-	refused *failure
+	refused *status.Error
 }
 
 // condition is what OLM has to know before it replaces a ClusterServiceVersion. A channel that goes on after the version
@@ -102,7 +103,7 @@ type upgradeGate struct {
 func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
 	switch next := g.replacement(csv); {
 	case g.refused != nil:
-		return notUpgradeable(g.refused.reason, "%s would not run another version: %s", g.soc, g.refused)
+		return notUpgradeable(g.refused.Reason, "%s would not run another version: %s", g.soc, g.refused)
 	case g.follows, next != nil && !newer(next, g.collection.Version):
 		return metav1.Condition{
 			Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
@@ -119,7 +120,7 @@ func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) me
 func notUpgradeable(reason, format string, args ...any) metav1.Condition {
 	return metav1.Condition{
 		Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: reason,
-		Message: truncate(fmt.Sprintf(format, args...), maxMessageBytes),
+		Message: status.Truncate(fmt.Sprintf(format, args...), status.MaxMessageBytes),
 	}
 }
 
@@ -140,10 +141,10 @@ func newer(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version
 }
 
 // importRefusal is why an OperatorCollection does not take the archive that its spec asks for, or nil.
-func importRefusal(oc *v2beta2.OperatorCollection) *failure {
+func importRefusal(oc *v2beta2.OperatorCollection) *status.Error {
 	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
-	if imported == nil || imported.Status != metav1.ConditionFalse || isProgress(imported.Reason) {
+	if imported == nil || imported.Status != metav1.ConditionFalse || status.IsProgress(imported.Reason) {
 		return nil
 	}
-	return &failure{reason: imported.Reason, err: fmt.Errorf("OperatorCollection %q: %s", oc.Name, imported.Message)}
+	return &status.Error{Reason: imported.Reason, Err: fmt.Errorf("OperatorCollection %q: %s", oc.Name, imported.Message)}
 }

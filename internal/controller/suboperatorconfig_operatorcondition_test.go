@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func csvOf(t *testing.T, version, replaces string) operatorsv1alpha1.ClusterServiceVersion {
@@ -28,14 +29,14 @@ func csvOf(t *testing.T, version, replaces string) operatorsv1alpha1.ClusterServ
 
 func TestUpgradeGate(t *testing.T) {
 	const one, two, three = "1.0.0", "2.0.0", "3.0.0"
-	refused := &failure{reason: v2beta2.ReasonPermissionsNotGranted, err: errors.New("it asks for much")}
+	refused := &status.Error{Reason: v2beta2.ReasonPermissionsNotGranted, Err: errors.New("it asks for much")}
 	for name, test := range map[string]struct {
 		// wanted is the collection's version; the ClusterServiceVersion of version 1 is asked about.
 		wanted string
 		// next replaces it, if it is set.
 		next    string
 		follows bool
-		refused *failure
+		refused *status.Error
 		status  metav1.ConditionStatus
 		reason  string
 		message string
@@ -70,7 +71,7 @@ func TestUpgradeRefusal(t *testing.T) {
 	const here, there = "here", "there"
 	oc := &v2beta2.OperatorCollection{}
 	facts := &installationFacts{oc: oc, applied: true, installations: []v2beta2.InstallationStatus{{Namespace: here}}}
-	problem := waiting(v2beta2.ReasonOperatorGroupConflict, missingInterval, "two")
+	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "two")
 	for name, test := range map[string]struct {
 		namespace string
 		applied   bool
@@ -82,14 +83,14 @@ func TestUpgradeRefusal(t *testing.T) {
 		"installed beside a namespace that is not": {namespace: here, applied: true, err: problem, known: true},
 		"not installed":                       {namespace: there, applied: true, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
 		"stopped before anything was applied": {namespace: here, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
-		"under way":                           {namespace: here, err: waiting(v2beta2.ReasonProgressing, pollInterval, "soon")},
+		"under way":                           {namespace: here, err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
 		"failed for now":                      {namespace: here, err: errors.New("connection refused")},
-		"failed to write":                     {namespace: here, err: retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
+		"failed to write":                     {namespace: here, err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts.applied = test.applied
 			refused, known := facts.upgradeRefusal(test.namespace, test.err)
-			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.reason != test.reason {
+			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.Reason != test.reason {
 				t.Errorf("got %v, known %v", refused, known)
 			}
 		})

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
@@ -20,24 +20,23 @@ func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2
 		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
 	}
 	before := soc.DeepCopy()
-	status := &soc.Status
-	status.ObservedGeneration = soc.Generation
+	now := &soc.Status
+	now.ObservedGeneration = soc.Generation
 	if facts.applied {
 		if len(facts.kept) == 0 {
-			status.Version = facts.collection.Version.String()
-			status.ClusterServiceVersion, status.Packages = facts.namesInOLM()
+			now.Version = facts.collection.Version.String()
+			now.ClusterServiceVersion, now.Packages = facts.namesInOLM()
 		}
-		status.Installations = slices.Concat(facts.installations, facts.leaving, facts.kept)
-		slices.SortFunc(status.Installations, byNamespace)
-		status.CustomResourceDefinition = facts.crdNames()
-		status.Warnings = boundWarnings(facts.warnings)
+		now.Installations = slices.Concat(facts.installations, facts.leaving, facts.kept)
+		slices.SortFunc(now.Installations, byNamespace)
+		now.CustomResourceDefinition = facts.crdNames()
+		now.Warnings = boundWarnings(facts.warnings)
 	}
-	setReady(&status.Conditions, soc.Generation, err, facts.readyMessage())
-	status.Message = readyMessage(status.Conditions)
-	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionReady)
-	return writeStatus(ctx, r.Client, soc, before, err, func(eventType, reason, message string) {
-		r.Recorder.Eventf(soc, nil, eventType, reason, "Reconcile", "%s", message)
-	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, soc.Status))
+	status.SetReady(&now.Conditions, soc.Generation, err, facts.readyMessage())
+	now.Message = status.ReadyMessage(now.Conditions)
+	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	return writer.Write(ctx, soc, before, err)
 }
 
 // namesInOLM are those under which clients find the collection in OLM, if OLM runs it anywhere.

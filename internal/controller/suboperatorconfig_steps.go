@@ -21,7 +21,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // installationFacts is what the steps found out about a SubOperatorConfig, for those after them and for its status.
@@ -75,17 +77,17 @@ func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, soc *v
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}, oc)
 	switch {
 	case apierrors.IsNotFound(err):
-		return waiting(v2beta2.ReasonCollectionNotFound, missingInterval,
+		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.MissingInterval,
 			"OperatorCollection %q does not exist in namespace %q", soc.Spec.OperatorCollection, soc.Namespace)
 	case err != nil:
 		return fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
 	case oc.DeletionTimestamp != nil:
-		return waiting(v2beta2.ReasonCollectionTerminating, missingInterval, "OperatorCollection %q is being deleted", oc.Name)
+		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.MissingInterval, "OperatorCollection %q is being deleted", oc.Name)
 	case oc.Spec.Suspend:
 		facts.suspended = true
 		return nil
 	case oc.Status.Artifact == nil:
-		return waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "OperatorCollection %q is not imported: %s", oc.Name,
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is not imported: %s", oc.Name,
 			strings.TrimSpace("see its status. "+oc.Status.Message))
 	}
 	facts.oc = oc
@@ -107,7 +109,7 @@ func (r *SubOperatorConfigReconciler) adopt(ctx context.Context, soc *v2beta2.Su
 func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
 	c, err := r.Library.Load(facts.oc.Status.Artifact.Digest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "OperatorCollection %q is being fetched again", facts.oc.Name)
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", facts.oc.Name)
 	}
 	if err != nil {
 		return loadFailure(err)
@@ -117,7 +119,7 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v
 		return err
 	}
 	if len(missing) > 0 {
-		return waiting(v2beta2.ReasonCollectionNotImported, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	facts.collection = c
 	// By its identity others find out whether it has installed their collection, or holds a CRD.
@@ -131,7 +133,7 @@ func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.Sub
 			continue
 		}
 		err := r.renderMapping(soc, facts, mapping.Namespace)
-		if f := (*failure)(nil); errors.As(err, &f) && !f.stalled {
+		if f := (*status.Error)(nil); errors.As(err, &f) && !f.Stalled {
 			facts.keep(soc, mapping.Namespace, f)
 			continue
 		}
@@ -147,7 +149,7 @@ func (r *SubOperatorConfigReconciler) renderMapping(soc *v2beta2.SubOperatorConf
 	c, digest := facts.collection, facts.oc.Status.Artifact.Digest
 	secret, err := render.EndpointsSecret(c, namespace, facts.endpoints[namespace])
 	if err != nil {
-		return stalled(v2beta2.ReasonObjectRefused, err)
+		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	options := r.Settings.Options(namespace, groupOf(facts.oc, c), digest, artifact.URLPath(digest))
 	own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
@@ -230,14 +232,14 @@ func applyFailure(err error) error {
 	var refused *apply.RefusedError
 	switch {
 	case errors.As(err, &foreign):
-		return waiting(v2beta2.ReasonForeignObject, missingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%w", err)
 	case errors.As(err, &refused) && apierrors.IsForbidden(refused.Err) && strings.Contains(refused.Err.Error(), "not currently held"):
-		return waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval,
+		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
 			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", render.LabelGrants, err)
 	case errors.As(err, &refused):
-		return waiting(v2beta2.ReasonObjectRefused, missingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err)
 	}
-	return retry(v2beta2.ReasonApplyFailed, err)
+	return status.Retry(v2beta2.ReasonApplyFailed, err)
 }
 
 // checkWorkloads finds out which installations run what they were told to.
@@ -245,7 +247,7 @@ func (r *SubOperatorConfigReconciler) checkWorkloads(ctx context.Context, soc *v
 	for i := range facts.installations {
 		installation := &facts.installations[i]
 		err := r.checkWorkload(ctx, facts, installation.Namespace)
-		var f *failure
+		var f *status.Error
 		switch {
 		case errors.As(err, &f):
 			installation.Message = f.Error()
@@ -275,7 +277,7 @@ func (r *SubOperatorConfigReconciler) checkWorkload(ctx context.Context, facts *
 			return r.explain(ctx, waits, deployment)
 		}
 		if apierrors.IsNotFound(err) || err == nil && deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation] != facts.hashes[namespace] {
-			return waiting(v2beta2.ReasonProgressing, missingInterval, "waiting for OLM to update Deployment %q", key)
+			return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to update Deployment %q", key)
 		}
 	}
 	if err != nil {
@@ -285,16 +287,16 @@ func (r *SubOperatorConfigReconciler) checkWorkload(ctx context.Context, facts *
 		return nil
 	}
 	reason, message := r.describePods(ctx, deployment)
-	after := pollInterval
+	after := status.PollInterval
 	if reason != v2beta2.ReasonProgressing {
-		after = missingInterval
+		after = status.MissingInterval
 	}
-	return waiting(reason, after, "Deployment %q is not available: %s", key, message)
+	return status.Waiting(reason, after, "Deployment %q is not available: %s", key, message)
 }
 
 // explain adds what pods wait for to what OLM waits for, where that is the pods.
 func (r *SubOperatorConfigReconciler) explain(ctx context.Context, waits error, deployment *appsv1.Deployment) error {
-	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, asFailure(waits).reason)
+	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, status.AsError(waits).Reason)
 	if !helpable || deployment.Name == "" || available(deployment) {
 		return waits
 	}
@@ -302,7 +304,7 @@ func (r *SubOperatorConfigReconciler) explain(ctx context.Context, waits error, 
 	if reason == v2beta2.ReasonProgressing {
 		return waits
 	}
-	return waiting(reason, missingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
+	return status.Waiting(reason, status.MissingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
 }
 
 // releaseFinalizers frees custom resources of kinds that had a finalizer playbook in an earlier version and have none
@@ -319,7 +321,7 @@ func (r *SubOperatorConfigReconciler) releaseFinalizers(ctx context.Context, soc
 			continue
 		}
 		gvk := schema.GroupVersionKind{Group: groupOf(facts.oc, facts.collection), Version: facts.collection.APIVersion(), Kind: resource.Kind}
-		if err := releaseFinalizer(ctx, r.Client, r.Reader, gvk, installation.Namespace); err != nil {
+		if err := instances.ReleaseFinalizer(ctx, r.Client, r.Reader, gvk, installation.Namespace); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // switchMethods removes the operator that the other method made, with its pods, before anything of the new one is written:
@@ -43,7 +45,7 @@ func (r *SubOperatorConfigReconciler) switchMethods(ctx context.Context, soc *v2
 }
 
 // switchMethod returns what the removal of the former operator waits for, or nil if there is none to remove any more.
-func (r *SubOperatorConfigReconciler) switchMethod(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, wanted v2beta2.InstallationStatus) (*failure, error) {
+func (r *SubOperatorConfigReconciler) switchMethod(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, wanted v2beta2.InstallationStatus) (*status.Error, error) {
 	recorded := recordedMethod(soc, wanted.Namespace)
 	orphaned := wanted.Install == v2beta2.InstallOLM && facts.olm[wanted.Namespace].orphaned()
 	if (recorded == "" || recorded == wanted.Install) && !orphaned {
@@ -64,7 +66,7 @@ func (r *SubOperatorConfigReconciler) switchMethod(ctx context.Context, soc *v2b
 	if err != nil || gone {
 		return nil, err
 	}
-	return asFailure(waiting(v2beta2.ReasonTerminating, pollInterval, "namespace %q: waiting until OLM has removed the former operator", wanted.Namespace)), nil
+	return status.AsError(status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: waiting until OLM has removed the former operator", wanted.Namespace)), nil
 }
 
 // startRemoval writes down when the removal of an operator began, and returns it.
@@ -87,8 +89,8 @@ func (r *SubOperatorConfigReconciler) startRemoval(ctx context.Context, soc *v2b
 
 // retire removes an operator, or the parts of it that are not needed any more. It returns what that waits for, or nil once
 // they are gone: playbooks that run, for at most runGrace, and objects.
-func (r *SubOperatorConfigReconciler) retire(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, namespace string, since time.Time, parts []v2beta2.ObjectReference) (*failure, error) {
-	busy, err := r.busy(ctx, keyOf(facts.collection), namespace, since)
+func (r *SubOperatorConfigReconciler) retire(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, namespace string, since time.Time, parts []v2beta2.ObjectReference) (*status.Error, error) {
+	busy, err := r.busy(ctx, facts.collection.ID(), namespace, since)
 	if busy != nil || err != nil {
 		return busy, err
 	}
@@ -96,7 +98,7 @@ func (r *SubOperatorConfigReconciler) retire(ctx context.Context, soc *v2beta2.S
 	if err != nil || len(remaining) == 0 {
 		return nil, err
 	}
-	return asFailure(removing(remaining)), nil
+	return status.AsError(removing(remaining)), nil
 }
 
 // removeFromOLM removes what OLM made because of a Subscription that is gone, and says whether nothing of it is left: its
@@ -113,7 +115,7 @@ func (r *SubOperatorConfigReconciler) removeFromOLM(ctx context.Context, soc *v2
 			return true, nil
 		}
 	}
-	key := keyOfLabels(soc)
+	key := render.IDOf(soc.GetLabels())
 	csvs, err := r.listCSVs(ctx, key, namespace)
 	if err != nil {
 		return false, err
@@ -135,10 +137,10 @@ func (r *SubOperatorConfigReconciler) removeFromOLM(ctx context.Context, soc *v2
 }
 
 // podsAreGone says whether no Deployment of OLM and no pod of a collection is left in a namespace.
-func (r *SubOperatorConfigReconciler) podsAreGone(ctx context.Context, key collectionKey, namespace string) (bool, error) {
+func (r *SubOperatorConfigReconciler) podsAreGone(ctx context.Context, key collection.ID, namespace string) (bool, error) {
 	deployments, pods := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{deployments, pods} {
-		if err := r.Reader.List(ctx, list, client.InNamespace(namespace), key.selector(), client.Limit(olmListLimit)); err != nil {
+		if err := r.Reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(key)), client.Limit(olmListLimit)); err != nil {
 			return false, fmt.Errorf("looking for what is left of the operator in namespace %q: %w", namespace, err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // annotationMadeFor on a SubOperatorConfig names, as namespace/name/UID, the Subscription that it was made for. It goes
@@ -50,14 +51,14 @@ func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return ctrl.Result{}, err
 	}
 	if err := r.removeAbandoned(ctx, req.NamespacedName, subscription.UID); err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.handMade(subscription) {
 		r.told.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	err = r.serve(ctx, subscription)
-	var refused *failure
+	var refused *status.Error
 	if errors.As(err, &refused) {
 		r.tell(subscription, refused)
 		return ctrl.Result{}, nil // Whatever may help is watched.
@@ -65,7 +66,7 @@ func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if err == nil {
 		r.told.forget(req.NamespacedName)
 	}
-	return outcome(err)
+	return status.Result(err)
 }
 
 // handMade says whether a Subscription wants one of our packages and was not made for a SubOperatorConfig.
@@ -131,7 +132,7 @@ func checkMadeFor(soc *v2beta2.SubOperatorConfig, namespace string, subscription
 	if !ok || takenOver(soc, namespace) || subscription != nil && subscription.UID == uid {
 		return nil
 	}
-	return waiting(v2beta2.ReasonTerminating, pollInterval, "Subscription %q, which this was made for, is gone", key)
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "Subscription %q, which this was made for, is gone", key)
 }
 
 func isMadeFor(soc client.Object) bool {
@@ -140,10 +141,10 @@ func isMadeFor(soc client.Object) bool {
 }
 
 // tell records a failure as an event on the Subscription, unless it was the last that was told of it.
-func (r *SubscriptionReconciler) tell(subscription *operatorsv1alpha1.Subscription, refused *failure) {
-	note := truncate(refused.Error(), maxEventBytes)
-	if r.told.remember(client.ObjectKeyFromObject(subscription), refused.reason+" "+note) {
-		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.reason, "Install", "%s", note)
+func (r *SubscriptionReconciler) tell(subscription *operatorsv1alpha1.Subscription, refused *status.Error) {
+	note := status.Truncate(refused.Error(), status.MaxEventBytes)
+	if r.told.remember(client.ObjectKeyFromObject(subscription), refused.Reason+" "+note) {
+		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.Reason, "Install", "%s", note)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +24,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // ZosEndpointReconciler checks a ZosEndpoint, asks its SSH server for its host key and pins the first one it sees.
@@ -90,7 +90,7 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 // check parses what the API server could not check. All problems are in the error.
 func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) error {
 	if _, err := render.Variables(endpoint.Spec.Variables); err != nil {
-		return stalled(v2beta2.ReasonInvalidVariables, err)
+		return status.Stalled(v2beta2.ReasonInvalidVariables, err)
 	}
 	var errs []error
 	for i, line := range endpoint.Spec.HostKeys {
@@ -102,7 +102,7 @@ func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, facts *endp
 		facts.known = append(facts.known, key)
 	}
 	if len(errs) > 0 {
-		return stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(errs...))
+		return status.Stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(errs...))
 	}
 	return nil
 }
@@ -148,25 +148,24 @@ func address(endpoint *v2beta2.ZosEndpoint) string {
 // conclude writes the status that follows from the facts, and an event when Ready changed.
 func (r *ZosEndpointReconciler) conclude(ctx context.Context, endpoint *v2beta2.ZosEndpoint, facts *endpointFacts, err error) (ctrl.Result, error) {
 	before := endpoint.DeepCopy()
-	status := &endpoint.Status
-	status.ObservedGeneration = endpoint.Generation
-	setReady(&status.Conditions, endpoint.Generation, err, "the endpoint is accepted")
-	status.Message = readyMessage(status.Conditions)
+	now := &endpoint.Status
+	now.ObservedGeneration = endpoint.Generation
+	status.SetReady(&now.Conditions, endpoint.Generation, err, "the endpoint is accepted")
+	now.Message = status.ReadyMessage(now.Conditions)
 	if err == nil {
-		status.SubOperatorConfigs = facts.users
+		now.SubOperatorConfigs = facts.users
 		if !facts.postponed {
 			describeReachable(endpoint, facts)
 		}
-		if reachable := meta.FindStatusCondition(status.Conditions, v2beta2.ConditionReachable); reachable != nil {
-			status.Message = reachable.Message
+		if reachable := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionReachable); reachable != nil {
+			now.Message = reachable.Message
 		}
 	} else {
-		meta.RemoveStatusCondition(&status.Conditions, v2beta2.ConditionReachable)
+		meta.RemoveStatusCondition(&now.Conditions, v2beta2.ConditionReachable)
 	}
-	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionReady)
-	result, err := writeStatus(ctx, r.Client, endpoint, before, err, func(eventType, reason, message string) {
-		r.Recorder.Eventf(endpoint, nil, eventType, reason, "Probe", "%s", message)
-	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, endpoint.Status))
+	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe"}
+	result, err := writer.Write(ctx, endpoint, before, err)
 	if err == nil && result.RequeueAfter == 0 && endpoint.Spec.EndpointType != v2beta2.EndpointLocal {
 		result.RequeueAfter = r.nextProbe(facts)
 	}
@@ -175,9 +174,9 @@ func (r *ZosEndpointReconciler) conclude(ctx context.Context, endpoint *v2beta2.
 
 // describeReachable sets Reachable and pins the host key of an endpoint whose spec has none.
 func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
-	status := &endpoint.Status
+	now := &endpoint.Status
 	set := func(err error, message string) {
-		setCondition(&status.Conditions, v2beta2.ConditionReachable, endpoint.Generation, err, message)
+		status.SetCondition(&now.Conditions, v2beta2.ConditionReachable, endpoint.Generation, err, message)
 	}
 	var mismatch *probe.HostKeyMismatchError
 	var forbidden *dialguard.Error
@@ -185,20 +184,20 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
 	case endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
 		set(nil, "playbooks run in the operator's own pod")
 	case errors.As(facts.unreachable, &mismatch):
-		set(retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf(
+		set(status.Retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf(
 			"%w: if the key was changed on purpose, put the new one into spec.hostKeys", facts.unreachable)), "")
 	case errors.As(facts.unreachable, &forbidden):
-		set(retry(v2beta2.ReasonHostForbidden, facts.unreachable), "")
+		set(status.Retry(v2beta2.ReasonHostForbidden, facts.unreachable), "")
 	case facts.unreachable != nil:
-		set(retry(v2beta2.ReasonHostUnreachable, facts.unreachable), "")
+		set(status.Retry(v2beta2.ReasonHostUnreachable, facts.unreachable), "")
 	default:
 		set(nil, fmt.Sprintf("%s answers with host key %s", address(endpoint), ssh.FingerprintSHA256(facts.shown)))
 	}
 	switch {
 	case len(endpoint.Spec.HostKeys) > 0 || endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
-		status.HostKeys, status.PinnedFor = nil, ""
+		now.HostKeys, now.PinnedFor = nil, ""
 	case facts.shown != nil:
-		status.HostKeys, status.PinnedFor = []string{probe.FormatHostKey(facts.shown)}, address(endpoint)
+		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(facts.shown)}, address(endpoint)
 	}
 }
 

@@ -62,7 +62,7 @@ func ClaimedCRDs(c *collection.Collection, group, namespace, digest string) ([]*
 func crd(c *collection.Collection, r collection.Resource, group string, schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   crdTypeMeta,
-		ObjectMeta: metav1.ObjectMeta{Name: r.Plural() + "." + group, Labels: IdentityLabels(c)},
+		ObjectMeta: metav1.ObjectMeta{Name: r.Plural() + "." + group, Labels: IdentityLabels(c.ID())},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{

@@ -1,4 +1,4 @@
-package controller
+package status
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-func TestOutcome(t *testing.T) {
+func TestResult(t *testing.T) {
 	cause := errors.New("cause")
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "a", cause)
 	for name, test := range map[string]struct {
@@ -23,16 +23,16 @@ func TestOutcome(t *testing.T) {
 		terminal bool
 	}{
 		"success":                    {},
-		"stalled":                    {err: stalled("R", cause), returned: true, terminal: true},
-		"stalled, wrapped":           {err: fmt.Errorf("more: %w", stalled("R", cause)), returned: true, terminal: true},
-		"with growing delays":        {err: retry("R", cause), returned: true},
+		"stalled":                    {err: Stalled("R", cause), returned: true, terminal: true},
+		"stalled, wrapped":           {err: fmt.Errorf("more: %w", Stalled("R", cause)), returned: true, terminal: true},
+		"with growing delays":        {err: Retry("R", cause), returned: true},
 		"of another kind":            {err: cause, returned: true},
-		"waiting":                    {err: waiting("R", 7*time.Second, "for %s", "it"), after: 7 * time.Second},
+		"waiting":                    {err: Waiting("R", 7*time.Second, "for %s", "it"), after: 7 * time.Second},
 		"conflict":                   {err: fmt.Errorf("writing: %w", conflict), after: time.Second},
-		"conflict that has a reason": {err: retry("R", conflict), after: time.Second},
+		"conflict that has a reason": {err: Retry("R", conflict), after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := outcome(test.err)
+			result, err := Result(test.err)
 			if result.RequeueAfter != test.after {
 				t.Errorf("again after %s, want %s", result.RequeueAfter, test.after)
 			}
@@ -49,20 +49,20 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-func TestAsFailure(t *testing.T) {
-	if asFailure(nil) != nil {
+func TestAsError(t *testing.T) {
+	if AsError(nil) != nil {
 		t.Error("no error is no failure")
 	}
-	plain := asFailure(errors.New("plain"))
-	if plain.reason != v2beta2.ReasonApplyFailed || plain.stalled {
+	plain := AsError(errors.New("plain"))
+	if plain.Reason != v2beta2.ReasonUnexpectedError || plain.Stalled {
 		t.Errorf("an error without a reason became %+v", plain)
 	}
-	joined := asFailure(errors.Join(errors.New("plain"), stalled("R", errors.New("x"))))
-	if joined.reason != "R" || !joined.stalled {
+	joined := AsError(errors.Join(errors.New("plain"), Stalled("R", errors.New("x"))))
+	if joined.Reason != "R" || !joined.Stalled {
 		t.Errorf("a joined failure became %+v", joined)
 	}
 	cause := errors.New("cause")
-	if err := waiting("R", 1, "more: %w", cause); !errors.Is(err, cause) || err.Error() != "more: cause" {
+	if err := Waiting("R", 1, "more: %w", cause); !errors.Is(err, cause) || err.Error() != "more: cause" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,11 +1,11 @@
-package controller
+// Package instances finds, deletes and describes the custom resources of collections.
+package instances
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,37 +18,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // instanceLimit bounds how many custom resources of one kind are read at a time.
 const instanceLimit = 500
 
-// instances finds the custom resources of a collection, in whatever namespace, through its CRDs.
-type instances struct {
-	// client deletes.
-	client client.Client
-	// reader reads live objects: a stale answer could cost a user a resource.
-	reader client.Reader
+// Finder finds the custom resources of a collection through its CRDs.
+type Finder struct {
+	// Client deletes.
+	Client client.Client
+	// Reader reads live objects: a stale answer could cost a user a resource.
+	Reader client.Reader
 }
 
-func (i *instances) crds(ctx context.Context, key collectionKey) ([]apiextensionsv1.CustomResourceDefinition, error) {
+// CRDs returns the collection's CRDs.
+func (f *Finder) CRDs(ctx context.Context, id collection.ID) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := i.reader.List(ctx, list, key.selector()); err != nil {
-		return nil, fmt.Errorf("listing the CRDs of %s: %w", key, err)
+	if err := f.Reader.List(ctx, list, client.MatchingLabels(render.IdentityLabels(id))); err != nil {
+		return nil, fmt.Errorf("listing the CRDs of %s: %w", id, err)
 	}
 	return list.Items, nil
 }
 
-// list returns up to instanceLimit custom resources of each kind. An empty namespace means all.
-func (i *instances) list(ctx context.Context, key collectionKey, namespace string) ([]unstructured.Unstructured, error) {
-	crds, err := i.crds(ctx, key)
+// List returns up to instanceLimit custom resources of each kind. An empty namespace means all.
+func (f *Finder) List(ctx context.Context, id collection.ID, namespace string) ([]unstructured.Unstructured, error) {
+	crds, err := f.CRDs(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var all []unstructured.Unstructured
 	for n := range crds {
-		items, err := i.listOf(ctx, &crds[n], namespace)
+		items, err := f.ListOf(ctx, &crds[n], namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -57,18 +61,18 @@ func (i *instances) list(ctx context.Context, key collectionKey, namespace strin
 	return all, nil
 }
 
-// listOf returns up to instanceLimit custom resources of one kind.
-func (i *instances) listOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
+// ListOf returns up to instanceLimit custom resources of one kind.
+func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{
-		Group: crd.Spec.Group, Version: storageVersion(crd), Kind: crd.Spec.Names.ListKind,
+		Group: crd.Spec.Group, Version: StorageVersion(crd), Kind: crd.Spec.Names.ListKind,
 	})
-	err := i.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
+	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, nil // The CRD is not served yet, or not any more.
 	}
 	if apierrors.IsForbidden(err) {
-		return nil, waiting(v2beta2.ReasonPermissionsNotGranted, missingInterval,
+		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
 			"the manager may not list %s: grant it all verbs on all resources of API group %s in a ClusterRole labelled %s=true",
 			crd.Name, crd.Spec.Group, render.LabelGrants)
 	}
@@ -78,15 +82,15 @@ func (i *instances) listOf(ctx context.Context, crd *apiextensionsv1.CustomResou
 	return list.Items, nil
 }
 
-// delete asks for the deletion of all of them. Their finalizers, and so their finalizer playbooks, still run.
-func (i *instances) delete(ctx context.Context, items []unstructured.Unstructured) error {
+// Delete asks for the deletion of all of them. Their finalizers, and so their finalizer playbooks, still run.
+func (f *Finder) Delete(ctx context.Context, items []unstructured.Unstructured) error {
 	var errs []error
 	for _, item := range items {
 		if item.GetDeletionTimestamp() != nil {
 			continue
 		}
 		uid := item.GetUID()
-		err := i.client.Delete(ctx, &item, client.Preconditions{UID: &uid})
+		err := f.Client.Delete(ctx, &item, client.Preconditions{UID: &uid})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("deleting %s: %w", instanceName(item), err))
 		}
@@ -94,8 +98,8 @@ func (i *instances) delete(ctx context.Context, items []unstructured.Unstructure
 	return errors.Join(errs...)
 }
 
-// releaseFinalizer removes the finalizer of ansible-operator from all custom resources of a kind in a namespace.
-func releaseFinalizer(ctx context.Context, c client.Client, reader client.Reader, gvk schema.GroupVersionKind, namespace string) error {
+// ReleaseFinalizer removes the finalizer of ansible-operator from all custom resources of a kind in a namespace.
+func ReleaseFinalizer(ctx context.Context, c client.Client, reader client.Reader, gvk schema.GroupVersionKind, namespace string) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -108,15 +112,15 @@ func releaseFinalizer(ctx context.Context, c client.Client, reader client.Reader
 			continue
 		}
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := c.Patch(ctx, item, patch, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+		if err := c.Patch(ctx, item, patch, client.FieldOwner(apply.FieldOwner)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("removing the finalizer of %s %s/%s: %w", gvk.Kind, namespace, item.Name, err)
 		}
 	}
 	return nil
 }
 
-// isTerminating says whether a namespace is being deleted. One that does not exist is not.
-func isTerminating(ctx context.Context, reader client.Reader, namespace string) (bool, error) {
+// IsTerminating says whether a namespace is being deleted. One that does not exist is not.
+func IsTerminating(ctx context.Context, reader client.Reader, namespace string) (bool, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, object)
@@ -126,8 +130,8 @@ func isTerminating(ctx context.Context, reader client.Reader, namespace string) 
 	return object.DeletionTimestamp != nil, nil
 }
 
-// running are those whose playbook runs right now, as ansible-operator's Running condition says.
-func running(items []unstructured.Unstructured) []unstructured.Unstructured {
+// Running are those whose playbook runs right now, as ansible-operator's Running condition says.
+func Running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(items), func(item unstructured.Unstructured) bool {
 		conditions, _, _ := unstructured.NestedSlice(item.Object, "status", "conditions")
 		return !slices.ContainsFunc(conditions, func(c any) bool {
@@ -138,32 +142,21 @@ func running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	})
 }
 
-// namedInstances bounds how many objects of a kind a message names.
-const namedInstances = 5
-
-// describe names custom resources, sorted, and counts those it leaves out.
-func describe(items []unstructured.Unstructured) string {
+// Describe names custom resources, sorted, and counts those it leaves out.
+func Describe(items []unstructured.Unstructured) string {
 	names := make([]string, 0, len(items))
 	for _, item := range items {
 		names = append(names, instanceName(item))
 	}
 	slices.Sort(names)
-	return joinBounded(names)
-}
-
-// joinBounded names the first of many.
-func joinBounded(names []string) string {
-	if len(names) > namedInstances {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedInstances], ", "), len(names)-namedInstances)
-	}
-	return strings.Join(names, ", ")
+	return status.JoinNames(names)
 }
 
 func instanceName(item unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", item.GetKind(), item.GetNamespace(), item.GetName())
 }
 
-func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+func StorageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, version := range crd.Spec.Versions {
 		if version.Storage {
 			return version.Name
