@@ -19,6 +19,8 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -59,7 +61,7 @@ func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) 
 		running[key] = append(running[key], runs(soc)...)
 	}
 	slices.SortFunc(collections.Items, func(a, b v2beta2.OperatorCollection) int {
-		if older(&a, &b) {
+		if mapping.Older(&a, &b) {
 			return -1
 		}
 		return 1
@@ -92,12 +94,12 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if err := r.Client.List(ctx, crds); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	grants, err := readGrants(ctx, r.Client, r.Reader)
+	grants, err := grants.Read(ctx, r.Client, r.Reader)
 	if err != nil {
 		return err
 	}
 	// A collection is not to be kept out because the API server cannot be asked.
-	if _, err := grants.heldIn(ctx, ""); err != nil {
+	if _, err := grants.Held(ctx, ""); err != nil {
 		return err
 	}
 	made := map[bundleKey]*candidate{}
@@ -126,7 +128,7 @@ func unloaded(err error) error {
 	return loadFailure(err)
 }
 
-func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
+func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, granted *grants.Grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
 	group := groupOf(of.oc, c)
 	// Imported may still speak of the archive before this one.
 	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
@@ -142,17 +144,17 @@ func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *co
 		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
-	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
+	return bundle, granted.Check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
 }
 
 // rolesOf are the roles that OLM would make. Nobody knows yet in which namespaces, so they must be fine in all.
-func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []askedRole {
-	var roles []askedRole
+func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []grants.Role {
+	var roles []grants.Role
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		roles = append(roles, askedRole{rules: role.Rules, given: base})
+		roles = append(roles, grants.Role{Rules: role.Rules, Given: base})
 	}
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
-		roles = append(roles, askedRole{rules: role.Rules})
+		roles = append(roles, grants.Role{Rules: role.Rules})
 	}
 	return roles
 }

@@ -22,6 +22,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -49,7 +51,7 @@ type CatalogReconciler struct {
 	// Settings are those of all installations.
 	Settings render.Settings
 	// OLM is nil if the manager is to do without: then there is no catalog.
-	OLM *OLM
+	OLM *olm.Cluster
 	// Server serves the catalog.
 	Server *catalog.Server
 	// Publications take what became of each OperatorCollection.
@@ -66,7 +68,7 @@ type catalogRequest struct{}
 
 // Reconcile makes the catalog.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Result, error) {
-	if !r.OLM.looked() {
+	if !r.OLM.Checked() {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	candidates, err := r.candidates(ctx)
@@ -74,9 +76,9 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 		return status.Result(err)
 	}
 	if !r.OLM.Available() {
-		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
+		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olm.Interval, "%w", r.OLM.Err()))
 		r.Publications.set(ctx, candidates.publications())
-		return ctrl.Result{RequeueAfter: olmInterval}, nil
+		return ctrl.Result{RequeueAfter: olm.Interval}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
 		return status.Result(err)
@@ -200,7 +202,7 @@ func runs(soc *v2beta2.SubOperatorConfig) []string {
 // afterGrants asks for the catalog a little after the grants have changed.
 func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
 	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
-		if object.GetName() == grantsRole {
+		if object.GetName() == grants.ClusterRole {
 			queue.AddAfter(catalogRequest{}, grantDelay)
 		}
 	}

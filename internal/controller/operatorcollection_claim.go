@@ -11,6 +11,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -67,7 +68,7 @@ func checkVersion(oc *v2beta2.OperatorCollection, facts *collectionFacts, others
 			other.Status.Collection.Version != facts.collection.Version.String() {
 			continue
 		}
-		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == facts.artifact.Digest; imported && older(oc, other) {
+		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == facts.artifact.Digest; imported && mapping.Older(oc, other) {
 			continue
 		}
 		return status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval,
@@ -91,7 +92,7 @@ func claimant(ctx context.Context, reader client.Reader, key collection.ID, owne
 	}
 	var oldest *v2beta2.OperatorCollection
 	for i := range owners {
-		if importedID(&owners[i]) == key && (oldest == nil || older(&owners[i], oldest)) {
+		if importedID(&owners[i]) == key && (oldest == nil || mapping.Older(&owners[i], oldest)) {
 			oldest = &owners[i]
 		}
 	}
@@ -99,14 +100,6 @@ func claimant(ctx context.Context, reader client.Reader, key collection.ID, owne
 		return "", nil
 	}
 	return oldest.Namespace, nil
-}
-
-// older says which of two objects came first.
-func older(a, b client.Object) bool {
-	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
-		return at.Before(&bt)
-	}
-	return a.GetUID() < b.GetUID()
 }
 
 // checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.

@@ -19,7 +19,9 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -153,7 +155,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if oc.Spec.CredentialsSecret == "" {
 		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
 	}
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
+	secret, err := credential.Read(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
 	if apierrors.IsNotFound(err) {
 		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)
@@ -161,9 +163,9 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if err != nil {
 		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
 	}
-	if !isCredential(secret) {
+	if !credential.Is(secret) {
 		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, labelCredential)
+			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, credential.Label)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
@@ -270,7 +272,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 		return err
 	}
 	// Those go with their Subscriptions, and say nothing about where else the collection is wanted.
-	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
+	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return olm.IsMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
 		return r.decideDefault(ctx, oc, facts, socs)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
@@ -46,7 +47,7 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 }
 
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
+	secret, err := credential.Read(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
 	if apierrors.IsNotFound(err) {
 		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval,
 			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)

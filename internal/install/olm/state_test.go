@@ -1,4 +1,4 @@
-package controller
+package olm
 
 import (
 	"strings"
@@ -24,10 +24,10 @@ func TestMethodIsDecidedOnce(t *testing.T) {
 	}
 	halfMade := v2beta2.SubOperatorConfigStatus{Inventory: []v2beta2.ObjectReference{{Kind: "Deployment", Namespace: "ns"}}}
 	for name, test := range map[string]struct {
-		spec              v2beta2.InstallMethod
-		status            v2beta2.SubOperatorConfigStatus
-		byHand, available bool
-		want              v2beta2.InstallMethod
+		spec                   v2beta2.InstallMethod
+		status                 v2beta2.SubOperatorConfigStatus
+		userManaged, available bool
+		want                   v2beta2.InstallMethod
 	}{
 		"new, without OLM":                            {spec: "", want: direct},
 		"new, with OLM":                               {spec: auto, available: true, want: olm},
@@ -36,12 +36,12 @@ func TestMethodIsDecidedOnce(t *testing.T) {
 		"half installed before methods were recorded": {spec: "", status: halfMade, available: true, want: direct},
 		"OLM went away":                               {spec: auto, status: recorded(olm), want: olm},
 		"explicitly OLM":                              {spec: olm, status: recorded(direct), want: olm},
-		"explicitly without":                          {spec: direct, status: recorded(olm), byHand: true, available: true, want: direct},
-		"a person has subscribed":                     {spec: auto, status: recorded(direct), byHand: true, available: true, want: olm},
+		"explicitly without":                          {spec: direct, status: recorded(olm), userManaged: true, available: true, want: direct},
+		"a person has state":                          {spec: auto, status: recorded(direct), userManaged: true, available: true, want: olm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			soc := &v2beta2.SubOperatorConfig{Spec: v2beta2.SubOperatorConfigSpec{Install: test.spec}, Status: test.status}
-			if got := methodFor(soc, "ns", test.byHand, test.available); got != test.want {
+			if got := methodFor(soc, "ns", test.userManaged, test.available); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
@@ -111,8 +111,8 @@ func expectReason(t *testing.T, err error, reason, text string) {
 }
 
 // olmState is a Subscription to version 1.0.0 that has come to nothing yet.
-func olmState(change func(*subscribed)) *subscribed {
-	s := &subscribed{subscription: &operatorsv1alpha1.Subscription{
+func olmState(change func(*state)) *state {
+	s := &state{subscription: &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub"},
 		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "ours", CatalogSourceNamespace: "olm"},
 	}}
@@ -132,56 +132,56 @@ func testCSV(name, version string, phase operatorsv1alpha1.ClusterServiceVersion
 func TestProgressInOLM(t *testing.T) {
 	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	wanted := c.CSVName()
-	condition := func(kind operatorsv1alpha1.SubscriptionConditionType, message string) func(*subscribed) {
-		return func(s *subscribed) {
+	condition := func(kind operatorsv1alpha1.SubscriptionConditionType, message string) func(*state) {
+		return func(s *state) {
 			s.subscription.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: kind, Status: corev1.ConditionTrue, Message: message})
 		}
 	}
-	installed := func(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) func(*subscribed) {
-		return func(s *subscribed) {
+	installed := func(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) func(*state) {
+		return func(s *state) {
 			s.subscription.Status.InstalledCSV = wanted
 			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV(wanted, "1.0.0", phase, reason)}
 		}
 	}
-	planned := func(phase operatorsv1alpha1.InstallPlanPhase) func(*subscribed) {
-		return func(s *subscribed) {
+	planned := func(phase operatorsv1alpha1.InstallPlanPhase) func(*state) {
+		return func(s *state) {
 			s.plan = &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-1"}}
 			s.plan.Spec.ClusterServiceVersionNames = []string{wanted, "other.v2"}
 			s.plan.Status.Phase = phase
 		}
 	}
-	other := func(version string, byHand bool) func(*subscribed) {
-		return func(s *subscribed) {
-			s.byHand, s.subscription.Status.InstalledCSV = byHand, "other"
+	other := func(version string, userManaged bool) func(*state) {
+		return func(s *state) {
+			s.userManaged, s.subscription.Status.InstalledCSV = userManaged, "other"
 			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV("other", version, operatorsv1alpha1.CSVPhaseSucceeded, "")}
 		}
 	}
-	all := func(changes ...func(*subscribed)) func(*subscribed) {
-		return func(s *subscribed) {
+	all := func(changes ...func(*state)) func(*state) {
+		return func(s *state) {
 			for _, change := range changes {
 				change(s)
 			}
 		}
 	}
 	for name, test := range map[string]struct {
-		state        func(*subscribed)
+		state        func(*state)
 		reason, text string
 	}{
-		"no Subscription yet":           {func(s *subscribed) { s.subscription = nil }, v2beta2.ReasonProgressing, "to notice the Subscription"},
-		"nothing yet":                   {func(*subscribed) {}, v2beta2.ReasonProgressing, "to install acme-things-operator.v1.0.0"},
+		"no Subscription yet":           {func(s *state) { s.subscription = nil }, v2beta2.ReasonProgressing, "to notice the Subscription"},
+		"nothing yet":                   {func(*state) {}, v2beta2.ReasonProgressing, "to install acme-things-operator.v1.0.0"},
 		"done":                          {installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), "", ""},
 		"done, with a catalog in doubt": {all(installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "x")), "", ""},
 		"unresolved":                    {condition(operatorsv1alpha1.SubscriptionResolutionFailed, "no such channel"), v2beta2.ReasonCatalogUnhealthy, "ResolutionFailed: no such channel"},
 		"an unknown catalog":            {condition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, ""), v2beta2.ReasonCatalogUnhealthy, "does not know CatalogSource olm/ours"},
 		"unapproved":                    {planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), v2beta2.ReasonWaitingForApproval, "install acme-things-operator.v1.0.0, other.v2: kubectl patch"},
-		"just approved": {all(planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), func(s *subscribed) { s.plan.Spec.Approved = true }),
+		"just approved": {all(planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), func(s *state) { s.plan.Spec.Approved = true }),
 			v2beta2.ReasonProgressing, "to install"},
 		"a failed plan":             {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; correct that`},
 		"an older version is there": {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
 		"a newer version is there":  {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
 		"a person has another":      {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
 		// As OLM left it when its gate was closed: the resolver's complaint is a consequence, and helps nobody.
-		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *subscribed) {
+		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *state) {
 			s.csvs[0].Status.Phase, s.csvs[0].Status.Reason = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
 		}), v2beta2.ReasonClusterServiceVersionFailed, "leads to version 1.1.0, which OLM holds back because the OperatorCollection has 1.0.0"},
 		"installing": {installed(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful), v2beta2.ReasonProgressing, "is Installing InstallSucceeded"},
@@ -199,23 +199,23 @@ func TestProgressInOLM(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	at := func(second int64) metav1.Time { return metav1.Unix(second, 0) }
 	for name, test := range map[string]struct {
-		change func(*subscribed)
+		change func(*state)
 		want   bool
 	}{
-		"nothing runs":            {func(s *subscribed) { s.csvs = nil }, false},
-		"no Subscription is left": {func(s *subscribed) { s.subscription = nil }, true},
-		"there is a new one":      {func(s *subscribed) { s.subscription.CreationTimestamp = at(11) }, true},
-		"there is a person's":     {func(s *subscribed) { s.subscription.CreationTimestamp, s.byHand = at(11), true }, false},
-		"OLM has made it for it":  {func(s *subscribed) { s.subscription.CreationTimestamp = at(10) }, false},
-		"OLM has come to it": {func(s *subscribed) {
+		"nothing runs":            {func(s *state) { s.csvs = nil }, false},
+		"no Subscription is left": {func(s *state) { s.subscription = nil }, true},
+		"there is a new one":      {func(s *state) { s.subscription.CreationTimestamp = at(11) }, true},
+		"there is a user's":       {func(s *state) { s.subscription.CreationTimestamp, s.userManaged = at(11), true }, false},
+		"OLM has made it for it":  {func(s *state) { s.subscription.CreationTimestamp = at(10) }, false},
+		"OLM has come to it": {func(s *state) {
 			s.subscription.CreationTimestamp, s.subscription.Status.CurrentCSV = at(11), "csv"
 		}, false},
-		"OLM has installed another": {func(s *subscribed) {
+		"OLM has installed another": {func(s *state) {
 			s.subscription.CreationTimestamp, s.subscription.Status.InstalledCSV = at(11), "x"
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := olmState(func(s *subscribed) {
+			s := olmState(func(s *state) {
 				csv := testCSV("csv", "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
 				csv.CreationTimestamp = at(10)
 				s.csvs = []operatorsv1alpha1.ClusterServiceVersion{csv}
@@ -241,7 +241,7 @@ func TestTextsOfOLMAreSettled(t *testing.T) {
 			}
 		})
 	}
-	if got := settled(strings.Repeat("long ", maxOLMBytes)); len(got) > maxOLMBytes {
+	if got := settled(strings.Repeat("long ", maxTextBytes)); len(got) > maxOLMBytes {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -267,7 +267,7 @@ func TestOtherContentIsToldOf(t *testing.T) {
 	csv.Annotations = map[string]string{render.AnnotationArchiveDigest: "sha256:a"}
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = make([]operatorsv1alpha1.StrategyDeploymentSpec, 1)
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: render.OperatorContainer, Image: "image:1"}}
-	s := &subscribed{csvs: []operatorsv1alpha1.ClusterServiceVersion{csv}}
+	s := &state{csvs: []operatorsv1alpha1.ClusterServiceVersion{csv}}
 	for digest, images := range map[string]map[string]int{"sha256:a": {"image:1": 0, "image:2": 1}, "sha256:b": {"image:1": 1, "image:2": 2}} {
 		for image, want := range images {
 			if got := s.contentWarnings(c, digest, image); len(got) != want {

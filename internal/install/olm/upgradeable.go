@@ -1,11 +1,8 @@
-package controller
+package olm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/Masterminds/semver/v3"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -15,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -23,52 +22,76 @@ import (
 // reasonVersionPinned says in an OperatorCondition that an OperatorCollection decides about the version.
 const reasonVersionPinned = "VersionPinned"
 
-// gateUpgrades tells OLM which operators it may replace now. What the steps came to is err. OLM looks at what an operator
-// says of itself before it installs the next version over it.
-func (r *SubOperatorConfigReconciler) gateUpgrades(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, err error) error {
-	for _, namespace := range slices.Sorted(maps.Keys(facts.olm)) {
-		state := facts.olm[namespace]
-		refused, known := facts.upgradeRefusal(namespace, err)
-		if !known || facts.methods[namespace] != v2beta2.InstallOLM {
-			continue
+// Notify tells OLM whether it may replace the ClusterServiceVersions of the collection, and the pods of a user-managed
+// Subscription about a new configuration. OLM looks at what an operator says of itself before it installs the next version
+// over it. Nothing is said while work is under way, or after an error that may be gone with the next attempt.
+func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *install.Plan, err error) error {
+	if plan != nil {
+		if err := b.rollUserManaged(ctx, plan.RuntimeHash); err != nil {
+			return err
 		}
-		gate := upgradeGate{
-			soc:        fmt.Sprintf("SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace),
-			oc:         fmt.Sprintf("OperatorCollection %q", facts.oc.Name),
-			collection: facts.collection,
-			follows:    !state.byHand || state.subscription.Spec.Channel == render.ChannelName(facts.collection),
-			csvs:       state.csvs,
-			refused:    refused,
-		}
-		for i := range state.csvs {
-			if err := r.setUpgradeable(ctx, &state.csvs[i], gate.condition(&state.csvs[i])); err != nil {
-				return err
-			}
+	}
+	refused, known := upgradeRefusal(i.OperatorCollection, plan != nil, err)
+	if !known {
+		return nil
+	}
+	gate := upgradeGate{
+		soc:        fmt.Sprintf("SubOperatorConfig %q in namespace %q", i.Owner.Name, i.Owner.Namespace),
+		oc:         fmt.Sprintf("OperatorCollection %q", i.OperatorCollection.Name),
+		collection: i.Collection,
+		follows:    !b.userManaged || b.subscription.Spec.Channel == render.ChannelName(i.Collection),
+		csvs:       b.csvs,
+		refused:    refused,
+	}
+	for n := range b.csvs {
+		if err := b.setUpgradeable(ctx, &b.csvs[n], gate.condition(&b.csvs[n])); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// upgradeRefusal is why no other version would be installed in a namespace, nil if one would. It is not known while work
-// is under way, or after an error that may be gone with the next attempt.
-func (f *installationFacts) upgradeRefusal(namespace string, err error) (refused *status.Error, known bool) {
-	installs := slices.ContainsFunc(f.installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
-	if f.applied && installs {
-		return importRefusal(f.oc), true
+// upgradeRefusal returns why no other version would be installed, nil if one would. It is not known after an error that
+// needs no help or has no reason.
+func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (refused *status.Error, known bool) {
+	if applied {
+		return importRefusal(oc), true
 	}
-	if !errors.As(err, &refused) || status.IsProgress(refused.Reason) || refused.Reason == v2beta2.ReasonApplyFailed {
+	refused = status.AsError(err)
+	if refused == nil || status.IsProgress(refused.Reason) || refused.Reason == v2beta2.ReasonApplyFailed || refused.Reason == v2beta2.ReasonUnexpectedError {
 		return nil, false
 	}
 	return refused, true
 }
 
+// rollUserManaged annotates the pods of a user-managed Subscription. Nothing else of it is changed.
+func (b *Backend) rollUserManaged(ctx context.Context, hash string) error {
+	if !b.userManaged || b.runtimeHash() == hash {
+		return nil
+	}
+	before := b.subscription.DeepCopy()
+	config := b.subscription.Spec.Config
+	if config == nil {
+		config = &operatorsv1alpha1.SubscriptionConfig{}
+		b.subscription.Spec.Config = config
+	}
+	if config.Annotations == nil {
+		config.Annotations = map[string]string{}
+	}
+	config.Annotations[render.RuntimeHashAnnotation] = hash
+	if err := b.cluster.Client.Patch(ctx, b.subscription, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)); err != nil {
+		return fmt.Errorf("telling Subscription %q about a new configuration: %w", client.ObjectKeyFromObject(b.subscription), err)
+	}
+	return nil
+}
+
 // setUpgradeable writes into the OperatorCondition that OLM makes for each ClusterServiceVersion. OLM acts on its copy of it
 // in the status, and makes that before it looks: one that is outdated stops it too. Administrators can override it there.
-func (r *SubOperatorConfigReconciler) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
+func (b *Backend) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
 	condition := &operatorsv2.OperatorCondition{}
 	key := client.ObjectKeyFromObject(csv)
-	if err := r.Reader.Get(ctx, key, condition); err != nil {
-		// It comes before the ClusterServiceVersion has succeeded, which brings us back.
+	if err := b.cluster.Reader.Get(ctx, key, condition); err != nil {
+		// It comes before the ClusterServiceVersion has succeeded, which triggers a reconcile.
 		return client.IgnoreNotFound(err)
 	}
 	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
@@ -78,7 +101,7 @@ func (r *SubOperatorConfigReconciler) setUpgradeable(ctx context.Context, csv *o
 	before := condition.DeepCopy()
 	meta.SetStatusCondition(&condition.Spec.Conditions, wanted)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, condition, patch, client.FieldOwner(fieldOwner)); err != nil {
+	if err := b.cluster.Client.Patch(ctx, condition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("writing OperatorCondition %q: %w", key, err)
 	}
 	return nil

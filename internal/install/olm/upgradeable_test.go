@@ -1,4 +1,4 @@
-package controller
+package olm
 
 import (
 	"errors"
@@ -68,28 +68,22 @@ func TestUpgradeGate(t *testing.T) {
 }
 
 func TestUpgradeRefusal(t *testing.T) {
-	const here, there = "here", "there"
-	oc := &v2beta2.OperatorCollection{}
-	facts := &installationFacts{oc: oc, applied: true, installations: []v2beta2.InstallationStatus{{Namespace: here}}}
 	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "two")
 	for name, test := range map[string]struct {
-		namespace string
-		applied   bool
-		err       error
-		reason    string
-		known     bool
+		applied bool
+		err     error
+		reason  string
+		known   bool
 	}{
-		"installed": {namespace: here, applied: true, known: true},
-		"installed beside a namespace that is not": {namespace: here, applied: true, err: problem, known: true},
-		"not installed":                       {namespace: there, applied: true, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
-		"stopped before anything was applied": {namespace: here, err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
-		"under way":                           {namespace: here, err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
-		"failed for now":                      {namespace: here, err: errors.New("connection refused")},
-		"failed to write":                     {namespace: here, err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
+		"applied":                             {applied: true, known: true},
+		"applied, and the pods wait":          {applied: true, err: problem, known: true},
+		"stopped before anything was applied": {err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"under way":                           {err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
+		"failed for now":                      {err: errors.New("connection refused")},
+		"failed to write":                     {err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts.applied = test.applied
-			refused, known := facts.upgradeRefusal(test.namespace, test.err)
+			refused, known := upgradeRefusal(&v2beta2.OperatorCollection{}, test.applied, test.err)
 			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.Reason != test.reason {
 				t.Errorf("got %v, known %v", refused, known)
 			}

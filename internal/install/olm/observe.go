@@ -1,4 +1,4 @@
-package controller
+package olm
 
 import (
 	"cmp"
@@ -17,12 +17,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// maxOLMBytes bounds a text of OLM in a message.
-const maxOLMBytes = 1024
+// maxTextBytes bounds a text of OLM in a message.
+const maxTextBytes = 1024
 
 // progress says what OLM still has to do until the collection's version runs. It is nil once only the Deployment is left
 // to look at. Every answer comes from fields of OLM's API; its texts are only shown.
-func (s *subscribed) progress(c *collection.Collection) error {
+func (s *state) progress(c *collection.Collection) error {
 	csv := s.csv(c.CSVName())
 	switch {
 	case s.subscription == nil:
@@ -43,10 +43,10 @@ func (s *subscribed) progress(c *collection.Collection) error {
 	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
 }
 
-func (s *subscribed) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
+func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
 
 // planProblem tells of an InstallPlan that does not go on by itself.
-func (s *subscribed) planProblem() error {
+func (s *state) planProblem() error {
 	if s.plan == nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *subscribed) planProblem() error {
 }
 
 // planMessage is what OLM says about the InstallPlan, as the end of a sentence.
-func (s *subscribed) planMessage() string {
+func (s *state) planMessage() string {
 	if s.plan == nil || s.plan.Status.Message == "" {
 		return ""
 	}
@@ -71,7 +71,7 @@ func (s *subscribed) planMessage() string {
 }
 
 // catalogProblem tells why OLM finds nothing to install.
-func (s *subscribed) catalogProblem() error {
+func (s *state) catalogProblem() error {
 	is := s.subscription.Status
 	for _, kind := range []operatorsv1alpha1.SubscriptionConditionType{
 		operatorsv1alpha1.SubscriptionResolutionFailed, operatorsv1alpha1.SubscriptionBundleUnpackFailed,
@@ -87,7 +87,7 @@ func (s *subscribed) catalogProblem() error {
 	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM resolves nothing for Subscription %q: %s", s.name(), s.unhealthyCatalogs())
 }
 
-func (s *subscribed) unhealthyCatalogs() string {
+func (s *state) unhealthyCatalogs() string {
 	known := false
 	var unhealthy []string
 	for _, health := range s.subscription.Status.CatalogHealth {
@@ -108,7 +108,7 @@ func (s *subscribed) unhealthyCatalogs() string {
 }
 
 // versionProblem tells of another version that stays: OLM only goes forward, and only where the Subscription leads.
-func (s *subscribed) versionProblem(c *collection.Collection) error {
+func (s *state) versionProblem(c *collection.Collection) error {
 	installed := s.csv(s.installedCSV())
 	if installed == nil || installed.Name == c.CSVName() {
 		return nil
@@ -119,7 +119,7 @@ func (s *subscribed) versionProblem(c *collection.Collection) error {
 			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: what runs goes on; change the channel, or the version of the OperatorCollection",
 			s.name(), version, c.Version)
 	}
-	if s.byHand {
+	if s.userManaged {
 		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",
 			s.name(), version, c.Version, version)
@@ -180,7 +180,7 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 		}
 	}
 	slices.Sort(missing)
-	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxOLMBytes)
+	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxTextBytes)
 }
 
 // unstable are the parts of OLM's texts that change while nothing else does: times, and ports of connections.
@@ -195,12 +195,12 @@ func settled(text string) string {
 		slices.Sort(parts)
 		text = head + "constraints not satisfiable: " + strings.Join(parts, ", ")
 	}
-	return status.Truncate(text, maxOLMBytes)
+	return status.Truncate(text, maxTextBytes)
 }
 
 // contentWarnings tell of what the installed ClusterServiceVersion was made from, if that is not what it would be made from
 // now: OLM does not look at a name twice.
-func (s *subscribed) contentWarnings(c *collection.Collection, digest, image string) []string {
+func (s *state) contentWarnings(c *collection.Collection, digest, image string) []string {
 	csv := s.csv(c.CSVName())
 	if csv == nil {
 		return nil

@@ -1,4 +1,5 @@
-package controller
+// Package olm leaves installations to the Operator Lifecycle Manager (OLM).
+package olm
 
 import (
 	"context"
@@ -29,18 +30,18 @@ import (
 )
 
 const (
-	// catalogSourceName is the name of the manager's CatalogSource.
-	catalogSourceName = "collection-operator-catalog"
+	// CatalogSourceName is the name of the manager's CatalogSource.
+	CatalogSourceName = "collection-operator-catalog"
 
-	// olmInterval is how often OLM is looked for until it is found.
-	olmInterval = 30 * time.Second
+	// Interval is how often OLM is looked for until it is found.
+	Interval = 30 * time.Second
 )
 
 // catalogNamespaces are where OLM looks for CatalogSources that every namespace may use: on OpenShift, and elsewhere.
 var catalogNamespaces = []string{"openshift-marketplace", "olm"}
 
-// olmKinds are the kinds of OLM that the manager works with. All of them are namespaced.
-var olmKinds = []schema.GroupVersionKind{
+// kinds are the kinds of OLM that the manager works with. All of them are namespaced.
+var kinds = []schema.GroupVersionKind{
 	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind),
 	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind),
 	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind),
@@ -57,15 +58,15 @@ func NewRESTMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMappe
 		return nil, err
 	}
 	static := meta.NewDefaultRESTMapper(nil)
-	for _, gvk := range olmKinds {
+	for _, gvk := range kinds {
 		static.Add(gvk, meta.RESTScopeNamespace)
 	}
 	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{static, dynamic}}, nil
 }
 
-// OLM is what the manager knows about the cluster's Operator Lifecycle Manager. A nil OLM is never available: the manager
-// was started without a catalog. Once found, it stays available until the manager ends.
-type OLM struct {
+// Cluster is what the manager knows about the OLM of its cluster. A nil Cluster is never available: the manager was started
+// without a catalog. Once found, OLM stays available until the manager ends.
+type Cluster struct {
 	// Client asks what the manager may do.
 	Client client.Client
 	// Reader reads live objects.
@@ -88,110 +89,110 @@ type OLM struct {
 }
 
 // Available says whether installations can be left to OLM.
-func (o *OLM) Available() bool { return o != nil && o.found.Load() != nil }
+func (c *Cluster) Available() bool { return c != nil && c.found.Load() != nil }
 
-// looked says whether it is known yet if OLM is available.
-func (o *OLM) looked() bool { return o.Available() || o.missing.Load() != nil }
+// Checked says whether it is known yet if OLM is available.
+func (c *Cluster) Checked() bool { return c.Available() || c.missing.Load() != nil }
 
 // Err says, for users, why OLM is not available. It is nil if it is.
-func (o *OLM) Err() error {
-	if o == nil {
+func (c *Cluster) Err() error {
+	if c == nil {
 		return errors.New("the manager was started without --catalog-bind-address: install it with the component config/components/olm")
 	}
-	if o.Available() {
+	if c.Available() {
 		return nil
 	}
-	if missing := o.missing.Load(); missing != nil {
+	if missing := c.missing.Load(); missing != nil {
 		return *missing
 	}
 	return errors.New("the manager has not looked for the Operator Lifecycle Manager yet")
 }
 
 // CatalogSource is where Subscriptions point. It has no name before OLM is available.
-func (o *OLM) CatalogSource() types.NamespacedName {
-	if !o.Available() {
+func (c *Cluster) CatalogSource() types.NamespacedName {
+	if !c.Available() {
 		return types.NamespacedName{}
 	}
-	return *o.found.Load()
+	return *c.found.Load()
 }
 
 // OnAvailable has a function called when OLM is found, with a context that ends with the manager: to start watches, and to
 // bring back what waits for OLM. It is called again, after a while, until it returns no error. Functions are to be added
 // before the manager starts.
-func (o *OLM) OnAvailable(do func(context.Context) error) {
-	if o == nil {
+func (c *Cluster) OnAvailable(do func(context.Context) error) {
+	if c == nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waiting = append(o.waiting, do)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, do)
 }
 
 // SetupWithManager makes the manager look for OLM when it starts.
-func (o *OLM) SetupWithManager(mgr ctrl.Manager) error {
-	if o == nil {
+func (c *Cluster) SetupWithManager(mgr ctrl.Manager) error {
+	if c == nil {
 		return nil
 	}
-	return mgr.Add(o)
+	return mgr.Add(c)
 }
 
 // Start looks for OLM until it is found and everybody who waits for it knows.
-func (o *OLM) Start(ctx context.Context) error {
-	for !o.look(ctx) {
+func (c *Cluster) Start(ctx context.Context) error {
+	for !c.look(ctx) {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(olmInterval):
+		case <-time.After(Interval):
 		}
 	}
 	return nil
 }
 
 // look says whether nothing is left to do.
-func (o *OLM) look(ctx context.Context) bool {
+func (c *Cluster) look(ctx context.Context) bool {
 	log := ctrl.LoggerFrom(ctx).WithName("olm")
-	if !o.Available() {
-		source, err := o.find(ctx)
+	if !c.Available() {
+		source, err := c.find(ctx)
 		if err != nil {
-			if before := o.missing.Swap(&err); before == nil || (*before).Error() != err.Error() {
+			if before := c.missing.Swap(&err); before == nil || (*before).Error() != err.Error() {
 				log.Info("the Operator Lifecycle Manager is not used", "reason", err.Error())
 			}
 			return false
 		}
-		o.found.Store(&source)
+		c.found.Store(&source)
 		log.Info("found the Operator Lifecycle Manager", "catalogSource", source.String())
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waiting = slices.DeleteFunc(o.waiting, func(do func(context.Context) error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(do func(context.Context) error) bool {
 		err := do(ctx)
 		if err != nil {
 			log.Error(err, "cannot start to work with the Operator Lifecycle Manager yet")
 		}
 		return err == nil
 	})
-	return len(o.waiting) == 0
+	return len(c.waiting) == 0
 }
 
 // find returns the name of the CatalogSource if the cluster has OLM and the manager may use it.
-func (o *OLM) find(ctx context.Context) (types.NamespacedName, error) {
-	if err := o.checkServed(ctx); err != nil {
+func (c *Cluster) find(ctx context.Context) (types.NamespacedName, error) {
+	if err := c.checkServed(ctx); err != nil {
 		return types.NamespacedName{}, err
 	}
-	if err := o.checkAllowed(ctx); err != nil {
+	if err := c.checkAllowed(ctx); err != nil {
 		return types.NamespacedName{}, err
 	}
-	namespace, err := o.catalogNamespace(ctx)
-	return types.NamespacedName{Namespace: namespace, Name: catalogSourceName}, err
+	namespace, err := c.catalogNamespace(ctx)
+	return types.NamespacedName{Namespace: namespace, Name: CatalogSourceName}, err
 }
 
 // checkServed wants all kinds at once: their CRDs do not appear in one moment.
-func (o *OLM) checkServed(ctx context.Context) error {
+func (c *Cluster) checkServed(ctx context.Context) error {
 	served := map[schema.GroupVersion][]metav1.APIResource{}
-	for _, gvk := range olmKinds {
+	for _, gvk := range kinds {
 		version := gvk.GroupVersion()
 		if _, asked := served[version]; !asked {
-			list, err := o.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
+			list, err := c.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 			switch {
 			case apierrors.IsNotFound(err):
 				return fmt.Errorf("the cluster does not serve %s: the Operator Lifecycle Manager is not installed", version)
@@ -208,13 +209,13 @@ func (o *OLM) checkServed(ctx context.Context) error {
 }
 
 // checkAllowed keeps a manager that lacks the rights from asking in vain for ever.
-func (o *OLM) checkAllowed(ctx context.Context) error {
+func (c *Cluster) checkAllowed(ctx context.Context) error {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: operatorsv1alpha1.GroupName, Version: operatorsv1alpha1.GroupVersion, Resource: "subscriptions", Verb: "create",
 		},
 	}}
-	if err := o.Client.Create(ctx, review); err != nil {
+	if err := c.Client.Create(ctx, review); err != nil {
 		return fmt.Errorf("asking whether the manager may create Subscriptions: %w", err)
 	}
 	if !review.Status.Allowed {
@@ -223,12 +224,12 @@ func (o *OLM) checkAllowed(ctx context.Context) error {
 	return nil
 }
 
-func (o *OLM) catalogNamespace(ctx context.Context) (string, error) {
-	if o.CatalogNamespace != "" {
-		return o.CatalogNamespace, nil
+func (c *Cluster) catalogNamespace(ctx context.Context) (string, error) {
+	if c.CatalogNamespace != "" {
+		return c.CatalogNamespace, nil
 	}
 	for _, name := range catalogNamespaces {
-		err := o.Reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err == nil {
 			return name, nil
 		}

@@ -1,4 +1,4 @@
-package controller
+package olm
 
 import (
 	"context"
@@ -16,19 +16,20 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// olmListLimit bounds how many objects of OLM are read from one namespace.
-const olmListLimit = 500
+// listLimit bounds how many objects of OLM are read from one namespace.
+const listLimit = 500
 
-// subscribed is what OLM has, and is about to have, of one collection in one namespace.
-type subscribed struct {
+// state is what OLM has, and is about to have, of one collection in one namespace.
+type state struct {
 	// subscription to the collection's package. Nil means that there is none yet.
 	subscription *operatorsv1alpha1.Subscription
-	// byHand says that the Subscription is a person's. It is never deleted, and its channel and approval are not ours.
-	byHand bool
+	// userManaged says that a user made the Subscription. It is never deleted, and its channel and approval are not ours.
+	userManaged bool
 	// csvs are the ClusterServiceVersions of the collection.
 	csvs []operatorsv1alpha1.ClusterServiceVersion
 	// plan is the InstallPlan that the Subscription has come to, if any.
@@ -40,7 +41,7 @@ type subscribed struct {
 }
 
 // csv returns the ClusterServiceVersion of that name, or nil.
-func (s *subscribed) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
+func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	for i := range s.csvs {
 		if s.csvs[i].Name == name {
 			return &s.csvs[i]
@@ -51,13 +52,13 @@ func (s *subscribed) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 
 // ready says whether the runtime may get the configuration of a version: another version's ClusterServiceVersion keeps
 // its own until OLM replaces it, for which it may need somebody's approval.
-func (s *subscribed) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
+func (s *state) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
 
 // orphaned says that OLM runs the operator for a Subscription that is gone. OLM does not resolve another one then, which may
 // be there already: somebody may have deleted the first while it was being written.
-func (s *subscribed) orphaned() bool {
-	if len(s.csvs) == 0 || s.byHand || s.subscription == nil {
-		return len(s.csvs) > 0 && !s.byHand
+func (s *state) orphaned() bool {
+	if len(s.csvs) == 0 || s.userManaged || s.subscription == nil {
+		return len(s.csvs) > 0 && !s.userManaged
 	}
 	status := s.subscription.Status
 	return status.InstalledCSV == "" && status.CurrentCSV == "" &&
@@ -67,7 +68,7 @@ func (s *subscribed) orphaned() bool {
 }
 
 // installedCSV is what the Subscription has brought about.
-func (s *subscribed) installedCSV() string {
+func (s *state) installedCSV() string {
 	if s.subscription == nil {
 		return ""
 	}
@@ -75,105 +76,97 @@ func (s *subscribed) installedCSV() string {
 }
 
 // runtimeHash is what the pods were told last.
-func (s *subscribed) runtimeHash() string {
+func (s *state) runtimeHash() string {
 	if s.subscription == nil || s.subscription.Spec.Config == nil {
 		return ""
 	}
 	return s.subscription.Spec.Config.Annotations[render.RuntimeHashAnnotation]
 }
 
-// listInOLM reads live objects of OLM. A cluster that does not serve their kind has none.
-func (r *SubOperatorConfigReconciler) listInOLM(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	err := r.Reader.List(ctx, list, append(options, client.Limit(olmListLimit))...)
+// list reads live objects of OLM. A cluster that does not serve their kind has none.
+func list(ctx context.Context, reader client.Reader, into client.ObjectList, options ...client.ListOption) error {
+	err := reader.List(ctx, into, append(options, client.Limit(listLimit))...)
 	if meta.IsNoMatchError(err) {
 		return nil
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// findSubscription looks for a Subscription to the collection's package. One that a person made from the manager's
-// catalog is used; one of another catalog would bring a second operator for the same kinds.
-func (r *SubOperatorConfigReconciler) findSubscription(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, namespace string) (*subscribed, error) {
-	list := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.listInOLM(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing Subscriptions in namespace %q: %w", namespace, err)
+// findSubscription looks for a Subscription to the collection's package. A user-managed one from the manager's catalog is
+// used; one from another catalog would bring a second operator for the same kinds.
+func (c *Cluster) findSubscription(ctx context.Context, i *install.Installation) (*state, error) {
+	subscriptions := &operatorsv1alpha1.SubscriptionList{}
+	if err := list(ctx, c.Reader, subscriptions, client.InNamespace(i.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing Subscriptions in namespace %q: %w", i.Namespace, err)
 	}
-	slices.SortFunc(list.Items, func(a, b operatorsv1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
-	state, ours := &subscribed{}, ownedBy(soc)
-	for i := range list.Items {
-		subscription := &list.Items[i]
-		if subscription.Spec == nil || subscription.Spec.Package != render.PackageName(facts.collection) {
+	slices.SortFunc(subscriptions.Items, func(a, b operatorsv1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
+	s, ours := &state{}, install.OwnedBy(i.Owner)
+	for n := range subscriptions.Items {
+		subscription := &subscriptions.Items[n]
+		if subscription.Spec == nil || subscription.Spec.Package != i.Collection.OperatorName() {
 			continue
 		}
 		switch {
 		case ours(subscription):
-			if state.subscription != nil {
-				state.warnings = append(state.warnings, secondSubscription(state.subscription))
+			if s.subscription != nil {
+				s.warnings = append(s.warnings, secondSubscription(s.subscription))
 			}
-			state.subscription, state.byHand = subscription, false
-		case !r.OLM.offers(subscription):
+			s.subscription, s.userManaged = subscription, false
+		case !c.Offers(subscription):
 			return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
 				"Subscription %q subscribes to package %s of another catalog, %s/%s: delete it and its ClusterServiceVersion",
-				namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
-		case state.subscription != nil:
-			state.warnings = append(state.warnings, secondSubscription(subscription))
+				i.Namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
+		case s.subscription != nil:
+			s.warnings = append(s.warnings, secondSubscription(subscription))
 		default:
-			state.subscription, state.byHand = subscription, true
+			s.subscription, s.userManaged = subscription, true
 		}
 	}
-	return state, nil
+	return s, nil
 }
 
 func secondSubscription(s *operatorsv1alpha1.Subscription) string {
 	return fmt.Sprintf("Subscription %q is a second one to package %s, which OLM does not resolve: delete it", s.Namespace+"/"+s.Name, s.Spec.Package)
 }
 
-// survey reads what decides about an installation by OLM, live: caches know nothing of what others made. It fails with a
-// reason if OLM could not install anything in the namespace.
-func (r *SubOperatorConfigReconciler) survey(ctx context.Context, facts *installationFacts, namespace string, state *subscribed) error {
-	csvs, err := r.listCSVs(ctx, facts.collection.ID(), namespace)
+// read reads the rest of what decides about an installation by OLM, live: caches do not have what others made. It fails with
+// a reason if OLM could not install anything in the namespace.
+func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) error {
+	csvs, err := listCSVs(ctx, c.Reader, i.Collection.ID(), i.Namespace)
 	if err != nil {
 		return err
 	}
-	state.csvs = csvs
-	if err := r.checkOperatorGroups(ctx, namespace, state); err != nil {
+	s.csvs = csvs
+	groups := &operatorsv1.OperatorGroupList{}
+	if err := list(ctx, c.Reader, groups, client.InNamespace(i.Namespace)); err != nil {
+		return fmt.Errorf("listing OperatorGroups in namespace %q: %w", i.Namespace, err)
+	}
+	own, warning, err := chooseOperatorGroup(i.Namespace, groups.Items)
+	s.ownGroup = own
+	if warning != "" {
+		s.warnings = append(s.warnings, warning)
+	}
+	if err != nil || s.subscription == nil || s.subscription.Status.InstallPlanRef == nil {
 		return err
 	}
-	if state.subscription == nil || state.subscription.Status.InstallPlanRef == nil {
-		return nil
-	}
 	plan := &operatorsv1alpha1.InstallPlan{}
-	key := types.NamespacedName{Namespace: namespace, Name: state.subscription.Status.InstallPlanRef.Name}
-	if err := r.Reader.Get(ctx, key, plan); client.IgnoreNotFound(err) != nil {
+	key := types.NamespacedName{Namespace: i.Namespace, Name: s.subscription.Status.InstallPlanRef.Name}
+	if err := c.Reader.Get(ctx, key, plan); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading InstallPlan %q: %w", key, err)
 	} else if err == nil {
-		state.plan = plan
+		s.plan = plan
 	}
 	return nil
 }
 
 // listCSVs reads the ClusterServiceVersions of a collection in a namespace, without the copies that OLM makes of those of
 // other namespaces.
-func (r *SubOperatorConfigReconciler) listCSVs(ctx context.Context, key collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
-	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.listInOLM(ctx, list, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(key))); err != nil {
+func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := list(ctx, reader, csvs, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id))); err != nil {
 		return nil, fmt.Errorf("listing ClusterServiceVersions in namespace %q: %w", namespace, err)
 	}
-	return slices.DeleteFunc(list.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
-}
-
-// checkOperatorGroups decides which OperatorGroup the operator gets: the one that is there, or ours.
-func (r *SubOperatorConfigReconciler) checkOperatorGroups(ctx context.Context, namespace string, state *subscribed) error {
-	list := &operatorsv1.OperatorGroupList{}
-	if err := r.listInOLM(ctx, list, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("listing OperatorGroups in namespace %q: %w", namespace, err)
-	}
-	own, warning, err := chooseOperatorGroup(namespace, list.Items)
-	state.ownGroup = own
-	if warning != "" {
-		state.warnings = append(state.warnings, warning)
-	}
-	return err
+	return slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
 }
 
 // chooseOperatorGroup says whether a namespace with these OperatorGroups needs ours.
@@ -187,7 +180,7 @@ func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (
 	}
 	slices.Sort(names)
 	switch {
-	case len(groups) == 0 || len(groups) == 1 && isSharedGroup(&groups[0]):
+	case len(groups) == 0 || len(groups) == 1 && install.IsSharedGroup(&groups[0]):
 		return true, "", nil
 	case len(groups) > 1:
 		return false, "", conflict("it has the OperatorGroups %s, and OLM installs nothing in a namespace with more than one: delete all but one",
@@ -232,11 +225,6 @@ func describeTargets(targets []string) string {
 		return "all namespaces"
 	}
 	return "the namespaces " + status.JoinNames(targets)
-}
-
-// isSharedGroup says whether an OperatorGroup is the one that all our installations in a namespace share.
-func isSharedGroup(object client.Object) bool {
-	return object.GetName() == render.OperatorGroupName && object.GetLabels()[render.LabelManagedBy] == render.ManagedBy
 }
 
 // checkPublished fails with a reason unless the version of an OperatorCollection is in the catalog.
