@@ -241,7 +241,7 @@ func TestTextsOfOLMAreSettled(t *testing.T) {
 			}
 		})
 	}
-	if got := settled(strings.Repeat("long ", maxTextBytes)); len(got) > maxOLMBytes {
+	if got := settled(strings.Repeat("long ", maxTextBytes)); len(got) > maxTextBytes {
 		t.Errorf("%d bytes", len(got))
 	}
 }
