@@ -32,7 +32,7 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Namespace", own)))
 		}).WithContext(ctx).Should(Succeed())
 		get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
-		attack.Repelled("Tenancy", "stay in a namespace by "+CurrentSpecReport().LeafNodeText, "the operator is removed", seen(ctx, soc))
+		attack.Repelled("Tenancy", "stay in a namespace, "+CurrentSpecReport().LeafNodeText, "the operator is removed", seen(ctx, soc))
 	},
 		Entry("though the OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			patch(ctx, oc, `{"spec":{"suspend":true}}`)
@@ -41,15 +41,10 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 			patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"missing"}}}`)
 			expectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `"missing"`, false)
 		}, NodeTimeout(2*time.Minute)),
-		Entry("though the OperatorCollection is being deleted", func(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
-			create(ctx, s.instance(oc.Namespace, "one"))
-			remove(ctx, oc)
-			expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "one", false)
-			DeferCleanup(func(ctx context.Context) { remove(ctx, s.instance(oc.Namespace, "one")) }, NodeTimeout(time.Minute))
-		}, NodeTimeout(2*time.Minute)),
-		Entry("though the OperatorCollection is gone", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
+		Entry("though the OperatorCollection is being deleted", beginDeletion, NodeTimeout(2*time.Minute)),
+		Entry("though the OperatorCollection is gone", func(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
+			beginDeletion(ctx, oc, s)
 			patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
-			remove(ctx, oc)
 			Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		}, NodeTimeout(2*time.Minute)),
 		Entry("though the archive is lost", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
@@ -61,3 +56,13 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 		}, NodeTimeout(2*time.Minute)),
 	)
 })
+
+// beginDeletion deletes the OperatorCollection, which a custom resource keeps.
+func beginDeletion(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
+	GinkgoHelper()
+	one := s.instance(oc.Namespace, "one")
+	create(ctx, one)
+	DeferCleanup(func(ctx context.Context) { remove(ctx, one) }, NodeTimeout(time.Minute))
+	remove(ctx, oc)
+	expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "one", false)
+}
