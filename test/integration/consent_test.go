@@ -36,6 +36,7 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 	},
 		Entry("though the OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			patch(ctx, oc, `{"spec":{"suspend":true}}`)
+			Consistently(func() []string { return madeIn(ctx, oc.Namespace) }).WithContext(ctx).ShouldNot(BeEmpty(), "the manager gets time to notice")
 		}, NodeTimeout(time.Minute)),
 		Entry("though the settings name a Secret that does not exist", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"missing"}}}`)
