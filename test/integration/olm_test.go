@@ -17,6 +17,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these stories. OLM itself does not run.
@@ -31,10 +33,10 @@ func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
 func withoutOLM() {
 	DeferCleanup(func(ctx context.Context) {
 		for _, crd := range olmCRDs() {
-			remove(ctx, crd)
+			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(isGone(ctx, crd)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+			Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 		}
 	}, NodeTimeout(3*time.Minute))
 }
@@ -42,11 +44,11 @@ func withoutOLM() {
 func installOLM(ctx context.Context) {
 	GinkgoHelper()
 	for _, crd := range olmCRDs() {
-		create(ctx, crd)
+		Create(ctx, crd)
 	}
 	Eventually(func(g Gomega) {
 		for _, crd := range olmCRDs() {
-			get(ctx, g, crd)
+			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue(), crd.Name)
 		}
 	}).WithContext(ctx).Should(Succeed())
@@ -55,9 +57,9 @@ func installOLM(ctx context.Context) {
 // allowOLM gives the manager the permissions of config/components/olm for one story.
 func allowOLM(ctx context.Context) {
 	GinkgoHelper()
-	for _, object := range manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
-		Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { remove(ctx, object) }, NodeTimeout(time.Minute))
+	for _, object := range Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
 	}
 }
 
@@ -139,6 +141,6 @@ func olmNamespace(ctx context.Context) *unstructured.Unstructured {
 	namespace := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "olm"},
 	}}
-	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner("integration"))).To(Succeed())
+	Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner("integration"))).To(Succeed())
 	return namespace
 }
