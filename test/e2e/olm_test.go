@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,13 +83,17 @@ type olmEnvironment struct {
 	pods   *podCount
 }
 
-// The whole way of a collection through the Operator Lifecycle Manager, in this order.
-var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, ContinueOnFailure, func() {
+func newOLMEnvironment() *olmEnvironment {
 	e := &olmEnvironment{environment: environment{namespace: "e2e-olm", domain: "olm-lab"}}
 	e.zos = &system{environment: &e.environment, name: "zos1", user: "ibmuser"}
 	e.collection = &v2beta2.OperatorCollection{ObjectMeta: e.meta("pages.olm-lab")}
 	e.soc = &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("pages.olm-lab-soc")}
+	return e
+}
 
+// The whole way of a collection through the Operator Lifecycle Manager, in this order.
+var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, ContinueOnFailure, func() {
+	e := newOLMEnvironment()
 	BeforeAll(e.start, NodeTimeout(8*time.Minute))
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
@@ -97,8 +102,27 @@ var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, C
 	Context("a newer version", func() { olmUpgrades(e) })
 	Context("the method", func() { olmSwitches(e) })
 	Context("a tile", func() { olmTile(e) })
-	Context("a deletion", func() { olmDeletion(e) })
+	Context("a deletion", func() { olmDeletion(e, ofPages) })
 })
+
+// What is proved of the whole cluster.
+var _ = Describe("With the Operator Lifecycle Manager, and nothing else happening,", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
+	e := newOLMEnvironment()
+	BeforeAll(e.start, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+
+	Context("a collection", func() { olmIdle(e) })
+	Context("a deletion", func() { olmDeletion(e, func(objects []string) []string { return objects }) })
+})
+
+// ofPages are those of some objects that are in the specs' namespaces or are named after their collection.
+func ofPages(objects []string) []string {
+	return slices.DeleteFunc(objects, func(object string) bool {
+		_, name, _ := strings.Cut(object, " ")
+		return !slices.ContainsFunc([]string{"e2e-olm/", tileNamespace, "olm-lab-pages", "pages.", ":e2e-olm:"}, func(part string) bool { return strings.Contains(name, part) })
+	})
+}
 
 // start makes a system that can be logged on to, and all versions of the collection.
 func (e *olmEnvironment) start(ctx context.Context) {
