@@ -17,7 +17,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// idleTime is long enough for each poll of the manager, which are every minute at most.
+// idleTime has every poll of the manager in it but that of endpoints, every five minutes: E2E_IDLE=6m has that, too.
 func idleTime() time.Duration {
 	GinkgoHelper()
 	text := os.Getenv("E2E_IDLE")

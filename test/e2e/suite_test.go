@@ -93,6 +93,10 @@ var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
 	Context("given a deletion", deletionSpecs)
 })
 
+var _ = ReportAfterSuite("times", func(report Report) {
+	fmt.Print("\nTimes\n\n", Times(report))
+})
+
 var _ = ReportAfterSuite("attacks", func(report Report) {
 	if table := attack.Table(report); table != "" {
 		fmt.Print("\nAttacks\n\n", table)

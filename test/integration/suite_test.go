@@ -80,6 +80,10 @@ var _ = AfterEach(func() {
 	}
 })
 
+var _ = ReportAfterSuite("times", func(report Report) {
+	fmt.Print("\nTimes\n\n", Times(report))
+})
+
 var _ = ReportAfterSuite("attacks", func(report Report) {
 	if table := attack.Table(report); table != "" {
 		fmt.Print("\nAttacks\n\n", table)
