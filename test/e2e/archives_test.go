@@ -15,7 +15,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// domain of every collection of the stories.
+// domain of every collection of the specs.
 const domain = "example"
 
 // mirrorResource is a kind that shows what templates make of a resource's text, added to the sample collection. The
@@ -117,7 +117,7 @@ resources:
 	return Minimal(domain, name, "1.0.0", config, changes)
 }
 
-// buildArchives makes all archives of the stories.
+// buildArchives makes all archives of the specs.
 func buildArchives() {
 	GinkgoHelper()
 	sample := fstest.MapFS{}

@@ -132,7 +132,7 @@ func (e *environment) runs(ctx context.Context, name string) int {
 // keyLine is a line of a private key that is in no other.
 func keyLine(private string) string { return strings.Split(private, "\n")[2] }
 
-// expectSecrecy looks for all secrets of the stories where users, logs or backups could find them.
+// expectSecrecy looks for all secrets of the specs where users, logs or backups could find them.
 func expectSecrecy(ctx context.Context, e *environment, zos *system) {
 	GinkgoHelper()
 	search := "for folder in /etc/zoscb/endpoints /tmp /opt/ansible/content /etc/zoscb/runtime; do echo $folder $(grep -rlF -e '" +

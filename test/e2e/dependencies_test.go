@@ -24,7 +24,7 @@ import (
 	"github.com/collection-operator/collection-operator/test/registry"
 )
 
-// registryScript serves a folder. What is below /private/ needs the credentials of the stories.
+// registryScript serves a folder. What is below /private/ needs the credentials of the specs.
 const registryScript = `
 import base64, http.server, os
 

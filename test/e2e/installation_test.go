@@ -20,7 +20,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// The installation that all later stories share.
+// The installation that all later specs share.
 var (
 	files    = &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "zos-files.example.1.0.0", Namespace: namespace}}
 	filesSOC = &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Name: files.Name + "-soc", Namespace: namespace}}

@@ -169,7 +169,7 @@ func (e *olmEnvironment) explain(ctx context.Context) {
 	}
 }
 
-// expectOLM fails early where these stories cannot be told, and waits until the manager has found OLM.
+// expectOLM fails early where these specs cannot run, and waits until the manager has found OLM.
 func expectOLM(ctx context.Context) {
 	GinkgoHelper()
 	_, err := K8s.RESTMapper().RESTMapping(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind).GroupKind())
@@ -263,7 +263,7 @@ type podCount struct {
 	atOnce []string
 }
 
-// countPods watches pods until the stories end.
+// countPods watches pods until the specs end.
 func countPods(namespace string, selector map[string]string) *podCount {
 	GinkgoHelper()
 	count := &podCount{alive: map[types.UID]string{}}

@@ -24,7 +24,7 @@ var _ = Describe("The policy administrators-only", func() {
 	It("keeps from users what the Operator Lifecycle Manager gives them", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		DeferCleanup(func(ctx context.Context) {
-			// Other stories look at what the roles hold; admin holds what edit holds.
+			// Other specs look at what the roles hold; admin holds what edit holds.
 			Eventually(func() bool { return may(ctx, "a-admin", namespace, "create", "zosendpoints", "zoscb.ibm.com") }).WithContext(ctx).Should(BeFalse())
 		}, NodeTimeout(time.Minute))
 		kinds := []string{"operatorcollections", "suboperatorconfigs", "zosendpoints"}
@@ -83,7 +83,7 @@ func bind(ctx context.Context, namespace, role, user string) {
 	})
 }
 
-// applyFile creates the objects in a file, and removes them when the story ends.
+// applyFile creates the objects in a file, and removes them when the spec ends.
 func applyFile(ctx context.Context, path string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(path)

@@ -359,7 +359,7 @@ func newECDSASigner() ssh.Signer {
 	return signer
 }
 
-// startTarpit accepts connections until the story ends, says what it is given, and then nothing. It counts those that
+// startTarpit accepts connections until the spec ends, says what it is given, and then nothing. It counts those that
 // are open.
 func startTarpit(banner string) *sshServer {
 	GinkgoHelper()

@@ -25,7 +25,7 @@ import (
 
 var namespaces int
 
-// newNamespace makes a namespace for one story. At the story's end everything in it is deleted the way a user would,
+// newNamespace makes a namespace for one spec. At the spec's end everything in it is deleted the way a user would,
 // and must go.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()

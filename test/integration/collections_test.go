@@ -15,10 +15,10 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// domain of every collection of the stories.
+// domain of every collection of the specs.
 const domain = "it"
 
-// sample is a small collection with one kind. No two samples share name or kind unless a story wants them to.
+// sample is a small collection with one kind. No two samples share name or kind unless a spec wants them to.
 type sample struct {
 	name, kind, version string
 	// variables and permissions are added to operator-config as they are.

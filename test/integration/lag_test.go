@@ -74,7 +74,7 @@ func startLaggingAPI() *laggingAPI {
 	return api
 }
 
-// restartWith starts the manager so that it reaches the API server through this one until the story ends.
+// restartWith starts the manager so that it reaches the API server through this one until the spec ends.
 func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI) {
 	GinkgoHelper()
 	usual := m.kubeconfig

@@ -38,7 +38,7 @@ const (
 	probeInterval = 2 * time.Second
 )
 
-// usualFlags let the manager reach the servers of the stories, which are on loopback.
+// usualFlags let the manager reach the servers of the specs, which are on loopback.
 var usualFlags = []string{"--allow-local-addresses"}
 
 // applyManifests installs CRDs, namespace and permissions as `make deploy` does, but no workload.
@@ -73,7 +73,7 @@ func applyManifests(ctx context.Context, config string) {
 type managerProcess struct {
 	binary, storage, kubeconfig, logFile string
 	artifactAddress, healthAddress       string
-	// flags are those that a story may change before it starts the manager again.
+	// flags are those that a spec may change before it starts the manager again.
 	flags   []string
 	command *exec.Cmd
 	exited  chan struct{}
@@ -153,7 +153,7 @@ func (m *managerProcess) start(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// restart starts the manager with other flags than usual until the story ends.
+// restart starts the manager with other flags than usual until the spec ends.
 func (m *managerProcess) restart(ctx context.Context, flags ...string) {
 	GinkgoHelper()
 	m.stop()
@@ -202,7 +202,7 @@ func (m *managerProcess) logSince(since time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// checkLog looks for what must not happen in any story.
+// checkLog looks for what must not happen in any spec.
 func (m *managerProcess) checkLog() {
 	GinkgoHelper()
 	log := m.log()
@@ -224,7 +224,7 @@ func linesWith(text, word string) []string {
 	return lines
 }
 
-// secretValues are all secrets that the stories use, by what they are.
+// secretValues are all secrets that the specs use, by what they are.
 var secretValues = map[string]string{}
 
 // secretValue makes up a secret that must not appear outside of Secrets.

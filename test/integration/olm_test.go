@@ -21,7 +21,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these stories. OLM itself does not run.
+// olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these specs. OLM itself does not run.
 func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	return []*apiextensionsv1.CustomResourceDefinition{
 		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorGroup(), crds.Subscription(),
@@ -29,7 +29,7 @@ func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// withoutOLM makes sure that the story leaves no CRD of OLM behind. What is made after it is removed before.
+// withoutOLM makes sure that the spec leaves no CRD of OLM behind. What is made after it is removed before.
 func withoutOLM() {
 	DeferCleanup(func(ctx context.Context) {
 		for _, crd := range olmCRDs() {
@@ -54,7 +54,7 @@ func installOLM(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// allowOLM gives the manager the permissions of config/components/olm for one story.
+// allowOLM gives the manager the permissions of config/components/olm for one spec.
 func allowOLM(ctx context.Context) {
 	GinkgoHelper()
 	for _, object := range Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
@@ -69,7 +69,7 @@ type testCatalog struct {
 	registry           api.RegistryClient
 }
 
-// startWithCatalog starts the manager with a catalog for one story. OLM's CRDs are not installed by it.
+// startWithCatalog starts the manager with a catalog for one spec. OLM's CRDs are not installed by it.
 func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 	GinkgoHelper()
 	catalog := &testCatalog{address: freeAddress(), namespace: newNamespace(ctx)}
@@ -83,7 +83,7 @@ func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 	return catalog
 }
 
-// withCatalog is a cluster with OLM, and a manager that may use it, for one story.
+// withCatalog is a cluster with OLM, and a manager that may use it, for one spec.
 func withCatalog(ctx context.Context) *testCatalog {
 	GinkgoHelper()
 	withoutOLM()

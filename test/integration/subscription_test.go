@@ -18,11 +18,11 @@ import (
 // madeForAnnotation names the Subscription that a SubOperatorConfig was made for.
 const madeForAnnotation = "zoscb.ibm.com/made-for-subscription"
 
-// tileCatalog is the catalog that the Subscriptions of the present stories point to.
+// tileCatalog is the catalog that the Subscriptions of the present specs point to.
 var tileCatalog *testCatalog
 
 // restartWithOLM gives the cluster the API of OLM, of which only the CRDs are there, and a manager that uses it until the
-// stories end.
+// specs end.
 func restartWithOLM(ctx context.Context) {
 	GinkgoHelper()
 	tileCatalog = withCatalog(ctx)

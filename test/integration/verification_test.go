@@ -443,7 +443,7 @@ var _ = Describe("The policy require-verification", func() {
 			Create(ctx, object)
 			DeferCleanup(func(ctx context.Context) {
 				Remove(ctx, object)
-				// Other stories skip verification.
+				// Other specs skip verification.
 				Eventually(func() error {
 					return K8s.Create(ctx, newCollection("default", "allowed", unverified("https://example.com/x")), client.DryRunAll)
 				}).WithContext(ctx).Should(Succeed())
