@@ -72,7 +72,7 @@ func connect() {
 	Connect(kubeconfig)
 }
 
-var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
+var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func() {
 	BeforeAll(setUp, NodeTimeout(5*time.Minute))
 	AfterEach(explainFailure, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {

@@ -88,7 +88,7 @@ var _ = Describe("Hostile archives", func() {
 	// hostileMemory is what the manager may use at most while it refuses all of them.
 	const hostileMemory = 512 << 20
 
-	It("are refused each with its reason, within bounded memory, and leave nothing behind", attack.Label, func(ctx context.Context) {
+	It("are refused each with its reason, within bounded memory, and leave nothing behind", Slow, attack.Label, func(ctx context.Context) {
 		// The bombs have to get past the bound of a download in order to be opened.
 		theManager.restart(ctx, "--allow-local-addresses", "--fetch-max-bytes=8388608", "--fetch-timeout=30s")
 		namespace := newNamespace(ctx)

@@ -121,7 +121,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue(), "it can be installed all the same")
 	}, NodeTimeout(4*time.Minute))
 
-	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", func(ctx context.Context) {
+	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", Slow, func(ctx context.Context) {
 		withoutOLM()
 		allowOLM(ctx)
 		catalog := startWithCatalog(ctx)
@@ -134,7 +134,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
 	}, NodeTimeout(3*time.Minute))
 
-	It("says what is missing when the manager may not use the Operator Lifecycle Manager", func(ctx context.Context) {
+	It("says what is missing when the manager may not use the Operator Lifecycle Manager", Slow, func(ctx context.Context) {
 		withoutOLM()
 		installOLM(ctx)
 		startWithCatalog(ctx)
@@ -143,7 +143,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			WithMessage("may not create Subscriptions: install it with the component config/components/olm")))
 	}, NodeTimeout(3*time.Minute))
 
-	It("takes over no CatalogSource of somebody else", func(ctx context.Context) {
+	It("takes over no CatalogSource of somebody else", Slow, func(ctx context.Context) {
 		withoutOLM()
 		installOLM(ctx)
 		allowOLM(ctx)

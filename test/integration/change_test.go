@@ -199,7 +199,7 @@ var _ = Describe("A change", func() {
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
-	It("to a version without a kind removes its CRD, but not while it has custom resources", func(ctx context.Context) {
+	It("to a version without a kind removes its CRD, but not while it has custom resources", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		both := s.withKinds(s.kind, s.kind+"Extra")
 		oc := newCollection(namespace, "oc", both.pinned())

@@ -110,7 +110,7 @@ var _ = Describe("Deleting", func() {
 		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 
-	It("by force what the SubOperatorConfig stands on lets it go, after a grace for running playbooks", func(ctx context.Context) {
+	It("by force what the SubOperatorConfig stands on lets it go, after a grace for running playbooks", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, thing := defaultSOC(oc), s.instance(namespace, "one")

@@ -255,7 +255,7 @@ var _ = Describe("A download", func() {
 			"others import, install and see changes as usual", fmt.Sprintf("%d of them download; all that others did took %s; %s", downloads, took.Round(time.Second), seen(ctx, other)))
 	}, NodeTimeout(4*time.Minute))
 
-	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", func(ctx context.Context) {
+	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive := s.archive()
 		source := newOrigin(archive)

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,10 @@ func withoutOLM() {
 			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+			Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(2*time.Minute).Should(BeTrue(), func() string {
+				_ = K8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+				return fmt.Sprintf("%s: %+v", crd.Name, crd.Status.Conditions)
+			})
 		}
 	}, NodeTimeout(3*time.Minute))
 }
