@@ -15,15 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// startWorld creates what is there before any collection: two systems and a web server with all archives.
-func startWorld(ctx context.Context) {
-	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+// setUp creates what is there before any collection: two systems and a web server with all archives.
+func setUp(ctx context.Context) {
+	Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	lpar1.start(ctx)
 	lpar2.start(ctx)
 	buildArchives()
-	create(ctx, &corev1.ConfigMap{
+	Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "archives", Namespace: namespace},
 		BinaryData: archives,
 	})
@@ -33,38 +34,38 @@ func startWorld(ctx context.Context) {
 	}
 }
 
-// removeWorld removes what a run left, also a run that was killed: first the way a user would, then by force.
-func removeWorld(ctx context.Context) {
+// tearDown removes what a run left, also a run that was killed: first the way a user would, then by force.
+func tearDown(ctx context.Context) {
 	GinkgoHelper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if k8s.Get(ctx, client.ObjectKeyFromObject(space), space) != nil {
+	if K8s.Get(ctx, client.ObjectKeyFromObject(space), space) != nil {
 		return
 	}
 	for _, t := range []*target{lpar1, lpar2} {
-		_, _ = output(ctx, kubectlPath(), "exec", "-n", namespace, "deployment/"+t.name, "--", "rm", "-f", "/run/target/down")
+		_, _ = Output(ctx, kubectlPath(), "exec", "-n", namespace, "deployment/"+t.name, "--", "rm", "-f", "/run/target/down")
 	}
 	var collections v2beta2.OperatorCollectionList
-	if err := k8s.List(ctx, &collections, client.InNamespace(namespace)); err == nil {
+	if err := K8s.List(ctx, &collections, client.InNamespace(namespace)); err == nil {
 		for i := range collections.Items {
-			patch(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`)
-			remove(ctx, &collections.Items[i])
+			Patch(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`)
+			Remove(ctx, &collections.Items[i])
 		}
 		deadline := time.Now().Add(90 * time.Second)
 		for _, oc := range collections.Items {
-			_, _ = output(ctx, kubectlPath(), "wait", "-n", namespace, "--for=delete", "operatorcollection/"+oc.Name,
+			_, _ = Output(ctx, kubectlPath(), "wait", "-n", namespace, "--for=delete", "operatorcollection/"+oc.Name,
 				"--timeout="+max(time.Until(deadline), time.Second).String())
 		}
 	}
 	forceRemoval(ctx)
-	remove(ctx, space)
-	Eventually(gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Remove(ctx, space)
+	Eventually(Gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 }
 
-// forceRemoval strips the finalizers of all that is left of the stories and removes the CRDs of their collections.
+// forceRemoval strips the finalizers of all that is left of the specs and removes the CRDs of their collections.
 func forceRemoval(ctx context.Context) {
 	GinkgoHelper()
 	var crds apiextensionsv1.CustomResourceDefinitionList
-	Expect(k8s.List(ctx, &crds)).To(Succeed())
+	Expect(K8s.List(ctx, &crds)).To(Succeed())
 	for i := range crds.Items {
 		crd := &crds.Items[i]
 		generated := crd.Labels["operator-domain"] == domain
@@ -74,17 +75,17 @@ func forceRemoval(ctx context.Context) {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(crd.Spec.Group + "/" + crd.Spec.Versions[0].Name)
 		list.SetKind(crd.Spec.Names.ListKind)
-		if err := k8s.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		if err := K8s.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			continue
 		}
 		for j := range list.Items {
 			if len(list.Items[j].GetFinalizers()) > 0 {
-				patch(ctx, &list.Items[j], `{"metadata":{"finalizers":null}}`)
+				Patch(ctx, &list.Items[j], `{"metadata":{"finalizers":null}}`)
 			}
-			remove(ctx, &list.Items[j])
+			Remove(ctx, &list.Items[j])
 		}
 		if generated {
-			remove(ctx, crd)
+			Remove(ctx, crd)
 		}
 	}
 }
