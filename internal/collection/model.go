@@ -1,10 +1,9 @@
 // Package collection is the model of an Ansible collection that follows the Operator Collection Specification.
 //
 // [Load] reads a collection (an unpacked archive or an author's folder) and either returns a model in which every
-// name is legal on a Kubernetes API server and every file it mentions exists, or says everything that is wrong with
-// it at once. [Lint] says the latter also of a collection that loads; [Rules] are what both check. [Build] makes an
-// archive from an author's folder. The package works on bytes and file systems alone: it knows no cluster, network,
-// clock or environment.
+// name is legal on a Kubernetes API server and every file it mentions exists, or reports everything that is wrong with
+// it at once. [Rules] are what it checks. The package reads no playbooks. It works on bytes and file systems alone: it
+// knows no cluster, network, clock or environment.
 package collection
 
 import (
@@ -15,6 +14,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // Group is the API group that the kinds of all collections share unless a user asks for a group per collection.
@@ -50,7 +51,7 @@ type Collection struct {
 	// Dependencies are what must be installed beside the collection.
 	Dependencies Dependencies
 	// Problems are all that is wrong with the collection and did not keep it from loading, sorted by place.
-	Problems Problems
+	Problems findings.Problems
 }
 
 // Galaxy is the metadata that Ansible Galaxy keeps of a collection, from MANIFEST.json or galaxy.yml.
@@ -92,8 +93,8 @@ type Resource struct {
 	Vars []Var
 	// Hidden asks not to offer the kind under Installed Operators.
 	Hidden bool
-	// Place is where the operator-config names the kind, for [NewProblem].
-	Place Problem `json:"-"`
+	// Place is where the operator-config names the kind.
+	Place findings.Problem `json:"-"`
 }
 
 // VarType is the type of a variable as the Operator Collection Specification names it.
@@ -131,6 +132,8 @@ type Var struct {
 	KindReference string
 	// Fields are the members of an Object, at least one; they are no objects. Nil for other types.
 	Fields []Var
+	// Place is where the operator-config names the variable.
+	Place findings.Problem `json:"-"`
 }
 
 // OperatorName is the name of the collection's Deployment and ServiceAccount: "<domain>-<name>-operator" with the dots

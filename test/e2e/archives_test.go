@@ -17,7 +17,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 // domain of every collection of the stories.
@@ -179,7 +179,7 @@ func minimal(name, kind string, changes map[string]string) fstest.MapFS {
 func build(folder fs.FS) []byte {
 	GinkgoHelper()
 	var archive bytes.Buffer
-	Expect(collection.Build(folder, &archive)).To(Succeed())
+	Expect(galaxy.Build(folder, &archive)).To(Succeed())
 	return archive.Bytes()
 }
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 // domain of every collection of the stories.
@@ -96,7 +96,7 @@ func (s *sample) archive() []byte {
 		}
 	}
 	var archive bytes.Buffer
-	Expect(collection.Build(folder, &archive)).To(Succeed())
+	Expect(galaxy.Build(folder, &archive)).To(Succeed())
 	return archive.Bytes()
 }
 

@@ -1,10 +1,12 @@
-package collection
+package playbook
 
 import (
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // script is what the rules need to know of one file of a playbook or role: of the YAML itself nothing is kept. What is
@@ -14,7 +16,7 @@ type script struct {
 	// unknown says that the file is there and its content is not known: too large, encrypted or no YAML.
 	unknown bool
 	// broken is why Ansible cannot run the file, with its place; its Message is "" if it can.
-	broken Problem
+	broken findings.Problem
 
 	plays      []play
 	conditions []bracedCondition
@@ -27,7 +29,7 @@ type script struct {
 // variables is what files say about the variables of a run. The maps may be nil.
 type variables struct {
 	// needed are the variables that a task cannot do without, with the first place of each.
-	needed map[string]Problem
+	needed map[string]findings.Problem
 	// mentioned are all words in expressions, tested the names that are asked for, defined those that get a value.
 	mentioned, tested, defined map[string]bool
 	// usesAll and definesAll say that more variables may be used or defined than can be seen.
@@ -38,7 +40,7 @@ type variables struct {
 
 // play is the hosts of one play.
 type play struct {
-	place Problem
+	place findings.Problem
 	hosts []string
 	// strange says that hosts is nothing that can be read; missing that there is none.
 	missing, strange bool
@@ -53,13 +55,13 @@ func isLocalhost(host string) bool { return host == "localhost" || host == "127.
 
 // prompt is a variable that the playbook would ask a person for.
 type prompt struct {
-	place Problem
+	place findings.Problem
 	name  string
 }
 
 // setting is a value that a playbook gives to a variable or keyword of the connection.
 type setting struct {
-	place Problem
+	place findings.Problem
 	name  string
 }
 
@@ -74,7 +76,7 @@ const (
 
 // lead is the name of a file or role that belongs to the run, too. An empty name is one that only a run can tell.
 type lead struct {
-	place Problem
+	place findings.Problem
 	kind  leadKind
 	name  string
 	// tasksFrom and the like are the files that an include_role asks for in the role.

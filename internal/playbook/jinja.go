@@ -1,8 +1,11 @@
-package collection
+package playbook
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // reference is one use of a variable in a Jinja expression.
@@ -49,6 +52,9 @@ func readExpression(text string) wording {
 	r.expression(r.tokens(""))
 	return r.wording()
 }
+
+// identifier is what Ansible accepts as the name of a variable.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // isTemplate says whether Ansible evaluates a text.
 func isTemplate(text string) bool {
@@ -349,7 +355,7 @@ func isDefault(tokens []jinjaToken, i int) bool {
 
 // holdsVariables says whether a variable holds others: one can use them without naming them.
 func holdsVariables(name string) bool {
-	return name == "vars" || name == "hostvars" || isReservedVar(name) && strings.HasPrefix(name, "_")
+	return name == "vars" || name == "hostvars" || collection.IsReservedVar(name) && strings.HasPrefix(name, "_")
 }
 
 // namesMember says whether a chain such as vars['name'] or hostvars[host].name ends with a name. What stands behind

@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"regexp"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // taskKeywords are the keys of a task that name no module.
@@ -286,7 +288,7 @@ func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
 
 // takeCondition takes what a condition says. A name that is given a default there counts as tested for: the condition
 // may keep the task from running without it.
-func (r *scriptReader) takeCondition(w wording, place Problem) {
+func (r *scriptReader) takeCondition(w wording, place findings.Problem) {
 	r.take(w, &place)
 	for _, ref := range w.references {
 		if !ref.needed {
@@ -321,7 +323,7 @@ func (r *scriptReader) evaluate(node *yaml.Node, needed bool) {
 }
 
 // take adds what a text says about variables; with a place, variables that it needs are needed there.
-func (r *scriptReader) take(w wording, place *Problem) {
+func (r *scriptReader) take(w wording, place *findings.Problem) {
 	r.usesAll = r.usesAll || w.anything
 	for _, word := range w.words {
 		r.mentionWord(word)
@@ -337,12 +339,12 @@ func (r *scriptReader) take(w wording, place *Problem) {
 	}
 }
 
-func (r *scriptReader) needAt(name string, place Problem) {
+func (r *scriptReader) needAt(name string, place findings.Problem) {
 	if _, known := r.needed[name]; known || !r.room() {
 		return
 	}
 	if r.needed == nil {
-		r.needed = map[string]Problem{}
+		r.needed = map[string]findings.Problem{}
 	}
 	r.needed[name] = place
 }
@@ -385,6 +387,6 @@ func (r *scriptReader) room() bool {
 }
 
 // at is a place in the file; path is the keyword there.
-func (r *scriptReader) at(node *yaml.Node, path string) Problem {
-	return Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
+func (r *scriptReader) at(node *yaml.Node, path string) findings.Problem {
+	return findings.Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
 }

@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"cmp"
@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 const pythonInterpreter = "ansible_python_interpreter"
@@ -19,25 +22,47 @@ var connectionVars = []string{
 	"ansible_ssh_pipelining", "ansible_remote_tmp",
 }
 
+var rules findings.Rules
+
+// Rules returns the rules that [Check] checks.
+func Rules() findings.Rules { return rules }
+
+var (
+	rulePlaybookSyntax      = rules.Error("playbook-syntax", findings.SectionResources, "Playbooks are lists of plays, and what they lead to is YAML that can be read.")
+	rulePlaybookImport      = rules.Error("playbook-import", "", "A playbook that another one imports is a file of the collection.")
+	rulePlaybookSize        = rules.Info("playbook-size", "", "Playbooks, roles and templates are small enough to be looked into: at most 256 KiB each and 8 MiB together; else no other rule looks at them.")
+	ruleHostsAll            = rules.Error("hosts-all", findings.SectionResources, "Every play has hosts: all; plays for localhost are allowed.")
+	ruleHostsGroup          = rules.Warning("hosts-group", findings.SectionResources, "No play has the group inventoryName as its hosts: other brokers may not know it.")
+	ruleHostsTemplate       = rules.Warning("hosts-template", findings.SectionResources, "The hosts of a play are no template: a play without matching hosts does nothing, and succeeds.")
+	rulePromptedVar         = rules.Warning("prompted-var", "", "A variable of vars_prompt is required or has a default in the operator-config: nobody is there to be asked.")
+	ruleConditionalTemplate = rules.Warning("conditional-template", "", "when, failed_when, changed_when, until and that hold no variable of the kind in {{ }}: Ansible refuses them.")
+	rulePythonInterpreter   = rules.Warning("python-interpreter", "", "Neither a play's vars nor a vars file sets ansible_python_interpreter: it would beat every endpoint's and apply to localhost, too.")
+	ruleConnectionVar       = rules.Warning("connection-var", "", "Neither a play nor a vars file sets how the endpoint is connected to, such as ansible_host, ansible_user or connection: local.")
+	ruleOptionalVar         = rules.Info("optional-var", findings.SectionVariables, "A variable that is neither required nor has a default is used with default() or after a test with is defined.")
+	ruleUnusedVar           = rules.Info("unused-var", findings.SectionVariables, "Every variable of a kind is used in its playbooks, roles or templates.")
+	ruleUndeclaredVar       = rules.Info("undeclared-var", findings.SectionVariables, "Every variable that a playbook needs is declared or gets a value in the collection; else each endpoint has to set it.")
+)
+
 // maxEffort keeps thousands of kinds with one large playbook from taking hours.
 const maxEffort = 2_000_000
 
-// checkRuns looks into the playbooks of every kind and all they lead to.
-func (l *loader) checkRuns(c *Collection) error {
-	names, fit := playbookFiles(l.fsys)
+// Check looks into the playbooks of every kind, and all that they lead to. What the model has no playbook for, because its
+// path is wrong, is passed over.
+func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
+	r := &runRules{
+		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
+	}
+	names, fit := playbookFiles(fsys)
 	if !fit {
-		l.reportFile("", rulePlaybookSize, "the playbooks, roles and templates are together larger than %d MiB and were not looked into", maxPlaybooksBytes>>20)
-		return nil
+		r.ReportFile("", rulePlaybookSize, "the playbooks, roles and templates are together larger than %d MiB and were not looked into", maxPlaybooksBytes>>20)
+		return r.Problems
 	}
-	r := runRules{
-		loader: l, library: newLibrary(l.fsys, names, c), collection: c, effortLeft: maxEffort,
-		reported: map[Problem]bool{}, missing: map[absence][]string{},
-	}
+	r.library = newLibrary(fsys, names, c)
 	reaches := map[string]*reach{}
-	for i, resource := range c.Resources {
+	for _, resource := range c.Resources {
 		var runs []*reach
 		for _, playbook := range []string{resource.Playbook, resource.Finalizer} {
-			if info, err := fs.Stat(l.fsys, playbook); playbook == "" || err != nil || !info.Mode().IsRegular() {
+			if info, err := fs.Stat(fsys, playbook); playbook == "" || err != nil || !info.Mode().IsRegular() {
 				continue
 			}
 			run, known := reaches[playbook]
@@ -48,56 +73,61 @@ func (l *loader) checkRuns(c *Collection) error {
 			}
 			runs = append(runs, run)
 		}
-		r.checkResource(i, resource, runs)
+		r.checkResource(resource, runs)
 	}
 	r.reportMissing()
-	if len(r.large) > 0 {
-		more := ""
-		if n := len(r.large) - 1; n > 0 {
-			more = fmt.Sprintf(", as are %d more files", n)
-		}
-		l.reportFile(slices.Min(r.large), rulePlaybookSize, "is too large to be looked into (more than %d KiB, or too much YAML)%s", maxPlaybookBytes>>10, more)
+	r.reportLarge()
+	r.Problems.Sort()
+	return r.Problems
+}
+
+// reportLarge hints at the files that were not looked into, at the first of them.
+func (r *runRules) reportLarge() {
+	if len(r.large) == 0 {
+		return
 	}
-	return nil
+	more := ""
+	if n := len(r.large) - 1; n > 0 {
+		more = fmt.Sprintf(", as are %d more files", n)
+	}
+	r.ReportFile(slices.Min(r.large), rulePlaybookSize, "is too large to be looked into (more than %d KiB, or too much YAML)%s", maxPlaybookBytes>>10, more)
 }
 
 // runRules are the rules about playbooks and roles.
 type runRules struct {
-	*loader
+	*findings.Reporter
 	*library
-	collection *Collection
+	collection *collection.Collection
 	// effortLeft is how many more comparisons of a kind with its playbooks are made.
 	effortLeft int
 	// reported keeps a problem of a file that many kinds use from being reported for each.
-	reported map[Problem]bool
+	reported map[findings.Problem]bool
 	// missing are the kinds by variable that they lack.
 	missing map[absence][]string
 }
 
 // absence is a variable without a value, at the first place that needs it.
 type absence struct {
-	rule, name string
-	place      Problem
+	rule  findings.Rule
+	name  string
+	place findings.Problem
 }
 
 // once reports a problem unless it was reported before.
-func (r *runRules) once(place Problem, rule, format string, args ...any) {
-	if r.count[rule] >= maxProblems {
+func (r *runRules) once(place findings.Problem, rule findings.Rule, format string, args ...any) {
+	if !r.Keeps(rule) {
 		return
 	}
-	key := place
-	key.Rule, key.Message = rule, fmt.Sprintf(format, args...)
-	if r.reported[key] {
-		return
+	if key := rule.At(place, format, args...); !r.reported[key] {
+		r.reported[key] = true
+		r.Report(place, rule, format, args...)
 	}
-	r.reported[key] = true
-	r.report(place, rule, format, args...)
 }
 
 // checkRun applies the rules for which it does not matter which kind uses a playbook.
 func (r *runRules) checkRun(run *reach) {
 	for _, lost := range run.lost {
-		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", quote(lost.name))
+		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", findings.Quote(lost.name))
 	}
 	for _, s := range run.scripts {
 		if message := s.broken.Message; message != "" {
@@ -127,13 +157,13 @@ func (r *runRules) checkHosts(p play) {
 		switch {
 		case host == "all" || isLocalhost(host):
 		case isTemplate(host):
-			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", quote(host))
+			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", findings.Quote(host))
 		case host == group:
-			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", quote(host))
+			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
 		case strings.ContainsAny(host, "*?[!&:~"):
-			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", quote(host))
+			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", findings.Quote(host))
 		default:
-			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", quote(host))
+			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", findings.Quote(host))
 		}
 	}
 }
@@ -152,8 +182,8 @@ func (r *runRules) checkSettings(s *script) {
 }
 
 // checkResource applies the rules about the variables of one kind. runs are those of its playbook and finalizer.
-func (r *runRules) checkResource(i int, resource Resource, runs []*reach) {
-	declared, hinted := map[string]Var{}, map[string]bool{}
+func (r *runRules) checkResource(resource collection.Resource, runs []*reach) {
+	declared, hinted := map[string]collection.Var{}, map[string]bool{}
 	for _, v := range resource.Vars {
 		declared[v.Name] = v
 	}
@@ -168,22 +198,22 @@ func (r *runRules) checkResource(i int, resource Resource, runs []*reach) {
 		r.checkNeeds(resource, run, declared, hinted)
 	}
 	if len(runs) > 0 {
-		r.checkUnused(i, resource, runs)
+		r.checkUnused(resource, runs)
 	}
 }
 
-func (r *runRules) checkPrompts(resource Resource, s *script, declared map[string]Var) {
+func (r *runRules) checkPrompts(resource collection.Resource, s *script, declared map[string]collection.Var) {
 	for _, p := range s.prompts {
 		switch v, ok := declared[p.name]; {
 		case !ok:
-			r.once(p.place, rulePromptedVar, "%s would be asked for and nobody can answer: it will be None; declare it in the vars of kind %s", quote(p.name), resource.Kind)
+			r.once(p.place, rulePromptedVar, "%s would be asked for and nobody can answer: it will be None; declare it in the vars of kind %s", findings.Quote(p.name), resource.Kind)
 		case !alwaysSet(v):
-			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and nobody can answer: it will be None; make it required for kind %s, or give it a default", quote(p.name), resource.Kind)
+			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and nobody can answer: it will be None; make it required for kind %s, or give it a default", findings.Quote(p.name), resource.Kind)
 		}
 	}
 }
 
-func (r *runRules) checkConditions(s *script, declared map[string]Var) {
+func (r *runRules) checkConditions(s *script, declared map[string]collection.Var) {
 	for _, condition := range s.conditions {
 		var names []string
 		for _, name := range condition.names {
@@ -203,17 +233,17 @@ func (r *runRules) checkConditions(s *script, declared map[string]Var) {
 }
 
 // becomesText says whether a variable is turned into a text when it stands between quotes.
-func becomesText(v Var) bool {
-	return v.Array || v.Type == Number || v.Type == Integer || v.Type == Boolean
+func becomesText(v collection.Var) bool {
+	return v.Array || v.Type == collection.Number || v.Type == collection.Integer || v.Type == collection.Boolean
 }
 
 // alwaysSet says whether every run gets the variable: a boolean has the default false.
-func alwaysSet(v Var) bool {
-	return v.Required || v.Default != nil || v.Type == Boolean && !v.Array
+func alwaysSet(v collection.Var) bool {
+	return v.Required || v.Default != nil || v.Type == collection.Boolean && !v.Array
 }
 
 // checkNeeds notes the variables that a run needs and may not have, unless they are hinted at before.
-func (r *runRules) checkNeeds(resource Resource, run *reach, declared map[string]Var, hinted map[string]bool) {
+func (r *runRules) checkNeeds(resource collection.Resource, run *reach, declared map[string]collection.Var, hinted map[string]bool) {
 	if run.definesAll {
 		return
 	}
@@ -261,10 +291,10 @@ func (r *runRules) reportMissing() {
 		}
 		switch key.rule {
 		case ruleOptionalVar:
-			r.report(key.place, ruleOptionalVar, "%s is optional in %s and has no default: without it the run fails here; write %s | default(...), test it with \"is defined\", or give it a default in the operator-config",
+			r.Report(key.place, ruleOptionalVar, "%s is optional in %s and has no default: without it the run fails here; write %s | default(...), test it with \"is defined\", or give it a default in the operator-config",
 				key.name, of, key.name)
 		case ruleUndeclaredVar:
-			r.report(key.place, ruleUndeclaredVar, "%s is needed here for %s and gets no value in the collection; declare it in vars, give it a default in the role, or have every endpoint set it",
+			r.Report(key.place, ruleUndeclaredVar, "%s is needed here for %s and gets no value in the collection; declare it in vars, give it a default in the role, or have every endpoint set it",
 				key.name, of)
 		}
 	}
@@ -272,7 +302,7 @@ func (r *runRules) reportMissing() {
 
 // checkUnused hints at variables that no file mentions which the runs of the kind may use. Of runs that do nothing yet
 // it says nothing.
-func (r *runRules) checkUnused(i int, resource Resource, runs []*reach) {
+func (r *runRules) checkUnused(resource collection.Resource, runs []*reach) {
 	templates := r.templates()
 	all, works := templates.usesAll, false
 	for _, run := range runs {
@@ -281,11 +311,10 @@ func (r *runRules) checkUnused(i int, resource Resource, runs []*reach) {
 	if all || !works {
 		return
 	}
-	for j, v := range resource.Vars {
+	for _, v := range resource.Vars {
 		used := templates.mentioned[v.Name] || slices.ContainsFunc(runs, func(run *reach) bool { return run.mentioned[v.Name] })
 		if v.Name != "" && !used {
-			r.at(r.configFile, fmt.Sprintf("resources[%d].vars[%d].name", i, j)).report(ruleUnusedVar,
-				"%s is used in none of the playbooks, roles and templates of kind %s", v.Name, resource.Kind)
+			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s", v.Name, resource.Kind)
 		}
 	}
 }
