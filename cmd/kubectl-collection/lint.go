@@ -59,31 +59,35 @@ It hides them here. A cluster refuses what it refuses.`,
   kubectl collection lint . -o sarif > lint.sarif`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := lintWriters[output]
-			if !ok {
-				return fmt.Errorf("unknown output %q: use text, json or sarif", output)
-			}
-			problems, settings, err := lintSource(cmd.Context(), args[0], digest)
-			if err != nil {
-				return err
-			}
-			shown, hidden := settings.Apply(problems)
-			if err := write(cmd.OutOrStdout(), displayPath(args[0]), shown); err != nil {
-				return err
-			}
-			if output == "text" {
-				fmt.Fprintln(cmd.ErrOrStderr(), lintSummary(shown, hidden))
-			}
-			if len(shown.Findings()) > 0 {
-				return errFindings
-			}
-			return nil
+			return runLint(cmd, args[0], digest, output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or sarif")
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
 	completeWords(cmd, "output", "text", "json", "sarif")
 	return cmd
+}
+
+func runLint(cmd *cobra.Command, source, digest, output string) error {
+	write, ok := lintWriters[output]
+	if !ok {
+		return fmt.Errorf("unknown output %q: use text, json or sarif", output)
+	}
+	problems, settings, err := lintSource(cmd.Context(), source, digest)
+	if err != nil {
+		return err
+	}
+	shown, hidden := settings.Apply(problems)
+	if err := write(cmd.OutOrStdout(), displayPath(source), shown); err != nil {
+		return err
+	}
+	if output == "text" {
+		fmt.Fprintln(cmd.ErrOrStderr(), lintSummary(shown, hidden))
+	}
+	if len(shown.Findings()) > 0 {
+		return errFindings
+	}
+	return nil
 }
 
 // lintSource checks a folder, an archive, or the archive at an address. digest is "", or what the archive's must be.
@@ -164,7 +168,7 @@ func displayPath(source string) string {
 	return source
 }
 
-// lintSummary is one line for people.
+// lintSummary is the last line of the text output.
 func lintSummary(shown, hidden findings.Problems) string {
 	count := map[findings.Severity]int{}
 	for _, p := range shown {

@@ -88,7 +88,7 @@ func readSource(r io.Reader) (*source, error) {
 	return &source{collection: c, files: files, digest: fmt.Sprintf("sha256:%x", hash.Sum(nil))}, nil
 }
 
-// checksums tell for all files of an archive by path whether mode and content are the same. A link to a file is like that
+// checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that
 // file: ansible-galaxy keeps links, and build follows them.
 func checksums(files *archive.Files) (map[string]string, error) {
 	sums := map[string]string{}

@@ -80,7 +80,7 @@ func verifyFile(path string, policy verify.Policy) (verify.Result, error) {
 	if err != nil || result.Method != verify.MethodGalaxySignature {
 		return result, err
 	}
-	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it vouches for.
+	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it lists.
 	_, err = loadSource(path)
 	return result, err
 }

@@ -80,7 +80,7 @@ func checkKinds(l *loader, c *Collection) {
 // endpointKind is the kind of ours that a variable may refer to.
 const endpointKind = "ZosEndpoint"
 
-// checkKindReferences: a variable may refer to a kind of another collection, of which nobody can know here.
+// checkKindReferences: a variable may refer to a kind of another collection, which is not known here.
 func checkKindReferences(l *loader, c *Collection) {
 	known := map[string]bool{"": true, endpointKind: true}
 	for _, r := range c.Resources {

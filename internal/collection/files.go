@@ -140,7 +140,7 @@ func (l *loader) checksum(name string) ([]byte, error) {
 	return hash.Sum(nil), err
 }
 
-// checkUnlisted reports what lies beside the files that FILES.json lists.
+// checkUnlisted reports files that FILES.json does not list.
 func (l *loader) checkUnlisted(known map[string]int) error {
 	unlisted := 0
 	return fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -183,7 +183,7 @@ func newListReader(l *loader, content []byte) *listReader {
 	}
 }
 
-// read reports what is wrong with FILES.json itself, and says whether it can be relied on.
+// read reports what is wrong with FILES.json itself, and reports whether it can be relied on.
 func (r *listReader) read() bool {
 	if err := json.Unmarshal(r.lines.content, new(json.RawMessage)); err != nil {
 		r.l.jsonError(FilesFile, r.lines.content, err)

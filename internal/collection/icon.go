@@ -22,7 +22,7 @@ var (
 	svgRoot = regexp.MustCompile(`(?is)^(\xef\xbb\xbf)?\s*(<\?.*?\?>\s*|<!--.*?-->\s*|<!doctype[^>\[]*(\[.*?\])?\s*>\s*)*<(\w+:)?svg[\s>/]`)
 )
 
-// readIcons drops icons that nothing can show: they hurt nobody.
+// readIcons drops icons that cannot be shown: they do no harm.
 func readIcons(v findings.Value) []Icon {
 	var icons []Icon
 	for _, item := range v.List() {

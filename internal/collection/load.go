@@ -40,7 +40,7 @@ const maxFileBytes = 4 << 20
 // what is left out of the archive that is built from it.
 //
 // It checks every rule of [Rules]. If the collection breaks one that the cluster refuses, the error is of type
-// [Problems] and holds all that is wrong at once. Whatever else is wrong does not keep it from loading: what does not
+// [Problems] and holds all that is wrong at once. Other problems do not keep it from loading: what does not
 // fit is left out of the model, and Problems of the collection says so. Any other error means that fsys could not be
 // read, and trying again may help.
 func Load(fsys fs.FS) (*Collection, error) {
@@ -209,7 +209,7 @@ func (l *loader) checkAnsibleConfig(*Collection) error {
 	return err
 }
 
-// IsAbsent says whether an error means that a file cannot be there: it does not exist, its path leads through a file or
+// IsAbsent reports whether an error means that a file cannot be there: it does not exist, its path leads through a file or
 // in a circle of links, or its name is impossible.
 func IsAbsent(err error) bool {
 	absent := []error{fs.ErrNotExist, fs.ErrInvalid, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}

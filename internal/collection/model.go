@@ -45,7 +45,7 @@ type Collection struct {
 	InventoryName string
 	// Galaxy is the collection as Ansible knows it.
 	Galaxy Galaxy
-	// Created is when the archive was built, to the second, or the zero time where nothing says so: of an author's folder,
+	// Created is when the archive was built, to the second, or the zero time if it is unknown: of an author's folder,
 	// and of an archive that [Build] made.
 	Created time.Time `json:",omitzero"`
 	// Dependencies are what must be installed beside the collection.
@@ -83,7 +83,7 @@ type Resource struct {
 	// Kind consists of letters and digits, begins with a letter, in Pascal case if the author follows the specification,
 	// and is at most 59 characters long, so that "<Kind>List" is a legal name too.
 	Kind string
-	// DisplayName is never empty: the kind stands in for a missing one.
+	// DisplayName is never empty: the kind is used if there is none.
 	DisplayName string
 	Description string
 	// Playbook and Finalizer are clean slash-separated paths of files relative to the collection's root.
@@ -116,7 +116,7 @@ const (
 type Var struct {
 	// Name is a legal Ansible variable name. It is never converted to another case.
 	Name string
-	// DisplayName is never empty: the name stands in for a missing one.
+	// DisplayName is never empty: the name is used if there is none.
 	DisplayName string
 	Description string
 	Type        VarType
@@ -191,7 +191,7 @@ func (c *Collection) Resource(kind string) (Resource, bool) {
 	return c.Resources[i], true
 }
 
-// UsesPasswords says whether a variable of any kind names a Secret, which the playbooks then have to read.
+// UsesPasswords reports whether a variable of any kind names a Secret, which the playbooks then read.
 func (c *Collection) UsesPasswords() bool {
 	return slices.ContainsFunc(c.Resources, Resource.UsesPasswords)
 }
@@ -205,7 +205,7 @@ func (r Resource) Singular() string { return strings.ToLower(r.Kind) }
 // ListKind is the kind of a list of instances: "<Kind>List".
 func (r Resource) ListKind() string { return r.Kind + "List" }
 
-// UsesPasswords says whether a variable of the kind names a Secret.
+// UsesPasswords reports whether a variable of the kind names a Secret.
 func (r Resource) UsesPasswords() bool {
 	return slices.ContainsFunc(r.Vars, func(v Var) bool {
 		return v.Type == Password || slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Type == Password })

@@ -50,7 +50,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.Resources = readResources(root.Get("resources"))
 }
 
-// readDisplayName reads a displayName that the specification asks for. The name stands in for a missing one.
+// readDisplayName reads a displayName that the specification asks for. The name is used if there is none.
 func readDisplayName(v findings.Value, name string) string {
 	if v.Blank() {
 		v.Report(ruleDisplayName, "is required by the specification; the name is shown instead")

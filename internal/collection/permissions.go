@@ -75,7 +75,7 @@ func readRule(m findings.Mapping, cluster bool) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule}
 }
 
-// checkRule says whether the parts of a rule fit together, as an API server asks.
+// checkRule reports whether the parts of a rule fit together, as an API server asks.
 func checkRule(m findings.Mapping, rule rbacv1.PolicyRule, cluster bool) bool {
 	ofResources := len(rule.APIGroups)+len(rule.Resources)+len(rule.ResourceNames) > 0
 	switch {

@@ -21,8 +21,8 @@ var (
 
 var pipComment = regexp.MustCompile(`(^|\s+)#.*$`)
 
-// readPythonRequirements reads every requirements.txt of the collection. Links, and folders whose name begins with a dot,
-// are passed over.
+// readPythonRequirements reads every requirements.txt of the collection. It skips links, and folders whose name begins with a
+// dot.
 func (l *loader) readPythonRequirements(c *Collection) error {
 	var files []string
 	err := fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -122,7 +122,7 @@ var ansibleKeywords = strings.Fields(`
 	remote_user rescue retries roles run_once serial strategy tags tasks throttle timeout undef until
 	validate_argspec vars_files vars_prompt when with_`)
 
-// IsReservedVar says whether a variable of this name is set by Ansible or the operator.
+// IsReservedVar reports whether a variable of this name is set by Ansible or the operator.
 func IsReservedVar(name string) bool {
 	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
 		if strings.HasPrefix(name, prefix) {

@@ -1,4 +1,4 @@
-// Package explain tells people in words what a collection becomes in a cluster.
+// Package explain describes what a collection becomes in a cluster.
 //
 // It is pure: the same collection gives the same text.
 package explain

@@ -143,16 +143,16 @@ func (v Value) child(path string, at, node *yaml.Node) Value {
 	return c
 }
 
-// Present says whether the author wrote a value other than null.
+// Present reports whether the author wrote a value other than null.
 func (v Value) Present() bool { return v.Node != nil }
 
-// Blank says whether there is nothing to read: no value, a null, or an empty text.
+// Blank reports whether there is nothing to read: no value, a null, or an empty text.
 func (v Value) Blank() bool {
 	return v.Node == nil || v.Node.Kind == yaml.ScalarNode && v.Node.ShortTag() == "!!str" && v.Node.Value == ""
 }
 
 // Report records that the value breaks a rule.
-// Place is a Problem that says only where.
+// Place is a Problem without rule and message.
 func (v Value) Place() Problem {
 	return Problem{File: v.File, Line: v.at.Line, Column: v.at.Column, Path: v.Path}
 }
@@ -271,7 +271,7 @@ func (v Value) TextOrList() []string {
 // Errors is how many errors were reported so far in the reading that the value belongs to.
 func (v Value) Errors() int { return v.r.errors }
 
-// IsScalar says whether Scalar has a text.
+// IsScalar reports whether Scalar has a text.
 func (v Value) IsScalar() bool {
 	_, ok := v.Scalar()
 	return ok

@@ -1,3 +1,5 @@
+// Package findings has what a check of a collection reports: problems with their places, the rules that they break, and
+// YAML whose values know where they were written. A package that checks something has its own [Rules].
 package findings
 
 import (

@@ -33,7 +33,7 @@ func (r *Reporter) Report(place Problem, rule Rule, format string, args ...any) 
 	r.count[rule.Name]++
 }
 
-// Keeps says whether a further problem of a rule would be kept.
+// Keeps reports whether a further problem of a rule would be kept.
 func (r *Reporter) Keeps(rule Rule) bool { return r.count[rule.Name] < MaxProblems }
 
 // ReportFile records that a file as a whole breaks a rule.

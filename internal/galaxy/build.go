@@ -163,7 +163,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 	return nil
 }
 
-// leadsOut says whether name is a link to a place outside of the folder, which the FS of an [os.Root] does not follow.
+// leadsOut reports whether name is a link to a place outside of the folder, which the FS of an [os.Root] does not follow.
 func (l *fileList) leadsOut(name string) bool {
 	target, err := fs.ReadLink(l.fsys, name)
 	return err == nil && (path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target)))

@@ -29,7 +29,7 @@ func newIgnoreList(g metadata) ignoreList {
 	return ignoreList{compilePatterns(slices.Concat(ignoredAlways, own, g.buildIgnore))}
 }
 
-// matches says whether a file or folder is left out itself. What is below a folder that is left out goes with it.
+// matches reports whether a file or folder is left out itself. What is below a folder that is left out goes with it.
 func (l ignoreList) matches(name string, dir bool) bool {
 	return dir && ignoredDirs[path.Base(name)] || slices.ContainsFunc(l.patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) })
 }

@@ -232,7 +232,7 @@ func (s Settings) hides(p findings.Problem) bool {
 	return slices.ContainsFunc(s.exclude, func(pattern string) bool { return excludes(pattern, p.File) })
 }
 
-// excludes says whether a pattern matches a file or a folder above it.
+// excludes reports whether a pattern matches a file or a folder above it.
 func excludes(pattern, file string) bool {
 	for name := file; name != "." && name != "/"; name = path.Dir(name) {
 		if doublestar.MatchUnvalidated(pattern, name) {

@@ -35,7 +35,7 @@ func NewKeep() func(name string, size int64) bool {
 	}
 }
 
-// isPlaybookFile says whether a file may be a part of a playbook or role that is looked into.
+// isPlaybookFile reports whether a file may be a part of a playbook or role that is looked into.
 func isPlaybookFile(name string) bool {
 	first, _, inFolder := strings.Cut(name, "/")
 	if collection.Keep(name, 0) || inFolder && slices.Contains(aside, first) {
@@ -46,7 +46,7 @@ func isPlaybookFile(name string) bool {
 
 func isYAML(name string) bool { return path.Ext(name) == ".yml" || path.Ext(name) == ".yaml" }
 
-// isHidden says whether a file lies in a folder such as .git, of which an author's machine may hold much.
+// isHidden reports whether a file lies in a folder such as .git, which may be large on an author's machine.
 func isHidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }

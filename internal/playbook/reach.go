@@ -18,7 +18,7 @@ import (
 )
 
 // Bounds on looking into the playbooks of one collection: their YAML values and distinct names in all files, the files
-// that all runs together lead to, and the names that these runs are told of. What lies beyond is unknown.
+// that all runs together lead to, and the names that these runs are told of. What exceeds them counts as unknown.
 const (
 	maxPlaybookNodes = 1_000_000
 	maxPlaybookNames = 100_000
@@ -254,7 +254,7 @@ func (r *reach) inventoryVars(folder string) {
 	}
 }
 
-// visit takes a file into the run and follows it. It says whether the file was not there before.
+// visit takes a file into the run and follows it. It reports whether the file was not there before.
 func (r *reach) visit(v visit) bool {
 	if r.visited[v] {
 		return false

@@ -1,3 +1,5 @@
+// Package playbook checks the playbooks, roles and templates of a collection without running them. What Ansible may
+// understand and this package does not is not reported. It is for authors: the manager reads no playbooks.
 package playbook
 
 import (
@@ -47,7 +49,7 @@ var (
 const maxEffort = 2_000_000
 
 // Check looks into the playbooks of every kind, and all that they lead to. What the model has no playbook for, because its
-// path is wrong, is passed over.
+// path is wrong, is skipped.
 func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 	r := &runRules{
 		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
@@ -232,12 +234,12 @@ func (r *runRules) checkConditions(s *script, declared map[string]collection.Var
 	}
 }
 
-// becomesText says whether a variable is turned into a text when it stands between quotes.
+// becomesText reports whether a variable is turned into a text when it stands between quotes.
 func becomesText(v collection.Var) bool {
 	return v.Array || v.Type == collection.Number || v.Type == collection.Integer || v.Type == collection.Boolean
 }
 
-// alwaysSet says whether every run gets the variable: a boolean has the default false.
+// alwaysSet reports whether every run gets the variable: a boolean has the default false.
 func alwaysSet(v collection.Var) bool {
 	return v.Required || v.Default != nil || v.Type == collection.Boolean && !v.Array
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // script is what the rules need to know of one file of a playbook or role: of the YAML itself nothing is kept. What is
-// not understood is passed over, because Ansible may understand it.
+// not understood is skipped, because Ansible may understand it.
 type script struct {
 	file string
 	// unknown says that the file is there and its content is not known: too large, encrypted or no YAML.
@@ -46,7 +46,7 @@ type play struct {
 	missing, strange bool
 }
 
-// localOnly says whether the play runs in the operator's pod.
+// localOnly reports whether the play runs in the operator's pod.
 func (p play) localOnly() bool {
 	return len(p.hosts) > 0 && !slices.ContainsFunc(p.hosts, func(host string) bool { return !isLocalhost(host) })
 }
@@ -74,7 +74,7 @@ const (
 	toRole
 )
 
-// lead is the name of a file or role that belongs to the run, too. An empty name is one that only a run can tell.
+// lead is the name of a file or role that belongs to the run, too. An empty name is one that is known only in a run.
 type lead struct {
 	place findings.Problem
 	kind  leadKind
@@ -98,22 +98,22 @@ func (r *scriptReader) playbook(root *yaml.Node) {
 	root = resolved(root)
 	switch {
 	case isNull(root) || root.Kind == yaml.SequenceNode && len(root.Content) == 0:
-		r.break_(root, "the playbook is empty; it needs at least one play")
+		r.markBroken(root, "the playbook is empty; it needs at least one play")
 		return
 	case root.Kind != yaml.SequenceNode:
-		r.break_(root, "a playbook is a list of plays: begin each with \"- hosts: all\"")
+		r.markBroken(root, "a playbook is a list of plays: begin each with \"- hosts: all\"")
 		return
 	}
 	for _, node := range root.Content {
 		if node = resolved(node); node.Kind != yaml.MappingNode {
-			r.break_(node, "each element of a playbook is a play (- hosts: all) or an import_playbook")
+			r.markBroken(node, "each element of a playbook is a play (- hosts: all) or an import_playbook")
 			return
 		}
 		r.play(node)
 	}
 }
 
-func (r *scriptReader) break_(node *yaml.Node, message string) {
+func (r *scriptReader) markBroken(node *yaml.Node, message string) {
 	r.broken = r.at(node, "")
 	r.broken.Message = message
 }

@@ -19,7 +19,7 @@ type entry struct {
 func (e entry) place() *yaml.Node { return findings.ValuePlace(e.keyNode, e.value) }
 
 // entriesOf returns the entries of a mapping as Ansible reads it: "<<" merges, of a key given twice the last counts,
-// and a key that is no text is passed over. Anything else than a mapping has none.
+// and a key that is no text is skipped. Anything else than a mapping has none.
 func entriesOf(node *yaml.Node) []entry {
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
@@ -100,7 +100,7 @@ const (
 
 var ownFolder = regexp.MustCompile(`^\{\{\s*(playbook_dir|role_path)\s*\}\}/`)
 
-// literal returns a text that names a file or role, or "" if only a run can tell it.
+// literal returns a text that names a file or role, or "" if it is known only in a run.
 func literal(node *yaml.Node) string {
 	text, _ := textOf(resolved(node))
 	text = strings.TrimSpace(text)
