@@ -8,7 +8,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -25,7 +26,7 @@ type Library struct {
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [artifact.Store.Open], [archive.Read] and [lint.Check], whose problems are one of them.
+// of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
 func (l *Library) Load(digest string) (*collection.Collection, error) {
 	if c := l.remembered(digest); c != nil {
 		return c, nil
@@ -60,16 +61,16 @@ func (l *Library) read(digest string) (*collection.Collection, error) {
 		return nil, err
 	}
 	defer content.Close()
-	files, err := archive.Read(content, archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(content, archive.DefaultLimits, collection.Keep)
 	if err != nil {
 		return nil, err
 	}
-	c, problems, err := lint.Check(files)
+	c, err := collection.Load(files)
 	if err != nil {
 		return nil, err
 	}
-	if c == nil {
-		return nil, problems
+	if c.Problems = findings.Merge(c.Problems, crd.Validate(c)); len(c.Problems.Refused()) > 0 {
+		return nil, c.Problems
 	}
 	return c, nil
 }
@@ -91,7 +92,7 @@ const problemSummaryLines = 10
 // loadFailure gives an error of Load its reason.
 func loadFailure(err error) error {
 	var unreadable *archive.Error
-	var problems collection.Problems
+	var problems findings.Problems
 	switch {
 	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
 		return status.Retry(v2beta2.ReasonStorageFailed, err)

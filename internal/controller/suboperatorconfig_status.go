@@ -10,6 +10,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -28,7 +29,7 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	applied, complete := s.collection != nil && err == nil, true
 	for _, result := range s.results {
 		errs = append(errs, result.Err)
-		complete = complete && (result.Applied || result.Status == nil || result.Status.RemovalTime != nil)
+		complete = complete && (result.Applied || !mapping.Contains(s.mappings, result.Namespace))
 		if result.Status == nil {
 			now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
 			continue

@@ -47,6 +47,7 @@ func (r *Installer) record(ctx context.Context, s *scope) error {
 	now := &s.Owner.Status
 	now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
 	now.Inventory = apply.Union(apply.Inventory(s.plan.Objects), now.Inventory)
+	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
 	now.Installations = WithInstallation(now.Installations, *recorded)
 	return saveStatus(ctx, r.Client, s.Owner, before)
 }

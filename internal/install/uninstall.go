@@ -64,7 +64,8 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 	if err := r.remove(ctx, soc, obsolete); err != nil {
 		return err
 	}
-	return r.reportInstances(ctx, soc, namespace)
+	r.reportInstances(ctx, soc, namespace)
+	return nil
 }
 
 // uninstallFormer removes the operator that the other method installed, with its pods, before anything of the new one is
@@ -154,16 +155,19 @@ func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, 
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
 }
 
-// reportInstances records an event with the number of custom resources that lose their operator.
-func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
+// reportInstances records an event with the custom resources that lose their operator. The operator is gone: that they
+// cannot be counted must not keep the namespace from others.
+func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) {
 	finder := &instances.Finder{Reader: r.Reader}
 	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
-	if err != nil || len(items) == 0 || Recorded(soc, namespace) == nil {
-		return err
-	}
 	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
+	switch {
+	case Recorded(soc, namespace) == nil, err == nil && len(items) == 0:
+		return
+	case err != nil:
+		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
+	}
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", status.Truncate(note, status.MaxEventBytes))
-	return nil
 }

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("What the tool renders for an archive", func() {
@@ -25,9 +26,9 @@ var _ = Describe("What the tool renders for an archive", func() {
 		namespace := newNamespace(ctx)
 		rendered := renderWithTool(ctx, content, namespace)
 		oc := newCollection(namespace, "oc", pinned(content))
-		create(ctx, oc)
+		Create(ctx, oc)
 		makeAvailable(ctx, namespace, nameOf(rendered, "Deployment"))
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("comparing which objects there are")
 		var want []string
@@ -53,11 +54,11 @@ var _ = Describe("What the tool renders for an archive", func() {
 			By("comparing " + object.GetKind() + " " + object.GetName())
 			live := &unstructured.Unstructured{}
 			live.SetGroupVersionKind(object.GroupVersionKind())
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(object), live)).To(Succeed())
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(object), live)).To(Succeed())
 			takeOwner(object, live)
 			// The API server fills in its defaults, and would write what is printed in the place of what is there.
 			object.SetResourceVersion(live.GetResourceVersion())
-			Expect(k8s.Update(ctx, object, client.DryRunAll)).To(Succeed())
+			Expect(K8s.Update(ctx, object, client.DryRunAll)).To(Succeed())
 			Expect(cmp.Diff(written(live), written(object))).To(BeEmpty(), "-live +printed")
 		}
 	},
@@ -79,7 +80,7 @@ var _ = Describe("What the tool renders for an archive", func() {
 func archiveOf(folder string) []byte {
 	GinkgoHelper()
 	var archive bytes.Buffer
-	Expect(collection.Build(os.DirFS(folder), &archive)).To(Succeed())
+	Expect(galaxy.Build(os.DirFS(folder), &archive)).To(Succeed())
 	return archive.Bytes()
 }
 
