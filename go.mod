@@ -10,6 +10,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/onsi/ginkgo/v2 v2.34.0
 	github.com/onsi/gomega v1.44.0
+	github.com/opencontainers/go-digest v1.0.0
 	github.com/operator-framework/api v0.37.0
 	github.com/operator-framework/operator-registry v1.59.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

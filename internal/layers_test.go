@@ -24,7 +24,8 @@ var layers = map[string][]string{
 	"internal/render":     {"api/v2beta2", "internal/collection"},
 	"internal/lint":       {"internal/archive", "internal/collection", "internal/render"},
 	"internal/explain":    {"internal/collection", "internal/render"},
-	"internal/diff":       {"internal/collection", "internal/explain", "internal/render"},
+	"internal/crd":        {"api/v2beta2", "internal/collection", "internal/render"},
+	"internal/diff":       {"internal/collection", "internal/crd", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/status":     {"api/v2beta2", "internal/apply"},
 	"internal/instances":  {"internal/apply", "internal/collection", "internal/render", "internal/status", "api/v2beta2"},
@@ -34,7 +35,7 @@ var layers = map[string][]string{
 	"internal/engine":     {},
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection",
-		"internal/dialguard", "internal/fetch", "internal/instances", "internal/lint", "internal/probe", "internal/render", "internal/status",
+		"internal/crd", "internal/dialguard", "internal/fetch", "internal/instances", "internal/lint", "internal/probe", "internal/render", "internal/status",
 		"internal/verify",
 	},
 	"cmd/kubectl-collection": {
@@ -50,7 +51,7 @@ var layers = map[string][]string{
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/collection", "internal/render", "internal/lint",
-	"internal/explain", "internal/diff",
+	"internal/explain", "internal/crd", "internal/diff",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

@@ -147,11 +147,15 @@ func run(ctx context.Context, s settings) error {
 	if err := mgr.Add(&artifactServer{address: s.artifactAddress, handler: store.Handler()}); err != nil {
 		return err
 	}
-	library := &controller.Library{Store: store}
-	if err := library.CollectGarbage(ctx, mgr.GetAPIReader()); err != nil {
+	collections := &controller.CollectionCache{Store: store}
+	// Only the leader imports archives, so only the leader knows which are not in use.
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute))
+		return nil
+	})); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, s, library); err != nil {
+	if err := addControllers(mgr, s, collections); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -216,7 +220,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
 	}, nil
 }
 
-func addControllers(mgr manager.Manager, s settings, library *controller.Library) error {
+func addControllers(mgr manager.Manager, s settings, collections *controller.CollectionCache) error {
 	olm, err := newOLM(mgr, s.catalog)
 	if err != nil {
 		return err
@@ -226,8 +230,8 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
 		ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
 	}
-	collections := &controller.OperatorCollectionReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+	importer := &controller.OperatorCollectionReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
 		Fetcher: &fetch.Fetcher{
 			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -238,10 +242,10 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		SetupWithManager(ctrl.Manager) error
 	}{
 		olm,
-		collections,
-		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
+		importer,
+		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library, OLM: olm, Settings: settings,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: olm, Settings: settings,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
@@ -250,14 +254,14 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
 	}
 	if olm != nil {
-		collections.Publications = controller.NewPublications()
+		importer.Publications = controller.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
 		if err := mgr.Add(server); err != nil {
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library, Settings: settings, OLM: olm,
-			Server: server, Publications: collections.Publications,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: settings, OLM: olm,
+			Server: server, Publications: importer.Publications,
 		})
 	}
 	for _, c := range controllers {

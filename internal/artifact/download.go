@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/collection-operator/collection-operator/internal/fetch"
 )
 
@@ -14,8 +16,8 @@ import (
 type DownloadOptions struct {
 	// URL is where the manager serves the archive.
 	URL string
-	// Digest is "sha256:<hex>"; what is downloaded must have it.
-	Digest string
+	// Digest is what the download must have.
+	Digest digest.Digest
 	// MaxBytes bounds the download; zero means fetch.DefaultMaxBytes.
 	MaxBytes int64
 	// Dir takes the temporary file.

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -22,8 +22,6 @@ const (
 	maxListBytes = 16 << 20
 	maxListKeys  = 100
 )
-
-var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // hasher is a file system that knows the checksums of its files, as [archive.Files] does. Files of others are read.
 type hasher interface {
@@ -254,7 +252,7 @@ func decodeEntry(raw json.RawMessage) (entry fileEntry, problem string) {
 		return entry, ""
 	case entry.Type != typeFile:
 		return entry, fmt.Sprintf("the ftype of %s is %s, not file or dir", quote(entry.Name), quote(entry.Type))
-	case entry.ChecksumType == nil || *entry.ChecksumType != "sha256" || entry.SHA256 == nil || !sha256Pattern.MatchString(*entry.SHA256):
+	case entry.ChecksumType == nil || *entry.ChecksumType != "sha256" || entry.SHA256 == nil || digest.SHA256.Validate(*entry.SHA256) != nil:
 		return entry, fmt.Sprintf("%s has no checksum of type sha256 in lower-case hexadecimal digits", quote(entry.Name))
 	}
 	return entry, ""

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,7 +27,7 @@ import (
 // candidate is a version of a collection that belongs into the catalog.
 type candidate struct {
 	oc     *v2beta2.OperatorCollection
-	digest string
+	digest digest.Digest
 	bundle catalog.Bundle
 	// err keeps it out.
 	err error
@@ -36,7 +37,7 @@ type candidate struct {
 
 // current says whether it is what its OperatorCollection asks for, and not only what is still installed.
 func (c *candidate) current() bool {
-	return isPublishable(c.oc) && c.digest == c.oc.Status.Artifact.Digest
+	return isPublishable(c.oc) && c.digest == digest.Digest(c.oc.Status.Artifact.Digest)
 }
 
 // candidates come in the order of their OperatorCollections' age: of two that exclude each other, the first stays.
@@ -45,46 +46,38 @@ type candidates []*candidate
 // candidates are what OperatorCollections have imported, and what is still installed of them: no Subscription may point
 // at nothing.
 func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, collections); err != nil {
-		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	inUse, err := listArchivesInUse(ctx, r.Client)
+	if err != nil {
+		return nil, err
 	}
-	if err := r.Client.List(ctx, socs); err != nil {
-		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	running := map[types.NamespacedName][]string{}
-	for i := range socs.Items {
-		soc := &socs.Items[i]
-		key := types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}
-		running[key] = append(running[key], runs(soc)...)
-	}
-	slices.SortFunc(collections.Items, func(a, b v2beta2.OperatorCollection) int {
+	slices.SortFunc(inUse.collections, func(a, b v2beta2.OperatorCollection) int {
 		if older(&a, &b) {
 			return -1
 		}
 		return 1
 	})
 	var all candidates
-	for i := range collections.Items {
-		oc := &collections.Items[i]
-		var digests []string
+	for i := range inUse.collections {
+		oc := &inUse.collections[i]
+		var imported digest.Digest
 		if isPublishable(oc) {
-			digests = append(digests, oc.Status.Artifact.Digest)
+			imported = digest.Digest(oc.Status.Artifact.Digest)
+			all = append(all, &candidate{oc: oc, digest: imported})
 		}
-		for _, digest := range slices.Sorted(slices.Values(running[client.ObjectKeyFromObject(oc)])) {
-			if !slices.Contains(digests, digest) {
-				digests = append(digests, digest)
+		for _, installed := range inUse.installedFrom(oc) {
+			if installed != imported {
+				all = append(all, &candidate{oc: oc, digest: installed})
 			}
-		}
-		for _, digest := range digests {
-			all = append(all, &candidate{oc: oc, digest: digest})
 		}
 	}
 	return all, nil
 }
 
 // bundleKey is what a bundle depends on besides what all have in common.
-type bundleKey struct{ digest, group string }
+type bundleKey struct {
+	digest digest.Digest
+	group  v2beta2.APIGroupPolicy
+}
 
 // makeBundles renders the candidates and checks their permissions. What is wrong with one of them becomes its err.
 func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) error {
@@ -102,13 +95,13 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	}
 	made := map[bundleKey]*candidate{}
 	for _, each := range all {
-		key := bundleKey{digest: each.digest, group: string(each.oc.Spec.APIGroup)}
+		key := bundleKey{digest: each.digest, group: each.oc.Spec.APIGroup}
 		if same := made[key]; same != nil {
 			each.bundle, each.err, each.message = same.bundle, same.err, same.message
 			continue
 		}
 		made[key] = each
-		c, err := r.Library.Load(each.digest)
+		c, err := r.Collections.Load(each.digest)
 		if err != nil {
 			each.err = unloaded(err)
 			continue

@@ -44,8 +44,8 @@ type CatalogReconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Settings are those of all installations.
 	Settings render.Settings
 	// OLM is nil if the manager is to do without: then there is no catalog.
@@ -134,7 +134,7 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	c, err := builder.TypedControllerManagedBy[catalogRequest](mgr).
 		Named("catalog").
 		Watches(&v2beta2.OperatorCollection{}, request, builder.WithPredicates(changes(importOf))).
-		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: runsOthers})).
+		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: installsOthers})).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, request, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants()).
 		WithOptions(typedOptions[catalogRequest](1)).
@@ -181,20 +181,8 @@ func changes[value comparable](of func(client.Object) value) predicate.Predicate
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
 }
 
-func runsOthers(e event.UpdateEvent) bool {
-	return !slices.Equal(runs(e.ObjectOld.(*v2beta2.SubOperatorConfig)), runs(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
-}
-
-// runs are the digests of the archives that a SubOperatorConfig has installed.
-func runs(soc *v2beta2.SubOperatorConfig) []string {
-	var digests []string
-	for _, installation := range soc.Status.Installations {
-		if installation.Digest != "" {
-			digests = append(digests, installation.Digest)
-		}
-	}
-	slices.Sort(digests)
-	return slices.Compact(digests)
+func installsOthers(e event.UpdateEvent) bool {
+	return !slices.Equal(installedDigests(e.ObjectOld.(*v2beta2.SubOperatorConfig)), installedDigests(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
 }
 
 // afterGrants asks for the catalog a little after the grants have changed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ import (
 
 // publication is what became of an OperatorCollection's archive in the catalog.
 type publication struct {
-	digest string
+	digest digest.Digest
 	// err keeps it out.
 	err error
 	// message says where it is otherwise.
@@ -82,7 +83,7 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	p.mu.Lock()
 	found, known := p.known[types.NamespacedName{Namespace: oc.Namespace, Name: oc.Name}]
 	p.mu.Unlock()
-	if known && found.digest == oc.Status.Artifact.Digest {
+	if known && found.digest == digest.Digest(oc.Status.Artifact.Digest) {
 		status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -27,8 +28,8 @@ type CustomResourceDefinitionReconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 }
 
 // Reconcile brings the CRDs of one collection up to date. What keeps it from doing so is shown on the
@@ -44,18 +45,17 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if len(owners) == 0 {
 		return status.Result(r.remove(ctx, key))
 	}
-	claimant, err := claimant(ctx, r.Reader, key, owners)
+	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
 	if err != nil {
 		return status.Result(err)
 	}
-	contributions, err := contributionsOf(r.Library, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
-		return oc.Namespace != claimant || importedID(&oc) != key
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
+		return oc.Namespace != namespace || importedID(&oc) != key
 	}))
-	if err != nil || len(contributions) == 0 {
+	if err != nil || len(versions) == 0 {
 		return status.Result(err)
 	}
-	planner := crdPlanner{reader: r.Reader}
-	plan, err := planner.plan(ctx, contributions...)
+	plan, err := planCRDs(ctx, r.Reader, versions...)
 	if err != nil {
 		return status.Result(err)
 	}
@@ -86,23 +86,23 @@ func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID) bool {
 }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
-func hasKind(oc *v2beta2.OperatorCollection, crd *apiextensionsv1.CustomResourceDefinition) bool {
+func hasKind(oc *v2beta2.OperatorCollection, definition *apiextensionsv1.CustomResourceDefinition) bool {
 	imported := oc.Status.Collection
-	return imported != nil && slices.Contains(imported.Kinds, crd.Spec.Names.Kind) &&
-		strings.HasPrefix(imported.APIVersion, crd.Spec.Group+"/")
+	return imported != nil && slices.Contains(imported.Kinds, definition.Spec.Names.Kind) &&
+		strings.HasPrefix(imported.APIVersion, definition.Spec.Group+"/")
 }
 
-func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []plannedCRD) error {
+func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []crd.Planned) error {
 	for _, planned := range plan {
 		var err error
 		switch {
-		case planned.live == nil:
-			err = r.Client.Create(ctx, planned.crd, client.FieldOwner(fieldOwner))
-		case planned.differs():
-			err = r.Client.Update(ctx, planned.crd, client.FieldOwner(fieldOwner))
+		case planned.Live == nil:
+			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+		case planned.Changed():
+			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
 		}
 		if err != nil {
-			return fmt.Errorf("writing CRD %q: %w", planned.crd.Name, err)
+			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key col
 		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	if len(socs.Items) > 0 {
-		return nil // Their removal brings us back.
+		return nil // Their removal triggers a reconcile.
 	}
 	items, err := existing.List(ctx, key, "")
 	if err != nil {
@@ -142,19 +142,19 @@ func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, 
 	}
 	var kept []string
 	var unused []apiextensionsv1.CustomResourceDefinition
-	for _, crd := range crds {
-		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &crd) }) {
+	for _, definition := range crds {
+		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) }) {
 			continue
 		}
-		items, err := existing.ListOf(ctx, &crd, "")
+		items, err := existing.ListOf(ctx, &definition, "")
 		if err != nil {
 			return err
 		}
 		if len(items) > 0 {
-			kept = append(kept, crd.Name)
+			kept = append(kept, definition.Name)
 			continue
 		}
-		unused = append(unused, crd)
+		unused = append(unused, definition)
 	}
 	if err := r.delete(ctx, unused); err != nil {
 		return err
@@ -167,13 +167,13 @@ func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, 
 
 func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crds {
-		crd := &crds[i]
-		if crd.DeletionTimestamp != nil {
+		definition := &crds[i]
+		if definition.DeletionTimestamp != nil {
 			continue
 		}
-		err := r.Client.Delete(ctx, crd, client.Preconditions{UID: &crd.UID, ResourceVersion: &crd.ResourceVersion})
+		err := r.Client.Delete(ctx, definition, client.Preconditions{UID: &definition.UID, ResourceVersion: &definition.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting CRD %q: %w", crd.Name, err)
+			return fmt.Errorf("deleting CRD %q: %w", definition.Name, err)
 		}
 	}
 	return nil

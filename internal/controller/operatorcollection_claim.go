@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -24,7 +24,7 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 	if err != nil {
 		return err
 	}
-	owner, err := claimant(ctx, r.Reader, key, append(others, *oc))
+	owner, err := owningNamespace(ctx, r.Reader, key, append(others, *oc))
 	if err != nil {
 		return err
 	}
@@ -42,10 +42,7 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 // importedByOwner says whether the CRDs have the version from an archive with the same content.
 func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (bool, error) {
 	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, facts.collection.ID())
-	return slices.ContainsFunc(crds, func(crd apiextensionsv1.CustomResourceDefinition) bool {
-		return crd.Spec.Group == groupOf(oc, facts.collection) &&
-			crd.Annotations[render.AnnotationDigest+facts.collection.APIVersion()] == facts.artifact.Digest
-	}), err
+	return crd.Publish(crds, groupOf(oc, facts.collection), facts.collection.APIVersion(), digest.Digest(facts.artifact.Digest)), err
 }
 
 // others are the other OperatorCollections that have the collection and are not being deleted.
@@ -77,17 +74,15 @@ func checkVersion(oc *v2beta2.OperatorCollection, facts *collectionFacts, others
 	return nil
 }
 
-// claimant is the namespace that a collection belongs to: the one that its CRDs name, else that of the oldest of the
+// owningNamespace is the namespace that a collection belongs to: the one that its CRDs name, else that of the oldest of the
 // OperatorCollections that have it. It is empty as long as none has.
-func claimant(ctx context.Context, reader client.Reader, key collection.ID, owners []v2beta2.OperatorCollection) (string, error) {
+func owningNamespace(ctx context.Context, reader client.Reader, key collection.ID, owners []v2beta2.OperatorCollection) (string, error) {
 	crds, err := (&instances.Finder{Reader: reader}).CRDs(ctx, key)
 	if err != nil {
 		return "", err
 	}
-	for _, crd := range crds {
-		if namespace := crd.Annotations[render.AnnotationClaimedBy]; namespace != "" {
-			return namespace, nil
-		}
+	if namespace := crd.Claimant(crds); namespace != "" {
+		return namespace, nil
 	}
 	var oldest *v2beta2.OperatorCollection
 	for i := range owners {
@@ -115,15 +110,14 @@ func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta
 	if err != nil {
 		return err
 	}
-	contributions, err := contributionsOf(r.Library, slices.DeleteFunc(others, func(other v2beta2.OperatorCollection) bool {
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(others, func(other v2beta2.OperatorCollection) bool {
 		return other.Namespace != oc.Namespace
 	}))
 	if err != nil {
 		return err
 	}
-	planner := crdPlanner{reader: r.Reader}
-	_, err = planner.plan(ctx, append(contributions, contribution{
-		collection: facts.collection, digest: facts.artifact.Digest, group: groupOf(oc, facts.collection), namespace: oc.Namespace,
+	_, err = planCRDs(ctx, r.Reader, append(versions, crd.Version{
+		Collection: facts.collection, Digest: digest.Digest(facts.artifact.Digest), Group: groupOf(oc, facts.collection), Namespace: oc.Namespace,
 	})...)
 	return err
 }

@@ -32,8 +32,8 @@ type OperatorCollectionReconciler struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.

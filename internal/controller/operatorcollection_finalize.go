@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,7 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 		r.releaseInstances,
 		r.removeSubOperatorConfigs,
 		r.awaitCRDRemoval,
-		r.forgetArtifacts,
+		r.removeArtifact,
 		r.removeFinalizer,
 	}
 	for _, step := range steps {
@@ -157,35 +158,10 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// forgetArtifacts deletes the archive of a collection that goes.
-func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+// removeArtifact deletes the archive of a collection that goes.
+func (r *OperatorCollectionReconciler) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return r.forgetArchive(ctx, oc, oc.Status.Artifact.Digest)
-}
-
-// forgetArchive deletes an archive unless another collection or an installation still uses it.
-func (r *OperatorCollectionReconciler) forgetArchive(ctx context.Context, oc *v2beta2.OperatorCollection, digest string) error {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, collections); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if err := r.Reader.List(ctx, socs); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	for i := range collections.Items {
-		other := &collections.Items[i]
-		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == digest {
-			return nil
-		}
-	}
-	for i := range socs.Items {
-		for _, installation := range socs.Items[i].Status.Installations {
-			if installation.Digest == digest {
-				return nil
-			}
-		}
-	}
-	return r.Library.Remove(digest)
+	return r.removeArchive(ctx, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

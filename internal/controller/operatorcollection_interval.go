@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,7 +107,7 @@ func (r *OperatorCollectionReconciler) obtainChanged(ctx context.Context, oc *v2
 	if err != nil || file == nil {
 		return nil, err
 	}
-	if file.Digest == oc.Status.Artifact.Digest {
+	if file.Digest == digest.Digest(oc.Status.Artifact.Digest) {
 		facts.look.validators = file.Validators
 		return nil, file.Remove()
 	}
@@ -143,5 +144,5 @@ func (r *OperatorCollectionReconciler) dropRefused(ctx context.Context, oc *v2be
 	if facts.accepted || facts.artifact == nil || current != nil && facts.artifact.Digest == current.Digest {
 		return nil
 	}
-	return r.forgetArchive(ctx, oc, facts.artifact.Digest)
+	return r.removeArchive(ctx, oc, digest.Digest(facts.artifact.Digest))
 }

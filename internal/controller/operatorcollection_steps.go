@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -79,7 +81,7 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	facts.look = lookNow(oc, file.Validators)
 
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest && oc.Spec.Interval == nil {
+	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
 		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
 			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
 	}
@@ -87,7 +89,7 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	if err != nil {
 		return err
 	}
-	if err := r.Library.Store.Put(file); err != nil {
+	if err := r.Collections.Store.Put(file); err != nil {
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
@@ -120,7 +122,7 @@ func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2
 	defer r.downloads.give(oc.Namespace)
 	r.working.leave()
 	defer r.working.enter()
-	file, err := r.Fetcher.Fetch(ctx, request, r.Library.Store.TempDir())
+	file, err := r.Fetcher.Fetch(ctx, request, r.Collections.Store.TempDir())
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
 	}
@@ -140,7 +142,7 @@ func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, fa
 	if err != nil {
 		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
-	file, err := r.Library.Store.Stage(path, r.Fetcher.MaxBytes)
+	file, err := r.Collections.Store.Stage(path, r.Fetcher.MaxBytes)
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
@@ -174,7 +176,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 }
 
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	c, err := r.Library.Load(facts.artifact.Digest)
+	c, err := r.Collections.Load(digest.Digest(facts.artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
@@ -239,27 +241,17 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 	var missing []string
 	for _, resource := range col.Resources {
 		name := resource.Plural() + "." + group
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := c.Get(ctx, client.ObjectKey{Name: name}, crd)
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, live)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading CRD %q: %w", name, err)
 		}
-		if err != nil || !serves(crd, col.APIVersion()) {
+		if err != nil || !crd.Serves(live, col.APIVersion()) {
 			missing = append(missing, name)
 		}
 	}
 	slices.Sort(missing)
 	return missing, nil
-}
-
-func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	return established && crd.DeletionTimestamp == nil &&
-		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version && v.Served
-		})
 }
 
 // ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
@@ -292,7 +284,7 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 	case remaining >= 0:
 		name = socs[remaining].Name
 	case len(socs) > 0:
-		return nil // They were an earlier OperatorCollection's. Their removal brings us back.
+		return nil // They were an earlier OperatorCollection's. Their removal triggers a reconcile.
 	default:
 		if err := r.createDefaultSubOperatorConfig(ctx, oc, facts, name); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,7 @@ type verificationPolicy struct {
 // verificationPolicy fails if no archive could satisfy the spec.
 func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, oc *v2beta2.OperatorCollection) (*verificationPolicy, error) {
 	policy := &verificationPolicy{Policy: verify.Policy{
-		Digest: oc.Spec.Digest, SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
+		Digest: digest.Digest(oc.Spec.Digest), SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
 	}}
 	if oc.Spec.SignatureSecret != "" && !oc.Spec.SkipSignatureVerification {
 		if err := r.readEvidence(ctx, oc, policy); err != nil {
@@ -70,25 +71,29 @@ func isKnown(oc *v2beta2.OperatorCollection) bool {
 // another, or for a verification that this one does not pass.
 func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
 	current, known := oc.Status.Artifact, isKnown(oc)
-	if current == nil || !known && !onlyProofChanged(oc, policy) || !r.Library.Store.Has(current.Digest) {
+	if current == nil || !known && !onlyProofChanged(oc, policy) {
+		return nil, nil
+	}
+	stored := digest.Digest(current.Digest)
+	if !r.Collections.Store.Has(stored) {
 		return nil, nil
 	}
 	open := func() (io.ReadCloser, error) {
-		content, _, err := r.Library.Store.Open(current.Digest)
+		content, _, err := r.Collections.Store.Open(stored)
 		return content, err
 	}
-	verified, err := r.accept(oc, policy, current.Digest, current.Size, open)
+	verified, err := r.accept(oc, policy, stored, current.Size, open)
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
 		// The store is damaged. What is fetched has to have the same digest.
-		if err := r.Library.Remove(current.Digest); err != nil {
+		if err := r.Collections.Remove(stored); err != nil {
 			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
 		return nil, nil
 	case err != nil && !known:
 		return nil, nil
 	case err != nil:
-		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; what runs keeps running: %w", err))
+		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; the running operator is unaffected: %w", err))
 	}
 	if known {
 		verified.ETag, verified.LastModified = current.ETag, current.LastModified
@@ -114,19 +119,19 @@ func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection
 }
 
 // accept verifies an archive and says on what grounds it was accepted. Its errors are those of [verify.Verify].
-func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, digest string, size int64,
+func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, archived digest.Digest, size int64,
 	open func() (io.ReadCloser, error)) (*v2beta2.Artifact, error) {
-	candidate := verify.Archive{Digest: digest, Size: size, Open: open, Manifest: readManifest}
+	candidate := verify.Archive{Digest: archived, Size: size, Open: open, Manifest: readManifest}
 	now, before := metav1.Now().Rfc3339Copy(), oc.Status.Artifact
-	if before == nil || before.Digest != digest || before.VerifiedAt == nil {
+	if before == nil || before.Digest != archived.String() || before.VerifiedAt == nil {
 		before = &v2beta2.Artifact{VerifiedAt: &now}
 	}
 	policy.Time = now.Time
-	result, err := r.Library.proofs.verify(policy, candidate)
+	result, err := r.Collections.proofs.verify(policy, candidate)
 	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
 		// A GPG key that has expired since the archive was verified with it does not undo that.
 		policy.Time = before.VerifiedAt.Time
-		if then, thenErr := r.Library.proofs.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
+		if then, thenErr := r.Collections.proofs.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
 			result, err = then, nil
 		}
 	}
@@ -134,7 +139,7 @@ func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, po
 		return nil, err
 	}
 	verified := &v2beta2.Artifact{
-		Digest: digest, Size: size, Verification: result.Method, VerifiedBy: result.Key, SourceHash: sourceHash(&oc.Spec),
+		Digest: archived.String(), Size: size, Verification: result.Method, VerifiedBy: result.Key, SourceHash: sourceHash(&oc.Spec),
 	}
 	switch {
 	case result.Method == verify.MethodSkipped:
@@ -158,7 +163,7 @@ type proofs struct {
 }
 
 type proofOf struct {
-	digest string
+	digest digest.Digest
 	secret types.UID
 }
 
@@ -190,11 +195,11 @@ func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (v
 	return result, nil
 }
 
-func (p *proofs) forget(digest string) {
+func (p *proofs) forget(archived digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of := range p.known {
-		if of.digest == digest {
+		if of.digest == archived {
 			delete(p.known, of)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
@@ -60,6 +61,20 @@ func verifyFailure(err error) error {
 		return loadFailure(err)
 	}
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
+// planFailure gives an error of [crd.Plan] its reason. Others may be put right without a change of the spec.
+func planFailure(err error) error {
+	var e *crd.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Reason == v2beta2.ReasonInvalidCollection:
+		return status.Stalled(e.Reason, err)
+	case e.Reason == v2beta2.ReasonProgressing:
+		return status.Waiting(e.Reason, status.PollInterval, "%w", err)
+	}
+	return status.Waiting(e.Reason, status.MissingInterval, "%w", err)
 }
 
 func archiveReason(reason archive.Reason) string {

@@ -35,8 +35,8 @@ type SubOperatorConfigReconciler struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
 	// OLM is nil if the manager is to do without.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -107,7 +108,7 @@ func (r *SubOperatorConfigReconciler) adopt(ctx context.Context, soc *v2beta2.Su
 }
 
 func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts) error {
-	c, err := r.Library.Load(facts.oc.Status.Artifact.Digest)
+	c, err := r.Collections.Load(digest.Digest(facts.oc.Status.Artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", facts.oc.Name)
 	}
@@ -146,12 +147,13 @@ func (r *SubOperatorConfigReconciler) render(_ context.Context, soc *v2beta2.Sub
 
 // renderMapping renders what is to be written for one namespace.
 func (r *SubOperatorConfigReconciler) renderMapping(soc *v2beta2.SubOperatorConfig, facts *installationFacts, namespace string) error {
-	c, digest := facts.collection, facts.oc.Status.Artifact.Digest
+	c, current := facts.collection, facts.oc.Status.Artifact.Digest
 	secret, err := render.EndpointsSecret(c, namespace, facts.endpoints[namespace])
 	if err != nil {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
-	options := r.Settings.Options(namespace, groupOf(facts.oc, c), digest, artifact.URLPath(digest))
+	archive := digest.Digest(current)
+	options := r.Settings.Options(namespace, groupOf(facts.oc, c), archive, artifact.URLPath(archive))
 	own := render.MergeRuntime(facts.oc.Spec.Runtime, soc.Spec.Runtime)
 	options.Runtime = render.MergeRuntime(&options.Runtime, &own)
 	options.Dependencies = facts.dependencies
@@ -171,7 +173,7 @@ func (r *SubOperatorConfigReconciler) renderMapping(soc *v2beta2.SubOperatorConf
 	}
 	facts.warnings = append(facts.warnings, render.EgressWarnings(options)...)
 	facts.installations = append(facts.installations, v2beta2.InstallationStatus{
-		Namespace: namespace, Install: facts.methods[namespace], Digest: digestFor(soc, facts.olm[namespace], c, namespace, digest),
+		Namespace: namespace, Install: facts.methods[namespace], Digest: digestFor(soc, facts.olm[namespace], c, namespace, current),
 	})
 	return nil
 }

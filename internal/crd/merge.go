@@ -1,4 +1,4 @@
-package render
+package crd
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 type Contribution struct {
 	// Version is the collection's version.
 	Version *semver.Version
-	// CRD has that version alone, as CRDs renders it. It is not changed.
+	// CRD has that version alone, as render.CRDs renders it. It is not changed.
 	CRD *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -49,16 +49,16 @@ func (e *VersionConflictError) Error() string {
 		e.CRD, e.Version)
 }
 
-// MergeCRD joins the versions of a live CRD, which may be nil, with those that are contributed.
+// Merge joins the versions of a live CRD, which may be nil, with those that are contributed.
 //
-// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered anew; a version without a contribution keeps its
-// schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
+// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered
+// anew; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
 // default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so
 // that the result can be written with live's resourceVersion. Merging a result again changes nothing.
 //
 // The error is a *SchemaConflictError or a *VersionConflictError when the versions do not go together.
-func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
+func Merge(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if live == nil && len(contributions) == 0 {
 		return nil, errors.New("merge of CRDs: neither a live one nor a contribution")
 	}
@@ -166,13 +166,11 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 		newest = versions[i].source
 	}
 	if live == nil {
-		merged := newest.DeepCopy()
-		merged.TypeMeta = crdTypeMeta
-		return merged
+		return newest.DeepCopy()
 	}
 	merged := live.DeepCopy()
-	merged.TypeMeta = crdTypeMeta
 	if newest != nil {
+		merged.TypeMeta = newest.TypeMeta
 		merged.Labels = overlay(merged.Labels, newest.Labels)
 		// An administrator may have changed an annotation of ours, so the live one stands.
 		merged.Annotations = overlay(newest.Annotations, merged.Annotations)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -12,50 +14,50 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Library loads collections from the artifact store and remembers them by digest.
-type Library struct {
+// CollectionCache loads collections from the artifact store and remembers them by digest.
+type CollectionCache struct {
 	Store *artifact.Store
 
 	// reading lets one archive be read at a time: it takes memory. What is loaded already does not wait for it.
 	reading sync.Mutex
 	mu      sync.Mutex
-	loaded  map[string]*collection.Collection
+	loaded  map[digest.Digest]*collection.Collection
 
 	proofs proofs
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
 // of [artifact.Store.Open], [archive.Read] and [lint.Check], whose problems are one of them.
-func (l *Library) Load(digest string) (*collection.Collection, error) {
-	if c := l.remembered(digest); c != nil {
-		return c, nil
+func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, error) {
+	if loaded := c.cached(archive); loaded != nil {
+		return loaded, nil
 	}
-	l.reading.Lock()
-	defer l.reading.Unlock()
-	if c := l.remembered(digest); c != nil {
-		return c, nil
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if loaded := c.cached(archive); loaded != nil {
+		return loaded, nil
 	}
-	c, err := l.read(digest)
+	loaded, err := c.read(archive)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.loaded == nil {
-		l.loaded = map[string]*collection.Collection{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loaded == nil {
+		c.loaded = map[digest.Digest]*collection.Collection{}
 	}
-	l.loaded[digest] = c
-	return c, nil
+	c.loaded[archive] = loaded
+	return loaded, nil
 }
 
-func (l *Library) remembered(digest string) *collection.Collection {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.loaded[digest]
+func (c *CollectionCache) cached(archive digest.Digest) *collection.Collection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.loaded[archive]
 }
 
-func (l *Library) read(digest string) (*collection.Collection, error) {
-	content, _, err := l.Store.Open(digest)
+func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, error) {
+	content, _, err := c.Store.Open(stored)
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +66,25 @@ func (l *Library) read(digest string) (*collection.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, problems, err := lint.Check(files)
+	loaded, problems, err := lint.Check(files)
 	if err != nil {
 		return nil, err
 	}
-	if c == nil {
+	if loaded == nil {
 		return nil, problems
 	}
-	return c, nil
+	return loaded, nil
 }
 
 // Remove drops an archive from the store and from memory.
-func (l *Library) Remove(digest string) error {
-	l.proofs.forget(digest)
-	l.reading.Lock() // Else one that is being read would be remembered.
-	defer l.reading.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.loaded, digest)
-	return l.Store.Remove(digest)
+func (c *CollectionCache) Remove(archive digest.Digest) error {
+	c.proofs.forget(archive)
+	c.reading.Lock() // Else one that is being read would be remembered.
+	defer c.reading.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.loaded, archive)
+	return c.Store.Remove(archive)
 }
 
 // problemSummaryLines bounds how many problems of an archive a status message shows.
