@@ -155,7 +155,7 @@ func run(ctx context.Context, s settings) error {
 	})); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, s, collections); err != nil {
+	if err := addControllers(ctx, mgr, s, collections); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -220,7 +220,10 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
 	}, nil
 }
 
-func addControllers(mgr manager.Manager, s settings, collections *controller.CollectionCache) error {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache) error {
+	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	olm, err := newOLM(mgr, s.catalog)
 	if err != nil {
 		return err

@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// archivePatience is how long after its start the manager waits with the first catalog for archives that have to be
+	// archiveTimeout is how long after its start the manager waits with the first catalog for archives that have to be
 	// fetched again.
-	archivePatience = time.Minute
+	archiveTimeout = time.Minute
 
 	// catalogInterval is how soon the catalog is looked at again though nothing that is watched has changed: the manager's
 	// own permissions may have.
@@ -88,7 +88,7 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	if err != nil {
 		return status.Result(err)
 	}
-	err = r.announce(ctx, digest)
+	err = r.applyCatalogSource(ctx, digest)
 	if err != nil {
 		candidates.refuseAll(err)
 	}
@@ -105,7 +105,7 @@ func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
 	if r.began.IsZero() {
 		r.began = time.Now()
 	}
-	return !r.served && candidates.lackArchives() && time.Since(r.began) < archivePatience
+	return !r.served && candidates.lackArchives() && time.Since(r.began) < archiveTimeout
 }
 
 // serve makes the catalog and hands it to OLM.

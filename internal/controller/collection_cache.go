@@ -23,7 +23,7 @@ type CollectionCache struct {
 	mu      sync.Mutex
 	loaded  map[digest.Digest]*collection.Collection
 
-	proofs proofs
+	signatures signatureCache
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
@@ -78,7 +78,7 @@ func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, er
 
 // Remove drops an archive from the store and from memory.
 func (c *CollectionCache) Remove(archive digest.Digest) error {
-	c.proofs.forget(archive)
+	c.signatures.forget(archive)
 	c.reading.Lock() // Else one that is being read would be remembered.
 	defer c.reading.Unlock()
 	c.mu.Lock()

@@ -65,7 +65,8 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	return status.Result(r.removeDropped(ctx, key, owners))
 }
 
-// owners are the OperatorCollections that have the collection, or say by their labels that they will.
+// owners are the OperatorCollections that have the collection, or say by their labels that they will. They are read live: a
+// CRD of one that the cache lacks yet would be deleted.
 func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {

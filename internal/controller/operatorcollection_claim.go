@@ -18,8 +18,8 @@ import (
 // checkClaim refuses a collection that belongs to another namespace: otherwise anyone could publish a version of it and
 // have it run with the credentials of others. Of a foreign collection only what its owner imported may be imported, with
 // the same content. Within a namespace, a version has one content.
-func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	key := facts.collection.ID()
+func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	key := scope.collection.ID()
 	others, err := r.others(ctx, oc, key)
 	if err != nil {
 		return err
@@ -29,9 +29,9 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 		return err
 	}
 	if owner == "" || owner == oc.Namespace {
-		return checkVersion(oc, facts, others)
+		return checkVersion(oc, scope, others)
 	}
-	imported, err := r.importedByOwner(ctx, oc, facts)
+	imported, err := r.importedByOwner(ctx, oc, scope)
 	if err != nil || imported {
 		return err
 	}
@@ -40,12 +40,13 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 }
 
 // importedByOwner says whether the CRDs have the version from an archive with the same content.
-func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (bool, error) {
-	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, facts.collection.ID())
-	return crd.Publish(crds, groupOf(oc, facts.collection), facts.collection.APIVersion(), digest.Digest(facts.artifact.Digest)), err
+func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (bool, error) {
+	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, scope.collection.ID())
+	return crd.Publish(crds, groupOf(oc, scope.collection), scope.collection.APIVersion(), digest.Digest(scope.artifact.Digest)), err
 }
 
-// others are the other OperatorCollections that have the collection and are not being deleted.
+// others are the other OperatorCollections that have the collection and are not being deleted. They are read live: the cache
+// may lack the one that came first, and that one owns the collection.
 func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
@@ -57,19 +58,19 @@ func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.O
 }
 
 // checkVersion refuses an archive whose version an older OperatorCollection of the namespace has with other content.
-func checkVersion(oc *v2beta2.OperatorCollection, facts *collectionFacts, others []v2beta2.OperatorCollection) error {
+func checkVersion(oc *v2beta2.OperatorCollection, scope *importScope, others []v2beta2.OperatorCollection) error {
 	for i := range others {
 		other := &others[i]
-		if other.Namespace != oc.Namespace || other.Status.Artifact.Digest == facts.artifact.Digest ||
-			other.Status.Collection.Version != facts.collection.Version.String() {
+		if other.Namespace != oc.Namespace || other.Status.Artifact.Digest == scope.artifact.Digest ||
+			other.Status.Collection.Version != scope.collection.Version.String() {
 			continue
 		}
-		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == facts.artifact.Digest; imported && older(oc, other) {
+		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.artifact.Digest; imported && older(oc, other) {
 			continue
 		}
 		return status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval,
 			"OperatorCollection %q has version %s of collection %s with other content: publish this archive under another version",
-			other.Name, other.Status.Collection.Version, facts.collection.ID())
+			other.Name, other.Status.Collection.Version, scope.collection.ID())
 	}
 	return nil
 }
@@ -105,8 +106,8 @@ func older(a, b client.Object) bool {
 }
 
 // checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.
-func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	others, err := r.others(ctx, oc, facts.collection.ID())
+func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	others, err := r.others(ctx, oc, scope.collection.ID())
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta
 		return err
 	}
 	_, err = planCRDs(ctx, r.Reader, append(versions, crd.Version{
-		Collection: facts.collection, Digest: digest.Digest(facts.artifact.Digest), Group: groupOf(oc, facts.collection), Namespace: oc.Namespace,
+		Collection: scope.collection, Digest: digest.Digest(scope.artifact.Digest), Group: groupOf(oc, scope.collection), Namespace: oc.Namespace,
 	})...)
 	return err
 }

@@ -38,7 +38,7 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 }
 
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
-// policy Finalize deletes them. Custom resources in other namespaces are somebody else's, and nothing changes for them.
+// policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
@@ -50,7 +50,7 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 	}
 	if len(abandoned) > 0 {
 		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
-			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up by hand what they stand for, then remove their finalizer %s",
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s",
 			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
@@ -63,8 +63,8 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 	return status.Waiting(v2beta2.ReasonFinalizingInstances, status.PollInterval, "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
 }
 
-// servedInstances are the custom resources in the namespaces where the collection is installed for this object. Those in
-// namespaces that are being deleted are abandoned: what ran their playbooks goes with the namespace.
+// servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
+// consent to it. Those in namespaces that are being deleted are abandoned: their operator goes with the namespace.
 func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
@@ -72,6 +72,13 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
+			allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !allowed {
+				continue
+			}
 			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
 			if err != nil {
 				return nil, nil, err
@@ -88,6 +95,16 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		}
 	}
 	return served, abandoned, nil
+}
+
+// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
+// what is deleted.
+func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
+	err := consent(ctx, reader, from, namespace)
+	if status.Is(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -118,7 +135,7 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 		return nil
 	}
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {

@@ -26,8 +26,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// collectionFacts is what the steps found out about an OperatorCollection, for those after them and for its status.
-type collectionFacts struct {
+// importScope is what the steps of one reconcile share, and what status is computed from.
+type importScope struct {
 	// artifact is the archive that the spec asks for. It is verified and in the store.
 	artifact *v2beta2.Artifact
 	// uploadPath is where the archive was uploaded, or empty.
@@ -38,15 +38,15 @@ type collectionFacts struct {
 	accepted bool
 	// imported says that the collection's CRDs are Established too.
 	imported bool
-	// look is what the source was found to be in this reconciliation, if it was asked.
-	look *look
-	// validators are of the archive that is installed, while the source is asked whether it has another one.
+	// check is the result of the last source check, if there is one.
+	check *sourceCheck
+	// validators are of the archive that is installed, while the source is checked for another one.
 	validators fetch.Validators
-	// mappings are the SubOperatorConfigs that name the collection.
-	mappings []v2beta2.SubOperatorConfig
+	// configs are the SubOperatorConfigs that name the collection.
+	configs []v2beta2.SubOperatorConfig
 }
 
-func (r *OperatorCollectionReconciler) ensureFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection, _ *collectionFacts) error {
+func (r *OperatorCollectionReconciler) ensureFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
 	return addFinalizer(ctx, r.Client, oc)
 }
 
@@ -61,25 +61,25 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
 // says now. What the spec asked for before is never downloaded again as long as the store has it; if it must be, its
 // content may not have changed.
-func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	policy, err := r.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
-	obtain := r.obtain
-	facts.artifact, err = r.verifyStored(oc, policy)
+	fetchArchive := r.fetchArchive
+	scope.artifact, err = r.verifyStored(oc, policy)
 	if err != nil && oc.Spec.Interval == nil {
 		return err
 	}
-	if facts.artifact != nil {
-		obtain = r.obtainChanged
+	if scope.artifact != nil {
+		fetchArchive = r.checkSource
 	}
-	file, err := obtain(ctx, oc, facts)
+	file, err := fetchArchive(ctx, oc, scope)
 	if err != nil || file == nil {
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
-	facts.look = lookNow(oc, file.Validators)
+	scope.check = newSourceCheck(oc, file.Validators)
 
 	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
 		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
@@ -93,35 +93,38 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
-	facts.artifact = verified
+	scope.artifact = verified
 	return nil
 }
 
-// obtain fetches the archive, or takes it from the upload folder when the spec has no URL. It is nil if the server still
-// has the one that facts.validators are of.
-func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+// fetchArchive fetches the archive, or takes it from the upload folder when the spec has no URL. It is nil if the server still
+// has the one that scope.validators are of.
+func (r *OperatorCollectionReconciler) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
-		return r.upload(oc, facts)
+		return r.upload(oc, scope)
 	}
 	credentials, err := r.credentials(ctx, oc)
 	if err != nil {
 		return nil, err
 	}
-	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: facts.validators})
+	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: scope.validators})
 	if errors.Is(err, fetch.ErrNotModified) {
 		return nil, nil
 	}
 	return file, err
 }
 
-// download fetches an archive, which may take long, while others work in this reconciliation's place.
+// download fetches an archive, which may take long, and lets another reconcile work meanwhile. It does not wait for other
+// downloads.
 func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
-	if !r.downloads.take(oc.Namespace) {
+	release := r.downloads.tryAcquire(oc.Namespace)
+	if release == nil {
 		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
-	defer r.downloads.give(oc.Namespace)
-	r.working.leave()
-	defer r.working.enter()
+	defer release()
+	r.working.Release(1)
+	// Reconcile releases it again, also if ctx ends.
+	defer func() { _ = r.working.Acquire(context.WithoutCancel(ctx), 1) }()
 	file, err := r.Fetcher.Fetch(ctx, request, r.Collections.Store.TempDir())
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
@@ -129,7 +132,7 @@ func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2
 	return file, err
 }
 
-func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
 	if name == "" || version == "" {
 		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
@@ -146,7 +149,7 @@ func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, fa
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
-	facts.uploadPath = path
+	scope.uploadPath = path
 	return file, nil
 }
 
@@ -165,7 +168,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	}
 	if !isCredential(secret) {
 		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, labelCredential)
+			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, labelCredential)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
@@ -175,24 +178,24 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	return credentials, nil
 }
 
-func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	c, err := r.Collections.Load(digest.Digest(facts.artifact.Digest))
+func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+	c, err := r.Collections.Load(digest.Digest(scope.artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	if err != nil {
 		return loadFailure(err)
 	}
-	facts.collection = c
+	scope.collection = c
 	return nil
 }
 
 // acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
-func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	facts.accepted = true
-	r.looks.remember(oc, facts.look)
+func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.accepted = true
+	r.sourceChecks.remember(oc, scope.check)
 	before := oc.DeepCopy()
-	facts.describeCollection(oc)
+	scope.describeCollection(oc)
 	if equality.Semantic.DeepEqual(before.Status, oc.Status) {
 		return nil
 	}
@@ -201,8 +204,8 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 }
 
 // labelObject sets the labels that clients look for where the user did not.
-func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	return addLabels(ctx, r.Client, oc, render.Labels(facts.collection))
+func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	return addLabels(ctx, r.Client, oc, render.Labels(scope.collection))
 }
 
 // addLabels sets the labels that an object lacks, and those named firm even if it has them with other values.
@@ -226,13 +229,13 @@ func addLabels(ctx context.Context, c client.Client, object client.Object, wante
 }
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
-func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	if missing, err := missingCRDs(ctx, r.Client, facts.collection, groupOf(oc, facts.collection)); err != nil {
+func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	if missing, err := missingCRDs(ctx, r.Client, scope.collection, groupOf(oc, scope.collection)); err != nil {
 		return err
 	} else if len(missing) > 0 {
 		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
-	facts.imported = true
+	scope.imported = true
 	return nil
 }
 
@@ -256,7 +259,7 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 
 // ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
 // untouched one when another SubOperatorConfig does.
-func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
 		return err
@@ -264,7 +267,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	// Those go with their Subscriptions, and say nothing about where else the collection is wanted.
 	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
-		return r.decideDefault(ctx, oc, facts, socs)
+		return r.decideDefault(ctx, oc, scope, socs)
 	}
 	for i := range socs {
 		if len(socs) > 1 && untouchedDefault(&socs[i]) {
@@ -277,7 +280,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 }
 
 // decideDefault decides once whether a default is needed: what a user deletes later does not come back as a default.
-func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, socs []v2beta2.SubOperatorConfig) error {
+func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, socs []v2beta2.SubOperatorConfig) error {
 	name := oc.Name + "-soc"
 	remaining := slices.IndexFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return soc.DeletionTimestamp == nil })
 	switch {
@@ -286,7 +289,7 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 	case len(socs) > 0:
 		return nil // They were an earlier OperatorCollection's. Their removal triggers a reconcile.
 	default:
-		if err := r.createDefaultSubOperatorConfig(ctx, oc, facts, name); err != nil {
+		if err := r.createDefaultSubOperatorConfig(ctx, oc, scope, name); err != nil {
 			return err
 		}
 	}
@@ -295,11 +298,11 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
 }
 
-func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, name string) error {
+func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, name string) error {
 	soc := &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: oc.Namespace,
-			Labels:      render.Labels(facts.collection),
+			Labels:      render.Labels(scope.collection),
 			Annotations: map[string]string{annotationDefault: "true"},
 		},
 		Spec: v2beta2.SubOperatorConfigSpec{
@@ -318,13 +321,19 @@ func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	return soc.Annotations[annotationDefault] == "true" && soc.Generation == 1 && soc.DeletionTimestamp == nil
 }
 
-func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	socs, err := subOperatorConfigsOf(ctx, r.Client, oc)
-	facts.mappings = socs
-	return err
+func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	list := &v2beta2.SubOperatorConfigList{}
+	err := r.Client.List(ctx, list, client.InNamespace(oc.Namespace), client.MatchingFields{indexOperatorCollection: oc.Name})
+	if err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	slices.SortFunc(list.Items, byName)
+	scope.configs = list.Items
+	return nil
 }
 
-// subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name.
+// subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name. It takes a reader of live
+// objects where they decide what is made or deleted: the cache may lack one that a user made a moment ago.
 func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection) ([]v2beta2.SubOperatorConfig, error) {
 	list := &v2beta2.SubOperatorConfigList{}
 	if err := reader.List(ctx, list, client.InNamespace(oc.Namespace)); err != nil {
@@ -333,9 +342,11 @@ func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2
 	socs := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {
 		return soc.Spec.OperatorCollection != oc.Name
 	})
-	slices.SortFunc(socs, func(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(socs, byName)
 	return socs, nil
 }
+
+func byName(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) }
 
 // sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials have no
 // part in it.

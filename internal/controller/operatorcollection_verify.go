@@ -71,7 +71,7 @@ func isKnown(oc *v2beta2.OperatorCollection) bool {
 // another, or for a verification that this one does not pass.
 func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
 	current, known := oc.Status.Artifact, isKnown(oc)
-	if current == nil || !known && !onlyProofChanged(oc, policy) {
+	if current == nil || !known && !onlyVerificationChanged(oc, policy) {
 		return nil, nil
 	}
 	stored := digest.Digest(current.Digest)
@@ -101,8 +101,8 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	return verified, nil
 }
 
-// onlyProofChanged says whether the archive that is stored may be what the spec asks for, now with other proof.
-func onlyProofChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
+// onlyVerificationChanged says whether the archive that is stored may be what the spec asks for, now with other proof.
+func onlyVerificationChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
 	current := oc.Status.Artifact
 	was, _, _ := strings.Cut(current.SourceHash, "-")
 	is, _, _ := strings.Cut(sourceHash(&oc.Spec), "-")
@@ -127,11 +127,11 @@ func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, po
 		before = &v2beta2.Artifact{VerifiedAt: &now}
 	}
 	policy.Time = now.Time
-	result, err := r.Collections.proofs.verify(policy, candidate)
+	result, err := r.Collections.signatures.verify(policy, candidate)
 	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
 		// A GPG key that has expired since the archive was verified with it does not undo that.
 		policy.Time = before.VerifiedAt.Time
-		if then, thenErr := r.Collections.proofs.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
+		if then, thenErr := r.Collections.signatures.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
 			result, err = then, nil
 		}
 	}
@@ -155,31 +155,31 @@ func readManifest(content io.Reader) ([]byte, error) {
 	return archive.ReadFile(content, archive.DefaultLimits, verify.ManifestFile)
 }
 
-// proofs remembers which signatures were right, so that an archive is read only when it or the Secret is new, and after a
+// signatureCache remembers which signatures were right, so that an archive is read only when it or the Secret is new, and after a
 // restart. Only one archive is verified at a time: an Ed25519 key needs all of it in memory.
-type proofs struct {
+type signatureCache struct {
 	mu    sync.Mutex
-	known map[proofOf]proof
+	known map[signatureKey]cachedSignature
 }
 
-type proofOf struct {
+type signatureKey struct {
 	digest digest.Digest
 	secret types.UID
 }
 
-type proof struct {
+type cachedSignature struct {
 	version string
 	result  verify.Result
 }
 
 // verify is [verify.Verify]. What was right remains right as long as the Secret does not change.
-func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
+func (p *signatureCache) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
 	if policy.Evidence == nil {
 		return verify.Verify(policy.Policy, candidate)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	of := proofOf{digest: candidate.Digest, secret: policy.secret}
+	of := signatureKey{digest: candidate.Digest, secret: policy.secret}
 	if known, ok := p.known[of]; ok && known.version == policy.version && (policy.Digest == "" || policy.Digest == candidate.Digest) {
 		return known.result, nil
 	}
@@ -189,13 +189,13 @@ func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (v
 		return result, err
 	}
 	if p.known == nil {
-		p.known = map[proofOf]proof{}
+		p.known = map[signatureKey]cachedSignature{}
 	}
-	p.known[of] = proof{version: policy.version, result: result}
+	p.known[of] = cachedSignature{version: policy.version, result: result}
 	return result, nil
 }
 
-func (p *proofs) forget(archived digest.Digest) {
+func (p *signatureCache) forget(archived digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of := range p.known {

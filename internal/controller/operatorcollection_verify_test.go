@@ -89,7 +89,7 @@ func TestProofs(t *testing.T) {
 		Digest: digest.FromBytes(content), Manifest: readManifest,
 		Open: func() (io.ReadCloser, error) { reads++; return io.NopCloser(bytes.NewReader(content)), nil },
 	}
-	var known proofs
+	var known signatureCache
 	expect := func(want int, valid bool, what string) {
 		t.Helper()
 		if _, err := known.verify(policy, candidate); (err == nil) != valid || reads != want {

@@ -61,6 +61,13 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, soc *
 		if terminating {
 			continue // The operator is being deleted with its namespace; waiting for it would be in vain.
 		}
+		allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			continue // The OperatorCollection leaves alone what is there.
+		}
 		items, err := (&instances.Finder{Client: r.Client, Reader: r.Reader}).List(ctx, importedID(oc), installation.Namespace)
 		if err != nil {
 			return err

@@ -41,20 +41,20 @@ type ZosEndpointReconciler struct {
 	// probed a little more often at first.
 	ProbeInterval time.Duration
 
-	probes *shares
+	probes *namespaceLimit
 }
 
 const (
-	// maxProbes is how many endpoints are probed at once. Each probe is one connection, for at most probe.Timeout.
+	// maxProbes limits concurrent probes. Each probe is one connection, for at most probe.Timeout.
 	maxProbes = 64
-	// maxProbesPerNamespace is how many of them one namespace can have.
+	// maxProbesPerNamespace limits those of one namespace.
 	maxProbesPerNamespace = 16
-	// maxEndpointsAtOnce is how many endpoints are worked on at once beside those that are probed.
-	maxEndpointsAtOnce = 8
+	// maxConcurrentEndpoints limits concurrent reconciles of ZosEndpoints that do not probe.
+	maxConcurrentEndpoints = 8
 )
 
-// endpointFacts is what was found out about a ZosEndpoint.
-type endpointFacts struct {
+// endpointScope is what was found out about a ZosEndpoint.
+type endpointScope struct {
 	// known are the host keys of the spec.
 	known []ssh.PublicKey
 	// shown is the host key that the server proved to hold, nil unless it was reached.
@@ -76,19 +76,19 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	if endpoint.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	facts := &endpointFacts{}
-	err := r.check(endpoint, facts)
+	scope := &endpointScope{}
+	err := r.check(endpoint, scope)
 	if err == nil {
-		err = r.findUsers(ctx, endpoint, facts)
+		err = r.findUsers(ctx, endpoint, scope)
 	}
 	if err == nil {
-		r.probe(ctx, endpoint, facts)
+		r.probe(ctx, endpoint, scope)
 	}
-	return r.conclude(ctx, endpoint, facts, err)
+	return r.patchStatus(ctx, endpoint, scope, err)
 }
 
 // check parses what the API server could not check. All problems are in the error.
-func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) error {
+func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) error {
 	if _, err := render.Variables(endpoint.Spec.Variables); err != nil {
 		return status.Stalled(v2beta2.ReasonInvalidVariables, err)
 	}
@@ -99,7 +99,7 @@ func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, facts *endp
 			errs = append(errs, fmt.Errorf("spec.hostKeys[%d]: %w", i, err))
 			continue
 		}
-		facts.known = append(facts.known, key)
+		scope.known = append(scope.known, key)
 	}
 	if len(errs) > 0 {
 		return status.Stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(errs...))
@@ -107,30 +107,31 @@ func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, facts *endp
 	return nil
 }
 
-func (r *ZosEndpointReconciler) findUsers(ctx context.Context, endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) error {
+func (r *ZosEndpointReconciler) findUsers(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope) error {
 	list := &v2beta2.SubOperatorConfigList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(endpoint.Namespace)); err != nil {
 		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	for _, soc := range list.Items {
 		if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return allows(m, endpoint.Name) }) {
-			facts.users = append(facts.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
+			scope.users = append(scope.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
 		}
 	}
-	slices.SortFunc(facts.users, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(scope.users, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 
-func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
+func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
 	if endpoint.Spec.EndpointType == v2beta2.EndpointLocal {
 		return
 	}
-	if !r.probes.take(endpoint.Namespace) {
-		facts.postponed = true
+	release := r.probes.tryAcquire(endpoint.Namespace)
+	if release == nil {
+		scope.postponed = true
 		return
 	}
-	defer r.probes.give(endpoint.Namespace)
-	known := facts.known
+	defer release()
+	known := scope.known
 	if len(known) == 0 && endpoint.Status.PinnedFor == address(endpoint) {
 		for _, line := range endpoint.Status.HostKeys {
 			if key, err := probe.ParseHostKey(line); err == nil {
@@ -138,24 +139,24 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.Zos
 			}
 		}
 	}
-	facts.shown, facts.unreachable = r.Prober.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
+	scope.shown, scope.unreachable = r.Prober.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
 }
 
 func address(endpoint *v2beta2.ZosEndpoint) string {
 	return net.JoinHostPort(endpoint.Spec.Host, strconv.Itoa(int(endpoint.Spec.EffectivePort())))
 }
 
-// conclude writes the status that follows from the facts, and an event when Ready changed.
-func (r *ZosEndpointReconciler) conclude(ctx context.Context, endpoint *v2beta2.ZosEndpoint, facts *endpointFacts, err error) (ctrl.Result, error) {
+// patchStatus writes the status that follows from the scope, and an event when Ready changed.
+func (r *ZosEndpointReconciler) patchStatus(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope, err error) (ctrl.Result, error) {
 	before := endpoint.DeepCopy()
 	now := &endpoint.Status
 	now.ObservedGeneration = endpoint.Generation
 	status.SetReady(&now.Conditions, endpoint.Generation, err, "the endpoint is accepted")
 	now.Message = status.ReadyMessage(now.Conditions)
 	if err == nil {
-		now.SubOperatorConfigs = facts.users
-		if !facts.postponed {
-			describeReachable(endpoint, facts)
+		now.SubOperatorConfigs = scope.users
+		if !scope.postponed {
+			describeReachable(endpoint, scope)
 		}
 		if reachable := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionReachable); reachable != nil {
 			now.Message = reachable.Message
@@ -167,13 +168,13 @@ func (r *ZosEndpointReconciler) conclude(ctx context.Context, endpoint *v2beta2.
 	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe"}
 	result, err := writer.Write(ctx, endpoint, before, err)
 	if err == nil && result.RequeueAfter == 0 && endpoint.Spec.EndpointType != v2beta2.EndpointLocal {
-		result.RequeueAfter = r.nextProbe(facts)
+		result.RequeueAfter = r.nextProbe(scope)
 	}
 	return result, err
 }
 
 // describeReachable sets Reachable and pins the host key of an endpoint whose spec has none.
-func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
+func describeReachable(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
 	now := &endpoint.Status
 	set := func(err error, message string) {
 		status.SetCondition(&now.Conditions, v2beta2.ConditionReachable, endpoint.Generation, err, message)
@@ -183,28 +184,28 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, facts *endpointFacts) {
 	switch {
 	case endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
 		set(nil, "playbooks run in the operator's own pod")
-	case errors.As(facts.unreachable, &mismatch):
+	case errors.As(scope.unreachable, &mismatch):
 		set(status.Retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf(
-			"%w: if the key was changed on purpose, put the new one into spec.hostKeys", facts.unreachable)), "")
-	case errors.As(facts.unreachable, &forbidden):
-		set(status.Retry(v2beta2.ReasonHostForbidden, facts.unreachable), "")
-	case facts.unreachable != nil:
-		set(status.Retry(v2beta2.ReasonHostUnreachable, facts.unreachable), "")
+			"%w: if the key was changed on purpose, put the new one into spec.hostKeys", scope.unreachable)), "")
+	case errors.As(scope.unreachable, &forbidden):
+		set(status.Retry(v2beta2.ReasonHostForbidden, scope.unreachable), "")
+	case scope.unreachable != nil:
+		set(status.Retry(v2beta2.ReasonHostUnreachable, scope.unreachable), "")
 	default:
-		set(nil, fmt.Sprintf("%s answers with host key %s", address(endpoint), ssh.FingerprintSHA256(facts.shown)))
+		set(nil, fmt.Sprintf("%s answers with host key %s", address(endpoint), ssh.FingerprintSHA256(scope.shown)))
 	}
 	switch {
 	case len(endpoint.Spec.HostKeys) > 0 || endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
 		now.HostKeys, now.PinnedFor = nil, ""
-	case facts.shown != nil:
-		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(facts.shown)}, address(endpoint)
+	case scope.shown != nil:
+		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(scope.shown)}, address(endpoint)
 	}
 }
 
 // nextProbe spreads probes so that many endpoints are not probed at once.
-func (r *ZosEndpointReconciler) nextProbe(facts *endpointFacts) time.Duration {
+func (r *ZosEndpointReconciler) nextProbe(scope *endpointScope) time.Duration {
 	interval := r.ProbeInterval
-	if facts.unreachable != nil || facts.postponed {
+	if scope.unreachable != nil || scope.postponed {
 		interval = min(interval, unreachableInterval)
 	}
 	return jitter(interval)
@@ -215,13 +216,13 @@ const unreachableInterval = 30 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.probes = &shares{total: maxProbes, each: maxProbesPerNamespace}
+	r.probes = newNamespaceLimit(maxProbes, maxProbesPerNamespace)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(options(maxProbes + maxEndpointsAtOnce)).
+		WithOptions(options(maxProbes + maxConcurrentEndpoints)).
 		Complete(r)
 }
 

@@ -72,6 +72,33 @@ var _ = Describe("Deleting", func() {
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(2*time.Minute))
 
+	It("an OperatorCollection neither waits for nor deletes custom resources in a namespace without consent", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		setMapping(ctx, soc, namespace, other)
+		makeAvailable(ctx, other, s.operator())
+		expectReady(ctx, oc)
+		mine, theirs := s.instance(namespace, "mine"), s.instance(other, "theirs")
+		mine.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
+		create(ctx, mine, theirs)
+		remove(ctx, oc)
+		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, other+"/theirs", false)
+
+		allowMapping(ctx, other)
+		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(because(v2beta2.ReasonInstancesExist), saying(namespace+"/mine"), Not(saying(other+"/theirs"))))
+		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		expectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, namespace+"/mine", false)
+		patch(ctx, mine, `{"metadata":{"finalizers":null}}`)
+		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		get(ctx, NewWithT(GinkgoT()), theirs)
+		Expect(theirs.GetDeletionTimestamp()).To(BeNil())
+		Expect(isGone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		remove(ctx, theirs)
+	}, NodeTimeout(3*time.Minute))
+
 	It("an OperatorCollection with Orphan removes the operator, and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
