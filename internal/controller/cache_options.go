@@ -14,9 +14,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// CacheOptions keep the manager's memory independent of the size of the cluster: of the kinds that are not its own it
-// caches only what it made. Of Secrets, which it must notice whoever made them, it caches the metadata, and of Subscriptions
-// those of its own packages.
+// CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
+// what it made, of Secrets the metadata, and of Subscriptions those to its own packages.
 func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{

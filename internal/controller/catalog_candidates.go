@@ -24,12 +24,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// candidate is a version of a collection that belongs into the catalog.
+// candidate is a version of a collection that should be in the catalog.
 type candidate struct {
 	oc     *v2beta2.OperatorCollection
 	digest digest.Digest
 	bundle catalog.Bundle
-	// err keeps it out.
+	// err says why it is not.
 	err error
 	// message says where it is in the catalog.
 	message string
@@ -43,8 +43,8 @@ func (c *candidate) current() bool {
 // candidates come in the order of their OperatorCollections' age: of two that exclude each other, the first stays.
 type candidates []*candidate
 
-// candidates are what OperatorCollections have imported, and what is still installed of them: no Subscription may point
-// at nothing.
+// candidates are what OperatorCollections have imported, and what is still installed of them: the catalog must have what
+// Subscriptions name.
 func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) {
 	inUse, err := listArchivesInUse(ctx, r.Client)
 	if err != nil {
@@ -73,13 +73,13 @@ func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) 
 	return all, nil
 }
 
-// bundleKey is what a bundle depends on besides what all have in common.
+// bundleKey is what distinguishes bundles.
 type bundleKey struct {
 	digest digest.Digest
 	group  v2beta2.APIGroupPolicy
 }
 
-// makeBundles renders the candidates and checks their permissions. What is wrong with one of them becomes its err.
+// makeBundles renders the candidates and checks their permissions. A problem of one of them becomes its err.
 func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) error {
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.Client.List(ctx, crds); err != nil {
@@ -89,7 +89,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if err != nil {
 		return err
 	}
-	// A collection is not to be kept out because the API server cannot be asked.
+	// An unavailable API server must not remove collections from the catalog.
 	if _, err := grants.heldIn(ctx, ""); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func unloaded(err error) error {
 
 func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
 	group := groupOf(of.oc, c)
-	// Imported may still speak of the archive before this one.
+	// Imported may still be about the archive before this one.
 	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
 		return catalog.Bundle{}, err
 	} else if of.current() && len(missing) > 0 {
@@ -138,7 +138,7 @@ func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *co
 	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
 }
 
-// rolesOf are the roles that OLM would make. Nobody knows yet in which namespaces, so they must be fine in all.
+// rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
 func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []askedRole {
 	var roles []askedRole
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
@@ -167,7 +167,7 @@ func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group strin
 	return versions
 }
 
-// bundles are those of the candidates that nothing keeps out yet.
+// bundles are those of the candidates without an error.
 func (c candidates) bundles() []catalog.Bundle {
 	var bundles []catalog.Bundle
 	for _, each := range c.acceptable() {
@@ -180,7 +180,7 @@ func (c candidates) acceptable() candidates {
 	return slices.DeleteFunc(slices.Clone(c), func(each *candidate) bool { return each.err != nil })
 }
 
-// refuse keeps out those that the catalog has refused of bundles().
+// refuse sets the errors of those that the catalog has refused of bundles().
 func (c candidates) refuse(refusals []*catalog.RefusalError) {
 	acceptable := c.acceptable()
 	for _, refusal := range refusals {
@@ -188,7 +188,7 @@ func (c candidates) refuse(refusals []*catalog.RefusalError) {
 	}
 }
 
-// refuseAll keeps out even those that have a reason of their own: it would have to be dealt with first.
+// refuseAll replaces the errors of all candidates: this one has to be resolved first.
 func (c candidates) refuseAll(err error) {
 	for _, each := range c {
 		each.err = err
@@ -208,12 +208,12 @@ func refusalReason(reason catalog.Reason) string {
 	return v2beta2.ReasonInvalidCollection
 }
 
-// lackArchives says whether an archive has still to be fetched again.
+// lackArchives says whether an archive is still to be fetched again.
 func (c candidates) lackArchives() bool {
 	return slices.ContainsFunc(c, func(each *candidate) bool { return errors.Is(each.err, fs.ErrNotExist) })
 }
 
-// retryAfter is when to look again though no event came.
+// retryAfter is the delay before the next reconcile without an event.
 func (c candidates) retryAfter() time.Duration {
 	after := catalogInterval
 	for _, each := range c {
@@ -224,7 +224,7 @@ func (c candidates) retryAfter() time.Duration {
 	return after
 }
 
-// publications are what the statuses of the OperatorCollections tell.
+// publications are what the statuses of the OperatorCollections report.
 func (c candidates) publications() map[types.NamespacedName]publication {
 	all := map[types.NamespacedName]publication{}
 	for _, each := range c {

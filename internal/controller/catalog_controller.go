@@ -27,18 +27,17 @@ import (
 )
 
 const (
-	// archiveTimeout is how long after its start the manager waits with the first catalog for archives that have to be
-	// fetched again.
+	// archiveTimeout limits how long the first catalog waits for archives that have to be fetched again.
 	archiveTimeout = time.Minute
 
-	// catalogInterval is how soon the catalog is looked at again though nothing that is watched has changed: the manager's
-	// own permissions may have.
+	// catalogInterval is the delay before a reconcile without an event: no watch reports changes of the manager's own
+	// permissions.
 	catalogInterval = 10 * time.Minute
 )
 
 // CatalogReconciler keeps the catalog from which the Operator Lifecycle Manager (OLM) installs collections: all that
-// OperatorCollections have imported and SubOperatorConfigs still run, as far as their permissions are granted. What keeps
-// a collection out is told by its OperatorCollection, and is nothing to the others.
+// OperatorCollections have imported and SubOperatorConfigs still run, as far as their permissions are granted. Why a
+// collection is not in the catalog is reported in the status of its OperatorCollection, and does not affect others.
 type CatalogReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -48,14 +47,14 @@ type CatalogReconciler struct {
 	Collections *CollectionCache
 	// Settings are those of all installations.
 	Settings render.Settings
-	// OLM is nil if the manager is to do without: then there is no catalog.
+	// OLM is nil if the manager does not use it: then there is no catalog.
 	OLM *OLM
 	// Server serves the catalog.
 	Server *catalog.Server
-	// Publications take what became of each OperatorCollection.
+	// Publications take the result for each OperatorCollection.
 	Publications *Publications
 
-	// began is when the first catalog was tried to be made.
+	// began is the time of the first attempt to make a catalog.
 	began time.Time
 	// served says that there is one.
 	served bool
@@ -99,8 +98,8 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
 }
 
-// awaitsArchives says whether OLM should not see a catalog yet: it would lack what is installed, just because archives
-// were lost with the manager's last pod.
+// awaitsArchives says whether the first catalog has to wait: it would lack what is installed, because the manager lost its
+// archives with its last pod.
 func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
 	if r.began.IsZero() {
 		r.began = time.Now()
@@ -108,7 +107,7 @@ func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
 	return !r.served && candidates.lackArchives() && time.Since(r.began) < archiveTimeout
 }
 
-// serve makes the catalog and hands it to OLM.
+// serve makes the catalog and serves it to OLM.
 func (r *CatalogReconciler) serve(ctx context.Context, candidates candidates) (digest string, err error) {
 	content, refusals := catalog.Build(candidates.bundles())
 	candidates.refuse(refusals)
@@ -176,7 +175,7 @@ func isPublishable(oc *v2beta2.OperatorCollection) bool {
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
 }
 
-// changes lets those updates pass after which a value of the object differs.
+// changes accepts updates that change a value of the object.
 func changes[value comparable](of func(client.Object) value) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
 }
@@ -185,7 +184,7 @@ func installsOthers(e event.UpdateEvent) bool {
 	return !slices.Equal(installedDigests(e.ObjectOld.(*v2beta2.SubOperatorConfig)), installedDigests(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
 }
 
-// afterGrants asks for the catalog a little after the grants have changed.
+// afterGrants triggers a reconcile shortly after the grants have changed.
 func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
 	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
 		if object.GetName() == grantsRole {

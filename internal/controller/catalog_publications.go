@@ -14,16 +14,16 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// publication is what became of an OperatorCollection's archive in the catalog.
+// publication says whether the archive of an OperatorCollection is in the catalog.
 type publication struct {
 	digest digest.Digest
-	// err keeps it out.
+	// err says why it is not.
 	err error
 	// message says where it is otherwise.
 	message string
 }
 
-// same says whether status shows both alike.
+// same says whether both give the same status.
 func (p publication) same(other publication) bool {
 	a, b := status.AsError(p.err), status.AsError(other.err)
 	if p.digest != other.digest || a == nil || b == nil {
@@ -32,21 +32,21 @@ func (p publication) same(other publication) bool {
 	return a.Reason == b.Reason && a.Error() == b.Error()
 }
 
-// Publications carry what became of OperatorCollections in the catalog from the controller that makes it to the one that
-// writes their status. What left the catalog is forgotten.
+// Publications carry what is in the catalog from the controller that makes it to the one that writes the status of
+// OperatorCollections.
 type Publications struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]publication
-	// changed has OperatorCollections of which something else is known now. Of the objects only the names are set.
+	// changed has OperatorCollections whose publication changed. Only the names of the objects are set.
 	changed chan event.GenericEvent
 }
 
-// NewPublications makes Publications that know nothing yet.
+// NewPublications makes empty Publications.
 func NewPublications() *Publications {
 	return &Publications{changed: make(chan event.GenericEvent)}
 }
 
-// set replaces what is known.
+// set replaces all publications.
 func (p *Publications) set(ctx context.Context, now map[types.NamespacedName]publication) {
 	p.mu.Lock()
 	before := p.known
@@ -65,8 +65,8 @@ func (p *Publications) set(ctx context.Context, now map[types.NamespacedName]pub
 	}
 }
 
-// describe sets the condition Published. Before the first catalog was made, and while another archive is about to get into
-// it, the condition stays as it is.
+// describe sets the condition Published. The condition stays as it is before the first catalog is made, and while another
+// archive is being added.
 func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	conditions := &oc.Status.Conditions
 	if p == nil {

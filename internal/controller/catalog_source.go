@@ -11,8 +11,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// annotationCatalog, on the CatalogSource, has the digest of the catalog's content. OLM sourceChecks at a CatalogSource again
-// when it changes.
+// annotationCatalog, on the CatalogSource, has the digest of the catalog's content. OLM reads a CatalogSource again when it
+// changes.
 const annotationCatalog = "zoscb.ibm.com/catalog-digest"
 
 // applyCatalogSource keeps the CatalogSource, by which OLM finds the catalog.

@@ -32,8 +32,8 @@ type CustomResourceDefinitionReconciler struct {
 	Collections *CollectionCache
 }
 
-// Reconcile brings the CRDs of one collection up to date. What keeps it from doing so is shown on the
-// OperatorCollection, whose controller plans the same CRDs.
+// Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
+// controller plans the same CRDs.
 func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collection.ID) (ctrl.Result, error) {
 	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
@@ -109,7 +109,7 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 	return nil
 }
 
-// remove deletes the CRDs of a collection that nobody has, unless an operator or a custom resource still needs them.
+// remove deletes the CRDs of a collection that no OperatorCollection has, unless an operator or a custom resource still needs them.
 func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collection.ID) error {
 	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	crds, err := existing.CRDs(ctx, key)

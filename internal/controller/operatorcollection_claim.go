@@ -16,8 +16,8 @@ import (
 )
 
 // checkClaim refuses a collection that belongs to another namespace: otherwise anyone could publish a version of it and
-// have it run with the credentials of others. Of a foreign collection only what its owner imported may be imported, with
-// the same content. Within a namespace, a version has one content.
+// have it run with the credentials of others. Another namespace may import only what its owner imported, with the same
+// content. Within a namespace, a version has one content.
 func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	key := scope.collection.ID()
 	others, err := r.others(ctx, oc, key)

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -32,44 +31,44 @@ type sourceCheck struct {
 	failed string
 }
 
-// sourceChecks remembers the last check of each source as long as the manager runs. One that it does not know costs one request.
+// sourceChecks keeps the last check of each source in memory. One that is not there costs one request.
 type sourceChecks struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]sourceCheck
 }
 
 // last is the last check for the present spec, if there was one.
-func (l *sourceChecks) last(oc *v2beta2.OperatorCollection) (sourceCheck, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, known := l.of[client.ObjectKeyFromObject(oc)]
+func (c *sourceChecks) last(oc *v2beta2.OperatorCollection) (sourceCheck, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, known := c.of[client.ObjectKeyFromObject(oc)]
 	return last, known && last.generation == oc.Generation
 }
 
-func (l *sourceChecks) remember(oc *v2beta2.OperatorCollection, now *sourceCheck) {
-	if now == nil {
+func (c *sourceChecks) record(oc *v2beta2.OperatorCollection, check *sourceCheck) {
+	if check == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[types.NamespacedName]sourceCheck{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[types.NamespacedName]sourceCheck{}
 	}
-	l.of[client.ObjectKeyFromObject(oc)] = *now
+	c.of[client.ObjectKeyFromObject(oc)] = *check
 }
 
-func (l *sourceChecks) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.of, key)
+func (c *sourceChecks) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.of, key)
 }
 
 // wait is the delay before the next check, or zero if there is none.
-func (l *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
+func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
 	if oc.Spec.Interval == nil {
 		return 0
 	}
-	if last, known := l.last(oc); known {
+	if last, known := c.last(oc); known {
 		return max(time.Until(last.due), time.Second)
 	}
 	return jitter(oc.Spec.Interval.Duration)
@@ -99,7 +98,7 @@ func (r *OperatorCollectionReconciler) checkSource(ctx context.Context, oc *v2be
 	}
 	file, err := r.fetchArchive(ctx, oc, scope)
 	scope.check = newSourceCheck(oc, scope.validators)
-	if f := (*status.Error)(nil); errors.As(err, &f) && ctx.Err() == nil {
+	if status.Is(err) && ctx.Err() == nil {
 		scope.check.failed = err.Error()
 		scope.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, failedCheckInterval)))
 		return nil, nil
@@ -114,8 +113,8 @@ func (r *OperatorCollectionReconciler) checkSource(ctx context.Context, oc *v2be
 	return file, nil
 }
 
-// checkOrder refuses an archive that the source put in the place of the installed one, unless it is the same collection in the
-// same or a newer version: who can change the source, but not sign, must not bring an old version back.
+// checkOrder refuses an archive that replaced the installed one at the source, unless it is the same collection in the same or
+// a newer version: whoever can change the source, but not sign, must not bring an old version back.
 func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	was, is := oc.Status.Collection, scope.collection
 	if was == nil || scope.artifact.SourceHash != oc.Status.Artifact.SourceHash || scope.artifact.Digest == oc.Status.Artifact.Digest {

@@ -20,7 +20,7 @@ import (
 // errors into conditions.
 func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) (ctrl.Result, error) {
 	if oc.DeletionTimestamp != nil && err == nil {
-		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+		return ctrl.Result{}, nil // The finalizer is removed, and so is the object.
 	}
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
@@ -46,7 +46,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	return result, err
 }
 
-// describeCollection records the accepted archive and what it holds.
+// describeCollection records the accepted archive and its content.
 func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
 	if !f.accepted {
 		return

@@ -11,7 +11,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,8 +58,8 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
-// says now. What the spec asked for before is never downloaded again as long as the store has it; if it must be, its
-// content may not have changed.
+// says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
+// have changed.
 func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	policy, err := r.verificationPolicy(ctx, oc)
 	if err != nil {
@@ -97,8 +96,8 @@ func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v
 	return nil
 }
 
-// fetchArchive fetches the archive, or takes it from the upload folder when the spec has no URL. It is nil if the server still
-// has the one that scope.validators are of.
+// fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
+// still has the one that scope.validators are of.
 func (r *OperatorCollectionReconciler) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
 		return r.upload(oc, scope)
@@ -190,25 +189,22 @@ func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2be
 	return nil
 }
 
-// acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
+// acceptArtifact records a new archive, which passed all checks, as the one that is imported.
 func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	scope.accepted = true
-	r.sourceChecks.remember(oc, scope.check)
+	r.sourceChecks.record(oc, scope.check)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
-	if equality.Semantic.DeepEqual(before.Status, oc.Status) {
-		return nil
-	}
-	// The CRD controller reads this status: it has to be there before the CRDs can be.
-	return r.Client.Status().Patch(ctx, oc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	// The CRD controller makes CRDs from this status.
+	return status.Patch(ctx, r.Client, oc, before)
 }
 
-// labelObject sets the labels that clients look for where the user did not.
+// labelObject sets the labels that clients select by, unless the user set them.
 func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	return addLabels(ctx, r.Client, oc, render.Labels(scope.collection))
 }
 
-// addLabels sets the labels that an object lacks, and those named firm even if it has them with other values.
+// addLabels sets the labels that an object lacks, and replaces other values of those named firm.
 func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string, firm ...string) error {
 	before := object.DeepCopyObject().(client.Object)
 	labels := object.GetLabels()
@@ -264,7 +260,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	if err != nil {
 		return err
 	}
-	// Those go with their Subscriptions, and say nothing about where else the collection is wanted.
+	// Those are deleted with their Subscriptions, and do not say where else the collection is wanted.
 	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
 		return r.decideDefault(ctx, oc, scope, socs)
@@ -279,7 +275,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	return nil
 }
 
-// decideDefault decides once whether a default is needed: what a user deletes later does not come back as a default.
+// decideDefault decides once whether a default is needed: one that a user deletes is not made again.
 func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, socs []v2beta2.SubOperatorConfig) error {
 	name := oc.Name + "-soc"
 	remaining := slices.IndexFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return soc.DeletionTimestamp == nil })
@@ -348,8 +344,8 @@ func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2
 
 func byName(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) }
 
-// sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials have no
-// part in it.
+// sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials are not
+// part of it.
 func sourceHash(spec *v2beta2.OperatorCollectionSpec) string {
 	return shortHash("%q", spec.CollectionURL) + "-" +
 		shortHash("%q %q %t", spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)

@@ -21,8 +21,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
-// verificationPolicy is what the spec says about verification, with the Secret that it names. It is asked for on every
-// run: neither status nor the fact that an archive is stored proves anything.
+// verificationPolicy is what the spec says about verification, with the Secret that it names. It is checked in every
+// reconcile: neither status nor the fact that an archive is stored proves anything.
 type verificationPolicy struct {
 	verify.Policy
 	// secret is the UID of the Secret, and version its resourceVersion.
@@ -62,13 +62,13 @@ func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2b
 	return nil
 }
 
-// isKnown says whether status speaks of the archive that the spec asks for.
+// isKnown says whether status has the archive that the spec asks for.
 func isKnown(oc *v2beta2.OperatorCollection) bool {
 	return oc.Status.Artifact != nil && oc.Status.Artifact.SourceHash == sourceHash(&oc.Spec)
 }
 
-// verifyStored verifies the archive that the store has, and gives none if another has to be fetched: the spec asks for
-// another, or for a verification that this one does not pass.
+// verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
+// or for a verification that this one does not pass.
 func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
 	current, known := oc.Status.Artifact, isKnown(oc)
 	if current == nil || !known && !onlyVerificationChanged(oc, policy) {
@@ -85,7 +85,7 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	verified, err := r.accept(oc, policy, stored, current.Size, open)
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
-		// The store is damaged. What is fetched has to have the same digest.
+		// The store is damaged. The archive that is fetched must have the same digest.
 		if err := r.Collections.Remove(stored); err != nil {
 			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
@@ -101,7 +101,7 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	return verified, nil
 }
 
-// onlyVerificationChanged says whether the archive that is stored may be what the spec asks for, now with other proof.
+// onlyVerificationChanged says whether the spec may ask for the stored archive, now verified in another way.
 func onlyVerificationChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
 	current := oc.Status.Artifact
 	was, _, _ := strings.Cut(current.SourceHash, "-")
@@ -118,7 +118,7 @@ func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection
 	return verified, nil
 }
 
-// accept verifies an archive and says on what grounds it was accepted. Its errors are those of [verify.Verify].
+// accept verifies an archive and records how it was accepted. Its errors are those of [verify.Verify].
 func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, archived digest.Digest, size int64,
 	open func() (io.ReadCloser, error)) (*v2beta2.Artifact, error) {
 	candidate := verify.Archive{Digest: archived, Size: size, Open: open, Manifest: readManifest}
@@ -129,7 +129,7 @@ func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, po
 	policy.Time = now.Time
 	result, err := r.Collections.signatures.verify(policy, candidate)
 	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
-		// A GPG key that has expired since the archive was verified with it does not undo that.
+		// An archive remains verified if the GPG key expired afterwards.
 		policy.Time = before.VerifiedAt.Time
 		if then, thenErr := r.Collections.signatures.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
 			result, err = then, nil
@@ -155,8 +155,8 @@ func readManifest(content io.Reader) ([]byte, error) {
 	return archive.ReadFile(content, archive.DefaultLimits, verify.ManifestFile)
 }
 
-// signatureCache remembers which signatures were right, so that an archive is read only when it or the Secret is new, and after a
-// restart. Only one archive is verified at a time: an Ed25519 key needs all of it in memory.
+// signatureCache remembers valid signatures, so that an archive is read only when it or the Secret changed, and after a
+// restart. It verifies one archive at a time: an Ed25519 key needs all of it in memory.
 type signatureCache struct {
 	mu    sync.Mutex
 	known map[signatureKey]cachedSignature
@@ -172,7 +172,7 @@ type cachedSignature struct {
 	result  verify.Result
 }
 
-// verify is [verify.Verify]. What was right remains right as long as the Secret does not change.
+// verify is [verify.Verify]. A valid signature remains valid as long as the Secret does not change.
 func (p *signatureCache) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
 	if policy.Evidence == nil {
 		return verify.Verify(policy.Policy, candidate)

@@ -44,8 +44,8 @@ func fetchFailure(err error) error {
 	return status.Retry(reason, err)
 }
 
-// verifyFailure gives an error of [verify.Verify] its reason. A Secret or what a server has may be corrected without a
-// change of the spec.
+// verifyFailure gives an error of [verify.Verify] its reason. A Secret or a server may be corrected without a change of
+// the spec.
 func verifyFailure(err error) error {
 	var unreadable *archive.Error
 	switch {
@@ -63,7 +63,7 @@ func verifyFailure(err error) error {
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
 }
 
-// planFailure gives an error of [crd.Plan] its reason. Others may be put right without a change of the spec.
+// planFailure gives an error of [crd.Plan] its reason. Most may be resolved without a change of the spec.
 func planFailure(err error) error {
 	var e *crd.Error
 	switch {
@@ -91,7 +91,7 @@ func archiveReason(reason archive.Reason) string {
 	return v2beta2.ReasonArchiveCorrupt
 }
 
-// problemReasons gives the rules whose breach has a reason of its own. All others share InvalidCollection.
+// problemReasons has the rules with a reason of their own. All others share InvalidCollection.
 var problemReasons = map[string]string{
 	"missing-operator-config":   v2beta2.ReasonOperatorConfigMissing,
 	"duplicate-operator-config": v2beta2.ReasonOperatorConfigAmbiguous,

@@ -27,7 +27,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// ZosEndpointReconciler checks a ZosEndpoint, asks its SSH server for its host key and pins the first one it sees.
+// ZosEndpointReconciler checks a ZosEndpoint, reads the host key of its SSH server and pins the first one.
 type ZosEndpointReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -53,7 +53,7 @@ const (
 	maxConcurrentEndpoints = 8
 )
 
-// endpointScope is what was found out about a ZosEndpoint.
+// endpointScope is what the status of a ZosEndpoint is computed from.
 type endpointScope struct {
 	// known are the host keys of the spec.
 	known []ssh.PublicKey
@@ -61,7 +61,7 @@ type endpointScope struct {
 	shown ssh.PublicKey
 	// unreachable says why the probe failed.
 	unreachable error
-	// postponed says that the namespace has too many probes that run, so that the last one counts a little longer.
+	// postponed says that too many probes run, so that the result of the last one remains in status.
 	postponed bool
 	// users are the SubOperatorConfigs that map the endpoint.
 	users []v2beta2.SubOperatorConfigReference
@@ -202,7 +202,7 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
 	}
 }
 
-// nextProbe spreads probes so that many endpoints are not probed at once.
+// nextProbe spreads probes over time.
 func (r *ZosEndpointReconciler) nextProbe(scope *endpointScope) time.Duration {
 	interval := r.ProbeInterval
 	if scope.unreachable != nil || scope.postponed {
@@ -211,7 +211,7 @@ func (r *ZosEndpointReconciler) nextProbe(scope *endpointScope) time.Duration {
 	return jitter(interval)
 }
 
-// unreachableInterval is how soon an endpoint that did not answer, or could not be asked yet, is probed again.
+// unreachableInterval is the delay before an endpoint that did not answer, or was not probed, is probed again.
 const unreachableInterval = 30 * time.Second
 
 // SetupWithManager registers the controller.
