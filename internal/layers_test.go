@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"internal/lint":       {"internal/archive", "internal/collection", "internal/render"},
 	"internal/explain":    {"internal/collection", "internal/render"},
 	"internal/crd":        {"api/v2beta2", "internal/collection", "internal/render"},
-	"internal/diff":       {"internal/collection", "internal/crd", "internal/explain", "internal/render"},
+	"internal/diff":       {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/status":     {"api/v2beta2", "internal/apply"},
 	"internal/instances":  {"internal/apply", "internal/collection", "internal/render", "internal/status", "api/v2beta2"},

@@ -144,13 +144,19 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(&artifactServer{address: s.artifactAddress, handler: store.Handler()}); err != nil {
+	// It serves in every manager and not just in the leader.
+	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Server: &http.Server{
+		Addr: s.artifactAddress, Handler: store.Handler(),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}}); err != nil {
 		return err
 	}
 	collections := &controller.CollectionCache{Store: store}
-	// Only the leader imports archives, so only the leader knows which are not in use.
+	// It runs in the leader alone, beside the controllers.
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute))
+		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil {
+			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
+		}
 		return nil
 	})); err != nil {
 		return err
@@ -271,34 +277,6 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up a controller: %w", err)
 		}
-	}
-	return nil
-}
-
-// artifactServer serves the store to the runtime pods, in every manager and not just in the leader.
-type artifactServer struct {
-	address string
-	handler http.Handler
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*artifactServer) NeedLeaderElection() bool { return false }
-
-// Start implements manager.Runnable.
-func (a *artifactServer) Start(ctx context.Context) error {
-	listener, err := net.Listen("tcp", a.address)
-	if err != nil {
-		return fmt.Errorf("serving archives: %w", err)
-	}
-	server := &http.Server{Handler: a.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stop := context.AfterFunc(ctx, func() {
-		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = server.Shutdown(shutdown)
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving archives: %w", err)
 	}
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -76,15 +75,11 @@ func TestStore(t *testing.T) {
 		t.Errorf("got %q, %v, %d bytes", got, err, size)
 	}
 	inUse := map[digest.Digest]bool{second: true}
-	if removed, err := reopened.RemoveUnused(inUse, time.Now().Add(-time.Hour)); len(removed) > 0 || err != nil {
-		t.Errorf("what is newer was removed: %v, %v", removed, err)
+	if err := reopened.RemoveUnused(inUse, time.Now().Add(-time.Hour)); err != nil || !reopened.Has(first) {
+		t.Errorf("what is newer was removed: %v", err)
 	}
-	removed, err := reopened.RemoveUnused(inUse, time.Now().Add(time.Hour))
-	if diff := cmp.Diff([]digest.Digest{first}, removed); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-	if left, err := reopened.List(); err != nil || !cmp.Equal(left, []digest.Digest{second}) {
-		t.Errorf("left are %v, %v", left, err)
+	if err := reopened.RemoveUnused(inUse, time.Now().Add(time.Hour)); err != nil || reopened.Has(first) || !reopened.Has(second) {
+		t.Errorf("the wrong one was removed: %v", err)
 	}
 	if _, _, err := reopened.Open(first); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open a removed archive: got %v, want %v", err, fs.ErrNotExist)
@@ -111,39 +106,12 @@ func TestStoreForgetsUnfinishedFiles(t *testing.T) {
 		before time.Time
 		kept   bool
 	}{{time.Now().Add(-time.Hour), true}, {time.Now().Add(time.Hour), false}} {
-		if _, err := store.RemoveUnused(inUse, step.before); err != nil {
+		if err := store.RemoveUnused(inUse, step.before); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(leftover); errors.Is(err, fs.ErrNotExist) == step.kept || !store.Has(whole) {
 			t.Errorf("leftover: %v, archive kept: %t", err, store.Has(whole))
 		}
-	}
-}
-
-func TestCopyFromAnotherDevice(t *testing.T) {
-	store := openStore(t)
-	file, err := fetch.Save(strings.NewReader("content"), 100, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := store.path(file.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file.Path, []byte("changed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.copyInto(file, target); err == nil || store.Has(file.Digest) {
-		t.Errorf("stored a file that has changed: %v", err)
-	}
-	if err := os.WriteFile(file.Path, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.copyInto(file, target); err != nil || !store.Has(file.Digest) {
-		t.Errorf("not stored: %v", err)
-	}
-	if entries, err := os.ReadDir(store.TempDir()); err != nil || len(entries) != 0 {
-		t.Errorf("left in the temporary folder: %v, %v", entries, err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -82,8 +81,8 @@ func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
 	return staged, nil
 }
 
-// Put moves a fetched or staged archive into the store; file.Path is gone afterwards. The archive appears whole or not at
-// all, and is on disk when Put returns. A file from another device is copied, and its digest checked again.
+// Put moves an archive from TempDir into the store; file.Path is gone afterwards. The archive appears whole or not at all, and
+// is on disk when Put returns.
 func (s *Store) Put(file *fetch.File) error {
 	target, err := s.path(file.Digest)
 	if err != nil {
@@ -91,28 +90,10 @@ func (s *Store) Put(file *fetch.File) error {
 	}
 	s.putting.Lock()
 	defer s.putting.Unlock()
-	err = moveInto(file.Path, target)
-	if errors.Is(err, syscall.EXDEV) {
-		err = s.copyInto(file, target)
-	}
-	if err != nil {
+	if err := moveInto(file.Path, target); err != nil {
 		return fmt.Errorf("store artifact %s: %w", file.Digest, err)
 	}
 	return nil
-}
-
-func (s *Store) copyInto(file *fetch.File, target string) error {
-	staged, err := s.Stage(file.Path, file.Size)
-	if err != nil {
-		return err
-	}
-	if staged.Digest != file.Digest {
-		return errors.Join(fmt.Errorf("the file has changed: its digest is now %s", staged.Digest), staged.Remove())
-	}
-	if err := moveInto(staged.Path, target); err != nil {
-		return errors.Join(err, staged.Remove())
-	}
-	return file.Remove()
 }
 
 func moveInto(source, target string) error {
@@ -190,50 +171,23 @@ func (s *Store) Remove(archive digest.Digest) error {
 	return nil
 }
 
-// List gives the digests of all archives, sorted.
-func (s *Store) List() ([]digest.Digest, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, algorithm.String()))
-	if err != nil {
-		return nil, fmt.Errorf("list artifacts: %w", err)
-	}
-	var digests []digest.Digest
-	for _, entry := range entries {
-		hex, isArchive := strings.CutSuffix(entry.Name(), suffix)
-		if isArchive && algorithm.Validate(hex) == nil {
-			digests = append(digests, digest.NewDigestFromEncoded(algorithm, hex))
+// RemoveUnused deletes the archives that are not in use, and what interrupted downloads left in TempDir, unless it was
+// written after a time.
+func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
+	keep := map[string]bool{}
+	for archive := range inUse {
+		if path, err := s.path(archive); err == nil {
+			keep[path] = true
 		}
 	}
-	return digests, nil
-}
-
-// RemoveUnused deletes the archives that are not in use, and files that interrupted downloads left in TempDir, unless they
-// were written after a time. It returns the digests of the archives that it deleted, sorted.
-func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) ([]digest.Digest, error) {
-	digests, err := s.List()
-	if err != nil {
-		return nil, err
-	}
-	var removed []digest.Digest
-	var errs []error
-	for _, archive := range digests {
-		if inUse[archive] {
-			continue
-		}
-		path, err := s.path(archive)
-		if err == nil {
-			err = s.removeOld(path, before)
-		}
-		errs = append(errs, err)
-		if err == nil && !s.Has(archive) {
-			removed = append(removed, archive)
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*")
+	errs := []error{err}
+	for _, name := range names {
+		if path := filepath.Join(s.dir, name); !keep[path] {
+			errs = append(errs, s.removeOld(path, before))
 		}
 	}
-	leftovers, err := filepath.Glob(filepath.Join(s.TempDir(), "*"))
-	errs = append(errs, err)
-	for _, path := range leftovers {
-		errs = append(errs, s.removeOld(path, before))
-	}
-	return removed, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func (s *Store) removeOld(path string, before time.Time) error {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -71,22 +70,14 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// RemoveUnused deletes the archives that are not in use, which only the leader may do. Those stored by an import that goes on
-// at the same time, and is in no status yet, are newer than began and kept. A failure is logged: the next start tries again.
-func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, began time.Time) {
-	log := ctrl.LoggerFrom(ctx)
+// RemoveUnused deletes the archives that are not in use, which only the leader may do. Those stored after a time are kept:
+// they may belong to an import that has not written its status yet.
+func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, before time.Time) error {
 	inUse, err := listArchivesInUse(ctx, reader)
 	if err != nil {
-		log.Error(err, "archives that are not in use are kept")
-		return
+		return err
 	}
-	removed, err := c.Store.RemoveUnused(inUse.digests(nil), began)
-	if err != nil {
-		log.Error(err, "archives that are not in use are kept")
-	}
-	if len(removed) > 0 {
-		log.Info("archives that were not in use are removed", "digests", removed)
-	}
+	return c.Store.RemoveUnused(inUse.digests(nil), before)
 }
 
 // removeArchive deletes an archive unless something else than this OperatorCollection uses it. It reads live objects: a

@@ -18,10 +18,10 @@ import (
 type CollectionCache struct {
 	Store *artifact.Store
 
-	// reading lets one archive be read at a time: it takes memory. What is loaded already does not wait for it.
+	// reading lets one archive be read at a time: it takes memory. Collections that are loaded already do not wait for it.
 	reading sync.Mutex
-	mu      sync.Mutex
-	loaded  map[digest.Digest]*collection.Collection
+	// loaded has a *collection.Collection by digest.
+	loaded sync.Map
 
 	signatures signatureCache
 }
@@ -41,19 +41,14 @@ func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, e
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.loaded == nil {
-		c.loaded = map[digest.Digest]*collection.Collection{}
-	}
-	c.loaded[archive] = loaded
+	c.loaded.Store(archive, loaded)
 	return loaded, nil
 }
 
 func (c *CollectionCache) cached(archive digest.Digest) *collection.Collection {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.loaded[archive]
+	found, _ := c.loaded.Load(archive)
+	loaded, _ := found.(*collection.Collection)
+	return loaded
 }
 
 func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, error) {
@@ -81,9 +76,7 @@ func (c *CollectionCache) Remove(archive digest.Digest) error {
 	c.signatures.forget(archive)
 	c.reading.Lock() // Else one that is being read would be remembered.
 	defer c.reading.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.loaded, archive)
+	c.loaded.Delete(archive)
 	return c.Store.Remove(archive)
 }
 

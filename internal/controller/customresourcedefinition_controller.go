@@ -43,7 +43,7 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 		return status.Result(err)
 	}
 	if len(owners) == 0 {
-		return status.Result(r.remove(ctx, key))
+		return status.Result(r.removeUnused(ctx, key, nil))
 	}
 	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if err := r.write(ctx, plan); err != nil {
 		return status.Result(err)
 	}
-	return status.Result(r.removeDropped(ctx, key, owners))
+	return status.Result(r.removeUnused(ctx, key, owners))
 }
 
 // owners are the OperatorCollections that have the collection, or say by their labels that they will. They are read live: a
@@ -109,73 +109,52 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 	return nil
 }
 
-// remove deletes the CRDs of a collection that no OperatorCollection has, unless an operator or a custom resource still needs them.
-func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collection.ID) error {
+// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more, once no custom
+// resource of them is left. As long as a SubOperatorConfig has the collection, its operator needs all of them.
+func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
 	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	crds, err := existing.CRDs(ctx, key)
-	if err != nil || len(crds) == 0 {
+	if err != nil {
 		return err
 	}
+	unused := slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
+	})
 	socs := &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, socs, client.MatchingLabels(render.IdentityLabels(key))); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	if len(unused) > 0 && len(owners) == 0 {
+		if err := r.Reader.List(ctx, socs, client.MatchingLabels(render.IdentityLabels(key))); err != nil {
+			return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+		}
 	}
 	if len(socs.Items) > 0 {
 		return nil // Their removal triggers a reconcile.
 	}
-	items, err := existing.List(ctx, key, "")
-	if err != nil {
-		return err
-	}
-	if len(items) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs of %s are kept for %s", key, instances.Describe(items))
-	}
-	return r.delete(ctx, crds)
-}
-
-// removeDropped removes the CRDs of kinds that no OperatorCollection has any more, in whatever namespace, once no custom
-// resource of them is left.
-func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
-	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
-	crds, err := existing.CRDs(ctx, key)
-	if err != nil {
-		return err
-	}
 	var kept []string
-	var unused []apiextensionsv1.CustomResourceDefinition
-	for _, definition := range crds {
-		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) }) {
-			continue
+	for i := range unused {
+		items, err := existing.ListOf(ctx, &unused[i], "")
+		if err == nil && len(items) == 0 {
+			err = r.delete(ctx, &unused[i])
 		}
-		items, err := existing.ListOf(ctx, &definition, "")
 		if err != nil {
 			return err
 		}
 		if len(items) > 0 {
-			kept = append(kept, definition.Name)
-			continue
+			kept = append(kept, unused[i].Name)
 		}
-		unused = append(unused, definition)
-	}
-	if err := r.delete(ctx, unused); err != nil {
-		return err
 	}
 	if len(kept) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs that %s no longer has are kept for their custom resources: %s", key, strings.Join(kept, ", "))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs that %s does not have any more are kept for their custom resources: %s", key, strings.Join(kept, ", "))
 	}
 	return nil
 }
 
-func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) error {
-	for i := range crds {
-		definition := &crds[i]
-		if definition.DeletionTimestamp != nil {
-			continue
-		}
-		err := r.Client.Delete(ctx, definition, client.Preconditions{UID: &definition.UID, ResourceVersion: &definition.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting CRD %q: %w", definition.Name, err)
-		}
+func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) error {
+	if definition.DeletionTimestamp != nil {
+		return nil
+	}
+	err := r.Client.Delete(ctx, definition, client.Preconditions{UID: &definition.UID, ResourceVersion: &definition.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting CRD %q: %w", definition.Name, err)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 	if err != nil {
 		return err
 	}
+	scope.others = others
 	owner, err := owningNamespace(ctx, r.Reader, key, append(others, *oc))
 	if err != nil {
 		return err
@@ -107,11 +108,7 @@ func older(a, b client.Object) bool {
 
 // checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.
 func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	others, err := r.others(ctx, oc, scope.collection.ID())
-	if err != nil {
-		return err
-	}
-	versions, err := importedVersions(r.Collections, slices.DeleteFunc(others, func(other v2beta2.OperatorCollection) bool {
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(scope.others, func(other v2beta2.OperatorCollection) bool {
 		return other.Namespace != oc.Namespace
 	}))
 	if err != nil {

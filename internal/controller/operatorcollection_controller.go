@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -20,7 +22,6 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -64,7 +65,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	defer r.working.Release(1)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
-		r.sourceChecks.forget(req.NamespacedName)
+		r.sourceChecks.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if oc.DeletionTimestamp != nil {
@@ -83,8 +84,10 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 
 func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
 	scope := &importScope{}
+	if err := addFinalizer(ctx, r.Client, oc); err != nil {
+		return scope, err
+	}
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
-		r.ensureFinalizer,
 		r.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
@@ -102,10 +105,6 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		}
 	}
 	return scope, nil
-}
-
-func (r *OperatorCollectionReconciler) writer() *status.Writer {
-	return &status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
 }
 
 // SetupWithManager registers the controller.
@@ -130,22 +129,25 @@ func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, ob
 }
 
 func (r *OperatorCollectionReconciler) ofCRD(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{indexCollection: labelledID(object).String()})
+	return requestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.MatchingFields{indexCollection: labelledID(object).String()})
 }
 
 func (r *OperatorCollectionReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(object.GetNamespace()), client.MatchingFields{indexSecret: object.GetName()})
+	return requestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.InNamespace(object.GetNamespace()), client.MatchingFields{indexSecret: object.GetName()})
 }
 
-func (r *OperatorCollectionReconciler) requests(ctx context.Context, of ...client.ListOption) []reconcile.Request {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list, of...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list OperatorCollections")
-		return nil
-	}
+// requestsOf are for the objects of a list in the cache.
+func requestsOf(ctx context.Context, reader client.Reader, list client.ObjectList, of ...client.ListOption) []reconcile.Request {
 	var requests []reconcile.Request
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	err := reader.List(ctx, list, of...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
 	}
 	return requests
 }

@@ -27,14 +27,13 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 		r.removeSubOperatorConfigs,
 		r.awaitCRDRemoval,
 		r.removeArtifact,
-		r.removeFinalizer,
 	}
 	for _, step := range steps {
 		if err := step(ctx, oc); err != nil {
 			return err
 		}
 	}
-	return nil
+	return removeFinalizer(ctx, r.Client, oc)
 }
 
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
@@ -160,10 +159,6 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 		names = append(names, crd.Name)
 	}
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
-}
-
-func (r *OperatorCollectionReconciler) removeFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	return removeFinalizer(ctx, r.Client, oc)
 }
 
 func removeFinalizer(ctx context.Context, c client.Client, object client.Object) error {

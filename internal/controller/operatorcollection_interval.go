@@ -8,7 +8,6 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -31,36 +30,20 @@ type sourceCheck struct {
 	failed string
 }
 
-// sourceChecks keeps the last check of each source in memory. One that is not there costs one request.
-type sourceChecks struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]sourceCheck
-}
+// sourceChecks keeps the last sourceCheck of each OperatorCollection in memory. One that is not there costs one request.
+type sourceChecks struct{ sync.Map }
 
 // last is the last check for the present spec, if there was one.
 func (c *sourceChecks) last(oc *v2beta2.OperatorCollection) (sourceCheck, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last, known := c.of[client.ObjectKeyFromObject(oc)]
+	found, _ := c.Load(client.ObjectKeyFromObject(oc))
+	last, known := found.(sourceCheck)
 	return last, known && last.generation == oc.Generation
 }
 
 func (c *sourceChecks) record(oc *v2beta2.OperatorCollection, check *sourceCheck) {
-	if check == nil {
-		return
+	if check != nil {
+		c.Store(client.ObjectKeyFromObject(oc), *check)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[types.NamespacedName]sourceCheck{}
-	}
-	c.of[client.ObjectKeyFromObject(oc)] = *check
-}
-
-func (c *sourceChecks) forget(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.of, key)
 }
 
 // wait is the delay before the next check, or zero if there is none.

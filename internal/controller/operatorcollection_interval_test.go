@@ -59,7 +59,7 @@ func TestSourceChecks(t *testing.T) {
 		t.Error("a check for another spec counts")
 	}
 	oc.Generation--
-	of.forget(client.ObjectKeyFromObject(oc))
+	of.Delete(client.ObjectKeyFromObject(oc))
 	if _, known := of.last(oc); known {
 		t.Error("a check is not forgotten")
 	}

@@ -39,7 +39,8 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	status.SetReady(&now.Conditions, generation, err, readyCollection(now))
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionImported)
-	result, err := r.writer().Write(ctx, oc, before, err)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = r.sourceChecks.wait(oc)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -33,6 +32,8 @@ type importScope struct {
 	uploadPath string
 	// collection is what the archive holds.
 	collection *collection.Collection
+	// others are the other OperatorCollections that have it.
+	others []v2beta2.OperatorCollection
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
 	// imported says that the collection's CRDs are Established too.
@@ -43,10 +44,6 @@ type importScope struct {
 	validators fetch.Validators
 	// configs are the SubOperatorConfigs that name the collection.
 	configs []v2beta2.SubOperatorConfig
-}
-
-func (r *OperatorCollectionReconciler) ensureFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
-	return addFinalizer(ctx, r.Client, oc)
 }
 
 func addFinalizer(ctx context.Context, c client.Client, object client.Object) error {
@@ -157,13 +154,9 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if oc.Spec.CredentialsSecret == "" {
 		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
 	}
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
-	if apierrors.IsNotFound(err) {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)
-	}
+	secret, err := r.requireSecret(ctx, oc, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
 	if err != nil {
-		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
+		return fetch.Credentials{}, err
 	}
 	if !isCredential(secret) {
 		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
@@ -318,31 +311,24 @@ func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 }
 
 func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	list := &v2beta2.SubOperatorConfigList{}
-	err := r.Client.List(ctx, list, client.InNamespace(oc.Namespace), client.MatchingFields{indexOperatorCollection: oc.Name})
-	if err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	slices.SortFunc(list.Items, byName)
-	scope.configs = list.Items
-	return nil
+	var err error
+	scope.configs, err = subOperatorConfigsOf(ctx, r.Client, oc, client.MatchingFields{indexOperatorCollection: oc.Name})
+	return err
 }
 
 // subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name. It takes a reader of live
 // objects where they decide what is made or deleted: the cache may lack one that a user made a moment ago.
-func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection) ([]v2beta2.SubOperatorConfig, error) {
+func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, by ...client.ListOption) ([]v2beta2.SubOperatorConfig, error) {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := reader.List(ctx, list, client.InNamespace(oc.Namespace)); err != nil {
+	if err := reader.List(ctx, list, append(by, client.InNamespace(oc.Namespace))...); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	socs := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {
 		return soc.Spec.OperatorCollection != oc.Name
 	})
-	slices.SortFunc(socs, byName)
+	slices.SortFunc(socs, func(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) })
 	return socs, nil
 }
-
-func byName(a, b v2beta2.SubOperatorConfig) int { return strings.Compare(a.Name, b.Name) }
 
 // sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials are not
 // part of it.

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,13 +46,9 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 }
 
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
-	if apierrors.IsNotFound(err) {
-		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval,
-			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)
-	}
+	secret, err := r.requireSecret(ctx, oc, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
 	if err != nil {
-		return fmt.Errorf("reading Secret %q: %w", oc.Spec.SignatureSecret, err)
+		return err
 	}
 	if policy.Evidence, err = verify.Recognize(secret.Data); err != nil {
 		return verifyFailure(fmt.Errorf("spec.signatureSecret: Secret %q: %w", secret.Name, err))

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -12,32 +13,28 @@ import (
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
+// fetchReasons has the reasons of downloads that have one of their own. All others share FetchFailed.
+var fetchReasons = map[fetch.Reason]string{
+	fetch.InvalidURL:       v2beta2.ReasonInvalidURL,
+	fetch.NotFound:         v2beta2.ReasonArchiveNotFound,
+	fetch.Unauthorized:     v2beta2.ReasonUnauthorized,
+	fetch.ServerError:      v2beta2.ReasonSourceUnreachable,
+	fetch.Unreachable:      v2beta2.ReasonSourceUnreachable,
+	fetch.UntrustedServer:  v2beta2.ReasonSourceUnreachable,
+	fetch.URLForbidden:     v2beta2.ReasonSourceForbidden,
+	fetch.AddressForbidden: v2beta2.ReasonSourceForbidden,
+	fetch.TooLarge:         v2beta2.ReasonArchiveTooLarge,
+	fetch.Truncated:        v2beta2.ReasonArchiveTruncated,
+	fetch.Timeout:          v2beta2.ReasonFetchTimeout,
+	fetch.StorageFailed:    v2beta2.ReasonStorageFailed,
+}
+
 func fetchFailure(err error) error {
 	var f *fetch.Error
 	if !errors.As(err, &f) {
 		return status.Retry(v2beta2.ReasonFetchFailed, err)
 	}
-	reason := v2beta2.ReasonFetchFailed
-	switch f.Reason {
-	case fetch.InvalidURL:
-		reason = v2beta2.ReasonInvalidURL
-	case fetch.NotFound:
-		reason = v2beta2.ReasonArchiveNotFound
-	case fetch.Unauthorized:
-		reason = v2beta2.ReasonUnauthorized
-	case fetch.ServerError, fetch.Unreachable, fetch.UntrustedServer:
-		reason = v2beta2.ReasonSourceUnreachable
-	case fetch.URLForbidden, fetch.AddressForbidden:
-		reason = v2beta2.ReasonSourceForbidden
-	case fetch.TooLarge:
-		reason = v2beta2.ReasonArchiveTooLarge
-	case fetch.Truncated:
-		reason = v2beta2.ReasonArchiveTruncated
-	case fetch.Timeout:
-		reason = v2beta2.ReasonFetchTimeout
-	case fetch.StorageFailed:
-		reason = v2beta2.ReasonStorageFailed
-	}
+	reason := cmp.Or(fetchReasons[f.Reason], v2beta2.ReasonFetchFailed)
 	if !f.Retryable {
 		return status.Stalled(reason, err)
 	}

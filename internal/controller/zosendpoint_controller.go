@@ -227,14 +227,5 @@ func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func (r *ZosEndpointReconciler) ofSubOperatorConfig(ctx context.Context, object client.Object) []reconcile.Request {
-	list := &v2beta2.ZosEndpointList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list ZosEndpoints")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	return requestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(object.GetNamespace()))
 }

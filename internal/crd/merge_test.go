@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/Masterminds/semver/v3"
@@ -14,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -217,21 +219,21 @@ func TestMergeConflicts(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := Merge(contribution(t, "1.0.0", tt.a).CRD, []Contribution{contribution(t, "2.0.0", tt.b)})
-			var conflict *SchemaConflictError
-			if !errors.As(err, &conflict) {
+			var conflict *Error
+			if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonSchemaConflict {
 				t.Fatalf("error %v", err)
 			}
-			if conflict.Field != tt.field || conflict.Types[0] == conflict.Types[1] {
-				t.Errorf("conflict %+v, want field %s", conflict, tt.field)
+			if !strings.Contains(conflict.Error(), ": "+tt.field+" is ") {
+				t.Errorf("conflict %v, want field %s", conflict, tt.field)
 			}
 		})
 	}
 	t.Run("version", func(t *testing.T) {
-		var conflict *VersionConflictError
+		var conflict *Error
 		_, err := Merge(nil, []Contribution{
 			contribution(t, "1.0.0", collection.Var{Name: "a", Type: collection.String}), contribution(t, "1.0.0"),
 		})
-		if !errors.As(err, &conflict) {
+		if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonVersionConflict {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -3,12 +3,12 @@
 package crd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -77,15 +77,8 @@ func Plan(id collection.ID, live *apiextensionsv1.CustomResourceDefinition, want
 		}
 	}
 	merged, err := Merge(live, wanted)
-	var schemaConflict *SchemaConflictError
-	var versionConflict *VersionConflictError
-	switch {
-	case errors.As(err, &schemaConflict):
-		return Planned{}, &Error{v2beta2.ReasonSchemaConflict, err}
-	case errors.As(err, &versionConflict):
-		return Planned{}, &Error{v2beta2.ReasonVersionConflict, err}
-	case err != nil:
-		return Planned{}, &Error{v2beta2.ReasonInvalidCollection, err}
+	if err != nil {
+		return Planned{}, err
 	}
 	if err := checkPublished(live, merged, wanted, instances); err != nil {
 		return Planned{}, err
@@ -155,13 +148,8 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition, version string) *ap
 
 // Serves says whether a CRD is established and serves a version.
 func Serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	return established && crd.DeletionTimestamp == nil &&
-		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version && v.Served
-		})
+	return crd.DeletionTimestamp == nil && apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) &&
+		apihelpers.HasServedCRDVersion(crd, version)
 }
 
 // Claimant is the namespace that the CRDs of a collection say it belongs to, or "".

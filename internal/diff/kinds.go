@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -87,8 +88,8 @@ func (c *comparison) refusal(live, wanted *apiextensionsv1.CustomResourceDefinit
 		return "the cluster refuses this with reason SchemaConflict while there are custom resources: in version " + is.Name + " " + problem
 	}
 	_, err := crd.Merge(live, []crd.Contribution{{Version: c.is.Collection.Version, CRD: wanted}})
-	var conflict *crd.SchemaConflictError
-	if errors.As(err, &conflict) {
+	var conflict *crd.Error
+	if errors.As(err, &conflict) && conflict.Reason == v2beta2.ReasonSchemaConflict {
 		return "the cluster refuses this with reason SchemaConflict: " + conflict.Error()
 	}
 	return ""
