@@ -125,7 +125,7 @@ func lintFolder(path, digest string) (findings.Problems, lint.Settings, error) {
 func lintArchive(path, digest string) (findings.Problems, lint.Settings, error) {
 	if digest != "" {
 		actual, _, err := digestOf(path)
-		if err == nil && actual != digest {
+		if err == nil && actual.String() != digest {
 			err = fmt.Errorf("the archive has the digest %s, not %s", actual, digest)
 		}
 		if err != nil {

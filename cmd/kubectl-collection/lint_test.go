@@ -132,7 +132,8 @@ func TestLintOfURL(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	digest, _, err := digestOf(file)
+	sum, _, err := digestOf(file)
+	digest := sum.String()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -22,8 +22,8 @@ import (
 type source struct {
 	collection *collection.Collection
 	files      *archive.Files
-	// digest of the archive, "sha256:<hex>".
-	digest string
+	// digest of the archive.
+	digest digest.Digest
 }
 
 // loadSource reads an archive, or an author's folder by way of the archive that is built from it in memory.
@@ -73,8 +73,8 @@ func buildFolder(path string) ([]byte, error) {
 
 // readSource reads an archive to its end.
 func readSource(r io.Reader) (*source, error) {
-	hash := sha256.New()
-	files, err := archive.Read(io.TeeReader(r, hash), archive.DefaultLimits, lint.NewKeep())
+	digester := digest.SHA256.Digester()
+	files, err := archive.Read(io.TeeReader(r, digester.Hash()), archive.DefaultLimits, lint.NewKeep())
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func readSource(r io.Reader) (*source, error) {
 	if c == nil {
 		return nil, problems
 	}
-	return &source{collection: c, files: files, digest: fmt.Sprintf("sha256:%x", hash.Sum(nil))}, nil
+	return &source{collection: c, files: files, digest: digester.Digest()}, nil
 }
 
 // checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -23,8 +23,6 @@ const (
 	maxListBytes = 16 << 20
 	maxListKeys  = 100
 )
-
-var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // What a FileEntry is about.
 const (
@@ -271,7 +269,7 @@ func decodeEntry(raw json.RawMessage) (entry FileEntry, problem string) {
 		return entry, ""
 	case entry.Type != TypeFile:
 		return entry, fmt.Sprintf("the ftype of %s is %s, not file or dir", findings.Quote(entry.Name), findings.Quote(entry.Type))
-	case entry.ChecksumType == nil || *entry.ChecksumType != "sha256" || entry.SHA256 == nil || !sha256Pattern.MatchString(*entry.SHA256):
+	case entry.ChecksumType == nil || *entry.ChecksumType != "sha256" || entry.SHA256 == nil || digest.SHA256.Validate(*entry.SHA256) != nil:
 		return entry, fmt.Sprintf("%s has no checksum of type sha256 in lower-case hexadecimal digits", findings.Quote(entry.Name))
 	}
 	return entry, ""

@@ -80,9 +80,9 @@ func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
 	all.refuse([]*catalog.RefusalError{{Index: 2, Reason: catalog.PackageConflict}})
 	got := map[string]string{}
 	for name, p := range all.publications() {
-		got[name.String()] = p.digest + " " + p.message
+		got[name.String()] = p.digest.String() + " " + p.message
 		if p.err != nil {
-			got[name.String()] = p.digest + " " + status.AsError(p.err).Reason
+			got[name.String()] = p.digest.String() + " " + status.AsError(p.err).Reason
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"ns/lost": "1 CollectionNotImported", "ns/old": "2 in it", "ns/young": "3 PackageConflict"}, got); diff != "" {

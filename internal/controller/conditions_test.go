@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 			c := &collection.Collection{Problems: test.problems}
 			err := conformance(c)
 			if test.want == "" {
-				if err != nil || len(warnings(&v2beta2.OperatorCollection{}, &collectionFacts{collection: c})) > 0 {
+				if err != nil || len(warnings(&v2beta2.OperatorCollection{}, &importScope{collection: c})) > 0 {
 					t.Errorf("got %v", err)
 				}
 				return

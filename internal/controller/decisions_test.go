@@ -6,14 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -122,38 +120,5 @@ func TestSourceHash(t *testing.T) {
 		if got := sourceHash(&base) == sourceHash(&changed); got != test.same {
 			t.Errorf("%s: same is %v", name, got)
 		}
-	}
-}
-
-func TestServes(t *testing.T) {
-	now := metav1.Now()
-	good := func() *apiextensionsv1.CustomResourceDefinition {
-		return &apiextensionsv1.CustomResourceDefinition{
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
-				{Name: "v2", Served: true, Storage: true}, {Name: "v1", Served: false},
-			}},
-			Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-				{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
-				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
-			}},
-		}
-	}
-	if crd := good(); !serves(crd, "v2") || serves(crd, "v1") || serves(crd, "v3") {
-		t.Error("it serves v2 and nothing else")
-	}
-	for name, change := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
-		"not Established": func(c *apiextensionsv1.CustomResourceDefinition) {
-			c.Status.Conditions[1].Status = apiextensionsv1.ConditionFalse
-		},
-		"being deleted": func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &now },
-	} {
-		crd := good()
-		change(crd)
-		if serves(crd, "v2") {
-			t.Errorf("one that is %s serves nothing", name)
-		}
-	}
-	if got := instances.StorageVersion(good()); got != "v2" {
-		t.Errorf("got %s", got)
 	}
 }

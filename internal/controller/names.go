@@ -16,7 +16,7 @@ const (
 	// fieldOwner is the name under which the controllers write.
 	fieldOwner = apply.FieldOwner
 
-	// Finalizer keeps an OperatorCollection or SubOperatorConfig until what it made is gone.
+	// Finalizer keeps an OperatorCollection or SubOperatorConfig until what was made for it is deleted.
 	Finalizer = "zoscb.ibm.com/finalizer"
 
 	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
@@ -27,7 +27,7 @@ const (
 // changedInterval is how soon an archive whose content changed is downloaded again, to see whether it changed back.
 const changedInterval = 10 * time.Minute
 
-// jitter is the interval, give or take a tenth, so that what began together does not stay together.
+// jitter is the interval, give or take a tenth, so that repeated work spreads over time.
 func jitter(interval time.Duration) time.Duration {
 	return interval + time.Duration((rand.Float64()-0.5)*0.2*float64(interval))
 }
@@ -35,7 +35,7 @@ func jitter(interval time.Duration) time.Duration {
 // labelledID is the identity of the collection that an object was made for.
 func labelledID(object client.Object) collection.ID { return render.IDOf(object.GetLabels()) }
 
-// importedID is the zero ID as long as nothing was imported.
+// importedID is the identity of the imported collection, zero if there is none.
 func importedID(oc *v2beta2.OperatorCollection) collection.ID {
 	if oc.Status.Collection == nil {
 		return collection.ID{}

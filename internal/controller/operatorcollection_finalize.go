@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -25,19 +27,18 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 		r.releaseInstances,
 		r.removeSubOperatorConfigs,
 		r.awaitCRDRemoval,
-		r.forgetArtifacts,
-		r.removeFinalizer,
+		r.removeArtifact,
 	}
 	for _, step := range steps {
 		if err := step(ctx, oc); err != nil {
 			return err
 		}
 	}
-	return nil
+	return removeFinalizer(ctx, r.Client, oc)
 }
 
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
-// policy Finalize deletes them. Custom resources in other namespaces are somebody else's, and nothing changes for them.
+// policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
@@ -49,7 +50,7 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 	}
 	if len(abandoned) > 0 {
 		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
-			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up by hand what they stand for, then remove their finalizer %s",
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s",
 			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
@@ -62,8 +63,8 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 	return status.Waiting(v2beta2.ReasonFinalizingInstances, status.PollInterval, "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
 }
 
-// servedInstances are the custom resources in the namespaces where the collection is installed for this object. Those in
-// namespaces that are being deleted are abandoned: what ran their playbooks goes with the namespace.
+// servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
+// consent to it. Those in namespaces that are being deleted are abandoned: their operator goes with the namespace.
 func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
@@ -71,6 +72,13 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
+			allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !allowed {
+				continue
+			}
 			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
 			if err != nil {
 				return nil, nil, err
@@ -87,6 +95,16 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		}
 	}
 	return served, abandoned, nil
+}
+
+// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
+// what is deleted.
+func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
+	err := mapping.Consent(ctx, reader, from, namespace)
+	if status.Is(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -117,7 +135,7 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 		return nil
 	}
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
@@ -144,10 +162,6 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }
 
-func (r *OperatorCollectionReconciler) removeFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	return removeFinalizer(ctx, r.Client, oc)
-}
-
 func removeFinalizer(ctx context.Context, c client.Client, object client.Object) error {
 	before := object.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(object, Finalizer) {
@@ -157,35 +171,10 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// forgetArtifacts deletes the archive of a collection that goes.
-func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+// removeArtifact deletes the archive of a collection that goes.
+func (r *OperatorCollectionReconciler) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return r.forgetArchive(ctx, oc, oc.Status.Artifact.Digest)
-}
-
-// forgetArchive deletes an archive unless another collection or an installation still uses it.
-func (r *OperatorCollectionReconciler) forgetArchive(ctx context.Context, oc *v2beta2.OperatorCollection, digest string) error {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, collections); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if err := r.Reader.List(ctx, socs); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	for i := range collections.Items {
-		other := &collections.Items[i]
-		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == digest {
-			return nil
-		}
-	}
-	for i := range socs.Items {
-		for _, installation := range socs.Items[i].Status.Installations {
-			if installation.Digest == digest {
-				return nil
-			}
-		}
-	}
-	return r.Library.Remove(digest)
+	return r.removeArchive(ctx, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

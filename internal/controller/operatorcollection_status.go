@@ -16,38 +16,39 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
-// changed. It is the only place that turns errors into conditions.
-func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) (ctrl.Result, error) {
+// patchStatus writes the status that follows from the scope and the error of the last step. It is the only place that turns
+// errors into conditions.
+func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) (ctrl.Result, error) {
 	if oc.DeletionTimestamp != nil && err == nil {
-		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+		return ctrl.Result{}, nil // The finalizer is removed, and so is the object.
 	}
-	err = lookAgain(oc, err)
+	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
 	generation := oc.Generation
 	now := &oc.Status
 	now.ObservedGeneration = generation
-	if facts != nil {
-		facts.describeCollection(oc)
-		r.describeImport(oc, facts, err)
+	if scope != nil {
+		scope.describeCollection(oc)
+		r.describeImport(oc, scope, err)
 		r.Publications.describe(oc)
 	}
 	if err == nil {
-		err = notInstalled(facts.mappings)
-		status.SetCondition(&now.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(facts.mappings))
+		err = notInstalled(scope.configs)
+		status.SetCondition(&now.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(scope.configs))
 	}
 	status.SetReady(&now.Conditions, generation, err, readyCollection(now))
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionImported)
-	result, err := r.writer().Write(ctx, oc, before, err)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.looks.wait(oc)
+		result.RequeueAfter = r.sourceChecks.wait(oc)
 	}
 	return result, err
 }
 
-// describeCollection records the accepted archive and what it holds.
-func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
+// describeCollection records the accepted archive and its content.
+func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
 	if !f.accepted {
 		return
 	}
@@ -75,9 +76,9 @@ func conformance(c *collection.Collection) error {
 }
 
 // describeImport sets Imported and, where the steps got that far, the state of each SubOperatorConfig.
-func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) {
+func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollection, scope *importScope, err error) {
 	now := &oc.Status
-	if facts.imported {
+	if scope.imported {
 		status.SetCondition(&now.Conditions, v2beta2.ConditionImported, oc.Generation, nil,
 			fmt.Sprintf("version %s is verified and its CRDs are established", now.Collection.Version))
 	} else {
@@ -87,7 +88,7 @@ func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollec
 		return
 	}
 	now.SubOperatorConfigMappingStatus = nil
-	for _, soc := range facts.mappings {
+	for _, soc := range scope.configs {
 		now.SubOperatorConfigMappingStatus = append(now.SubOperatorConfigMappingStatus,
 			v2beta2.MappingStatus{Name: soc.Name, Phase: soc.Status.Phase, Message: soc.Status.Message})
 	}
@@ -140,14 +141,14 @@ func kinds(c *collection.Collection) []string {
 	return names
 }
 
-// maxWarnings bounds the warnings shown on status.
+// maxWarnings bounds the warnings in status.
 const maxWarnings = 20
 
-func warnings(oc *v2beta2.OperatorCollection, f *collectionFacts) []string {
+func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	c := f.collection
 	var texts []string
-	if f.look != nil && f.look.failed != "" {
-		texts = append(texts, "looking for another archive failed, and will be tried again: "+f.look.failed)
+	if f.check != nil && f.check.failed != "" {
+		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +33,8 @@ type SubOperatorConfigReconciler struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
 	// OLM is nil if the manager is to do without.
@@ -175,7 +176,7 @@ func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configSco
 }
 
 func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, s *configScope) error {
-	c, err := r.Library.Load(s.oc.Status.Artifact.Digest)
+	c, err := r.Collections.Load(digest.Digest(s.oc.Status.Artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", s.oc.Name)
 	}
@@ -228,7 +229,7 @@ func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScop
 		s.problems = append(s.problems, problems...)
 		i := &install.Installation{
 			Owner: s.soc, OperatorCollection: s.oc, Namespace: m.Namespace,
-			Collection: s.collection, Group: groupOf(s.oc, s.collection), Digest: s.oc.Status.Artifact.Digest,
+			Collection: s.collection, Group: groupOf(s.oc, s.collection), Digest: digest.Digest(s.oc.Status.Artifact.Digest),
 			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(s.oc.Spec.Runtime, s.soc.Spec.Runtime),
 		}
 		i.Backend, i.Blocked = r.OLM.Choose(ctx, i, r.Settings.RuntimeImage)

@@ -40,7 +40,7 @@ func (r *Installer) record(ctx context.Context, s *scope) error {
 	before := s.Owner.DeepCopy()
 	recorded := Recorded(s.Owner, s.Namespace)
 	if recorded == nil {
-		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest}
+		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest.String()}
 	}
 	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
 	s.result.Status = recorded.DeepCopy()
@@ -79,7 +79,7 @@ func (r *Installer) apply(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.result.Applied = true
-	s.result.Status.Digest, s.result.Status.Ready, s.result.Status.Message = s.plan.Digest, false, ""
+	s.result.Status.Digest, s.result.Status.Ready, s.result.Status.Message = s.plan.Digest.String(), false, ""
 	return nil
 }
 

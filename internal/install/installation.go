@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +30,7 @@ type Installation struct {
 	// Group is the API group of the collection's kinds.
 	Group string
 	// Digest is that of the collection's archive.
-	Digest string
+	Digest digest.Digest
 	// Endpoints that the operator may use.
 	Endpoints []render.Endpoint
 	// Dependencies say where those of the collection come from.
@@ -65,7 +66,7 @@ type Plan struct {
 	// Postponed are those of Objects that must not be written yet.
 	Postponed []client.Object
 	// Digest of the archive that the operator is told to run.
-	Digest string
+	Digest digest.Digest
 	// RuntimeHash is the annotation that pods carry once they run what is planned.
 	RuntimeHash string
 	Warnings    []string

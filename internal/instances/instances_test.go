@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -46,5 +47,14 @@ func TestDescribe(t *testing.T) {
 	}
 	if got, want := Describe(items), "Thing ns/n0, Thing ns/n1, Thing ns/n2, Thing ns/n3, Thing ns/n4 and 3 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestStorageVersion(t *testing.T) {
+	crd := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2", Storage: true}},
+	}}
+	if got := StorageVersion(crd); got != "v2" {
+		t.Errorf("got %s", got)
 	}
 }

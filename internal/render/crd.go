@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -50,11 +51,11 @@ const (
 )
 
 // ClaimedCRDs are CRDs with the annotations of a collection that a namespace imports from the archive with a digest.
-func ClaimedCRDs(c *collection.Collection, group, namespace, digest string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func ClaimedCRDs(c *collection.Collection, group, namespace string, archive digest.Digest) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds, err := CRDs(c, group)
 	for _, crd := range crds {
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationClaimedBy, namespace)
-		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationDigest+c.APIVersion(), digest)
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationDigest+c.APIVersion(), archive.String())
 	}
 	return crds, err
 }

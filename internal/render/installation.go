@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -16,8 +17,8 @@ type InstallationOptions struct {
 	Namespace string
 	// Group is the API group of the collection's kinds.
 	Group string
-	// Digest identifies the collection's archive, "sha256:<hex>". The pod runs nothing else.
-	Digest string
+	// Digest identifies the collection's archive. The pod runs nothing else.
+	Digest digest.Digest
 	// ArtifactURL is where the pod downloads the archive.
 	ArtifactURL string
 	// ArtifactServer is where ArtifactURL leads. It has a meaning only where Runtime restricts egress.

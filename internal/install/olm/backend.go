@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -94,7 +95,7 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 		return nil, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	ready := b.ready(i.Collection.CSVName())
-	plan := &install.Plan{Digest: b.digest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest, b.image))}
+	plan := &install.Plan{Digest: b.plannedDigest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest.String(), b.image))}
 	for _, object := range rendered {
 		switch o := object.(type) {
 		case *operatorsv1.OperatorGroup:
@@ -119,10 +120,10 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 	return plan, nil
 }
 
-// digest returns that of the archive that the operator is told to run.
-func (b *Backend) digest(i *install.Installation, ready bool) string {
+// plannedDigest returns that of the archive that the operator is told to run.
+func (b *Backend) plannedDigest(i *install.Installation, ready bool) digest.Digest {
 	if recorded := install.Recorded(i.Owner, i.Namespace); recorded != nil && !ready {
-		return recorded.Digest
+		return digest.Digest(recorded.Digest)
 	}
 	return i.Digest
 }

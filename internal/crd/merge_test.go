@@ -1,4 +1,4 @@
-package render
+package crd
 
 import (
 	"encoding/json"
@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // testCollection has one kind, Thing, with the given variables.
@@ -27,7 +32,7 @@ func testCollection(version string, vars ...collection.Var) *collection.Collecti
 func contribution(t *testing.T, version string, vars ...collection.Var) Contribution {
 	t.Helper()
 	c := testCollection(version, vars...)
-	crds, err := CRDs(c, collection.Group)
+	crds, err := render.CRDs(c, collection.Group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,12 +41,25 @@ func contribution(t *testing.T, version string, vars ...collection.Var) Contribu
 
 func merge(t *testing.T, live *apiextensionsv1.CustomResourceDefinition, contributions ...Contribution) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	merged, err := MergeCRD(live, contributions)
+	merged, err := Merge(live, contributions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	validateCRD(t, merged)
+	validate(t, merged)
 	return merged
+}
+
+// validate asks what the API server asks of a new CRD.
+func validate(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	internal, defaulted := &apiextensions.CustomResourceDefinition{}, crd.DeepCopy()
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(defaulted)
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(defaulted, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range validation.ValidateCustomResourceDefinition(t.Context(), internal) {
+		t.Errorf("%s: %v", crd.Name, problem)
+	}
 }
 
 func versionNames(crd *apiextensionsv1.CustomResourceDefinition) []string {
@@ -52,7 +70,7 @@ func versionNames(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return names
 }
 
-func field(crd *apiextensionsv1.CustomResourceDefinition, version string, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
+func fieldOf(crd *apiextensionsv1.CustomResourceDefinition, version string, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
 	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })
 	schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
 	for _, name := range path {
@@ -68,7 +86,7 @@ func field(crd *apiextensionsv1.CustomResourceDefinition, version string, path .
 	return schema, true
 }
 
-func TestMergeCRDOrdersVersions(t *testing.T) {
+func TestMergeOrdersVersions(t *testing.T) {
 	var contributions []Contribution
 	for _, version := range []string{"1.0.0", "1.10.0", "1.2.0", "2.0.0-rc.10", "2.0.0-rc.2", "1.10.0-beta"} {
 		contributions = append(contributions, contribution(t, version))
@@ -91,7 +109,7 @@ func TestMergeCRDOrdersVersions(t *testing.T) {
 	}
 }
 
-func TestMergeCRDGivesEveryVersionAllFields(t *testing.T) {
+func TestMergeGivesEveryVersionAllFields(t *testing.T) {
 	v1 := contribution(t, "1.0.0",
 		collection.Var{Name: "old", Type: collection.String, Required: true, Options: []string{"a"}, Default: "a"},
 		collection.Var{Name: "box", Type: collection.Object, Fields: []collection.Var{{Name: "left", Type: collection.String}}},
@@ -120,7 +138,7 @@ func TestMergeCRDGivesEveryVersionAllFields(t *testing.T) {
 		{"v2minor0patch0", []string{"box", "left"}},
 	}
 	for _, f := range foreign {
-		schema, ok := field(merged, f.version, f.path...)
+		schema, ok := fieldOf(merged, f.version, f.path...)
 		if !ok {
 			t.Errorf("%s lacks %v", f.version, f.path)
 			continue
@@ -128,27 +146,27 @@ func TestMergeCRDGivesEveryVersionAllFields(t *testing.T) {
 		if schema.Default != nil || schema.Enum != nil || schema.Required != nil {
 			t.Errorf("%s: %v is not optional: %+v", f.version, f.path, schema)
 		}
-		parent, _ := field(merged, f.version, f.path[:len(f.path)-1]...)
+		parent, _ := fieldOf(merged, f.version, f.path[:len(f.path)-1]...)
 		if slices.Contains(parent.Required, f.path[len(f.path)-1]) {
 			t.Errorf("%s: %v is required", f.version, f.path)
 		}
 	}
-	if own, _ := field(merged, "v1minor0patch0", "old"); own.Default == nil || len(own.Enum) != 1 {
+	if own, _ := fieldOf(merged, "v1minor0patch0", "old"); own.Default == nil || len(own.Enum) != 1 {
 		t.Errorf("v1 lost default or options of its own field: %+v", own)
 	}
-	if own, _ := field(merged, "v2minor0patch0", "box", "right"); own.Default == nil {
+	if own, _ := fieldOf(merged, "v2minor0patch0", "box", "right"); own.Default == nil {
 		t.Errorf("v2 lost the default of its own field: %+v", own)
 	}
-	if _, ok := field(v1.CRD, "v1minor0patch0", "new"); ok {
+	if _, ok := fieldOf(v1.CRD, "v1minor0patch0", "new"); ok {
 		t.Error("the contribution was changed")
 	}
 }
 
-func TestMergeCRDKeepsWhatIsLive(t *testing.T) {
+func TestMergeKeepsWhatIsLive(t *testing.T) {
 	live := merge(t, nil, contribution(t, "1.0.0", collection.Var{Name: "old", Type: collection.String, Required: true}))
 	live.ResourceVersion, live.UID = "42", "uid"
 	live.Labels["team"] = "zos"
-	live.Labels[LabelManagedBy] = "tampered"
+	live.Labels[render.LabelManagedBy] = "tampered"
 	live.Annotations = map[string]string{"zoscb.ibm.com/owner-namespace": "zos"}
 
 	added := contribution(t, "1.1.0", collection.Var{Name: "new", Type: collection.String})
@@ -163,28 +181,28 @@ func TestMergeCRDKeepsWhatIsLive(t *testing.T) {
 	if merged.Annotations["added"] != "yes" {
 		t.Errorf("annotations: %v", merged.Annotations)
 	}
-	if merged.Labels["team"] != "zos" || merged.Labels[LabelManagedBy] != ManagedBy {
+	if merged.Labels["team"] != "zos" || merged.Labels[render.LabelManagedBy] != render.ManagedBy {
 		t.Errorf("labels: %v", merged.Labels)
 	}
-	if spec, _ := field(merged, "v1minor0patch0"); !slices.Contains(spec.Required, "old") {
+	if spec, _ := fieldOf(merged, "v1minor0patch0"); !slices.Contains(spec.Required, "old") {
 		t.Errorf("the live version was changed: %v", spec.Required)
 	}
-	if live.Labels[LabelManagedBy] != "tampered" || len(live.Spec.Versions) != 1 {
+	if live.Labels[render.LabelManagedBy] != "tampered" || len(live.Spec.Versions) != 1 {
 		t.Error("the argument was changed")
 	}
 }
 
-func TestMergeCRDRepublishesAVersion(t *testing.T) {
+func TestMergeRepublishesAVersion(t *testing.T) {
 	text := collection.Var{Name: "size", Type: collection.String}
 	number := collection.Var{Name: "size", Type: collection.Integer}
 	live := merge(t, nil, contribution(t, "1.0.0", text))
 	merged := merge(t, live, contribution(t, "1.0.0", number))
-	if schema, _ := field(merged, "v1minor0patch0", "size"); schema.Type != "integer" {
+	if schema, _ := fieldOf(merged, "v1minor0patch0", "size"); schema.Type != "integer" {
 		t.Errorf("the only version kept its old content: %+v", schema)
 	}
 }
 
-func TestMergeCRDConflicts(t *testing.T) {
+func TestMergeConflicts(t *testing.T) {
 	object := func(fieldType collection.VarType, array bool) collection.Var {
 		return collection.Var{Name: "box", Type: collection.Object, Array: array, Fields: []collection.Var{{Name: "size", Type: fieldType}}}
 	}
@@ -200,22 +218,22 @@ func TestMergeCRDConflicts(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := MergeCRD(contribution(t, "1.0.0", tt.a).CRD, []Contribution{contribution(t, "2.0.0", tt.b)})
-			var conflict *SchemaConflictError
-			if !errors.As(err, &conflict) {
+			_, err := Merge(contribution(t, "1.0.0", tt.a).CRD, []Contribution{contribution(t, "2.0.0", tt.b)})
+			var conflict *Error
+			if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonSchemaConflict {
 				t.Fatalf("error %v", err)
 			}
-			if conflict.Field != tt.field || conflict.Types[0] == conflict.Types[1] {
-				t.Errorf("conflict %+v, want field %s", conflict, tt.field)
+			if !strings.Contains(conflict.Error(), ": "+tt.field+" is ") {
+				t.Errorf("conflict %v, want field %s", conflict, tt.field)
 			}
 		})
 	}
 	t.Run("version", func(t *testing.T) {
-		var conflict *VersionConflictError
-		_, err := MergeCRD(nil, []Contribution{
+		var conflict *Error
+		_, err := Merge(nil, []Contribution{
 			contribution(t, "1.0.0", collection.Var{Name: "a", Type: collection.String}), contribution(t, "1.0.0"),
 		})
-		if !errors.As(err, &conflict) {
+		if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonVersionConflict {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -223,14 +241,14 @@ func TestMergeCRDConflicts(t *testing.T) {
 		merge(t, nil, contribution(t, "1.0.0"), contribution(t, "1.0.0"))
 	})
 	t.Run("nothing", func(t *testing.T) {
-		if _, err := MergeCRD(nil, nil); err == nil {
+		if _, err := Merge(nil, nil); err == nil {
 			t.Error("no error")
 		}
 	})
 }
 
-// TestMergeCRDIsIdempotent merges random histories, in random order, twice.
-func TestMergeCRDIsIdempotent(t *testing.T) {
+// TestMergeIsIdempotent merges random histories, in random order, twice.
+func TestMergeIsIdempotent(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var live *apiextensionsv1.CustomResourceDefinition

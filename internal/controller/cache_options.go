@@ -1,9 +1,6 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,13 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// CacheOptions keep the manager's memory independent of the size of the cluster: of the kinds that are not its own it
-// caches only what it made. Of Secrets, which it must notice whoever made them, it caches the metadata, and of Subscriptions
-// those of its own packages.
+// CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
+// what it made, of Secrets the metadata, and of Subscriptions those to its own packages.
 func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -37,30 +32,4 @@ func CacheOptions() cache.Options {
 		&operatorsv1alpha1.ClusterServiceVersion{}:  ours,
 		&operatorsv1alpha1.Subscription{}:           {Transform: keepSubscription},
 	}}
-}
-
-// CollectGarbage drops archives that nothing uses any more. It must not run while a controller does.
-func (l *Library) CollectGarbage(ctx context.Context, reader client.Reader) error {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := reader.List(ctx, collections); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if err := reader.List(ctx, socs); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	keep := map[string]bool{}
-	for _, oc := range collections.Items {
-		if oc.Status.Artifact != nil {
-			keep[oc.Status.Artifact.Digest] = true
-		}
-	}
-	for _, soc := range socs.Items {
-		for _, installation := range soc.Status.Installations {
-			keep[installation.Digest] = true
-		}
-	}
-	if _, err := l.Store.GarbageCollect(keep); err != nil {
-		return fmt.Errorf("removing archives that nothing uses: %w", err)
-	}
-	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -13,50 +15,45 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Library loads collections from the artifact store and remembers them by digest.
-type Library struct {
+// CollectionCache loads collections from the artifact store and remembers them by digest.
+type CollectionCache struct {
 	Store *artifact.Store
 
-	// reading lets one archive be read at a time: it takes memory. What is loaded already does not wait for it.
+	// reading lets one archive be read at a time: it takes memory. Collections that are loaded already do not wait for it.
 	reading sync.Mutex
-	mu      sync.Mutex
-	loaded  map[string]*collection.Collection
+	// loaded has a *collection.Collection by digest.
+	loaded sync.Map
 
-	proofs proofs
+	signatures signatureCache
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
 // of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
-func (l *Library) Load(digest string) (*collection.Collection, error) {
-	if c := l.remembered(digest); c != nil {
-		return c, nil
+func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, error) {
+	if loaded := c.cached(archive); loaded != nil {
+		return loaded, nil
 	}
-	l.reading.Lock()
-	defer l.reading.Unlock()
-	if c := l.remembered(digest); c != nil {
-		return c, nil
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if loaded := c.cached(archive); loaded != nil {
+		return loaded, nil
 	}
-	c, err := l.read(digest)
+	loaded, err := c.read(archive)
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.loaded == nil {
-		l.loaded = map[string]*collection.Collection{}
-	}
-	l.loaded[digest] = c
-	return c, nil
+	c.loaded.Store(archive, loaded)
+	return loaded, nil
 }
 
-func (l *Library) remembered(digest string) *collection.Collection {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.loaded[digest]
+func (c *CollectionCache) cached(archive digest.Digest) *collection.Collection {
+	found, _ := c.loaded.Load(archive)
+	loaded, _ := found.(*collection.Collection)
+	return loaded
 }
 
-func (l *Library) read(digest string) (*collection.Collection, error) {
-	content, _, err := l.Store.Open(digest)
+func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, error) {
+	content, _, err := c.Store.Open(stored)
 	if err != nil {
 		return nil, err
 	}
@@ -65,25 +62,23 @@ func (l *Library) read(digest string) (*collection.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := collection.Load(files)
+	loaded, err := collection.Load(files)
 	if err != nil {
 		return nil, err
 	}
-	if c.Problems = findings.Merge(c.Problems, crd.Validate(c)); len(c.Problems.Refused()) > 0 {
-		return nil, c.Problems
+	if loaded.Problems = findings.Merge(loaded.Problems, crd.Validate(loaded)); len(loaded.Problems.Refused()) > 0 {
+		return nil, loaded.Problems
 	}
-	return c, nil
+	return loaded, nil
 }
 
 // Remove drops an archive from the store and from memory.
-func (l *Library) Remove(digest string) error {
-	l.proofs.forget(digest)
-	l.reading.Lock() // Else one that is being read would be remembered.
-	defer l.reading.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.loaded, digest)
-	return l.Store.Remove(digest)
+func (c *CollectionCache) Remove(archive digest.Digest) error {
+	c.signatures.forget(archive)
+	c.reading.Lock() // Else one that is being read would be remembered.
+	defer c.reading.Unlock()
+	c.loaded.Delete(archive)
+	return c.Store.Remove(archive)
 }
 
 // problemSummaryLines bounds how many problems of an archive a status message shows.

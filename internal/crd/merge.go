@@ -1,8 +1,7 @@
-package render
+package crd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,55 +11,42 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
 // Contribution is what one version of a collection says about one of its kinds.
 type Contribution struct {
 	// Version is the collection's version.
 	Version *semver.Version
-	// CRD has that version alone, as CRDs renders it. It is not changed.
+	// CRD has that version alone, as render.CRDs renders it. It is not changed.
 	CRD *apiextensionsv1.CustomResourceDefinition
 }
 
-// SchemaConflictError says that two versions of a kind disagree in a way that one object cannot satisfy. As objects
-// are stored once and served in every version, such versions cannot live side by side.
-type SchemaConflictError struct {
-	// CRD is the name of the CustomResourceDefinition.
-	CRD string
-	// Field is the path of the field, such as "spec.options[].size", or "kind".
-	Field string
-	// Versions are the two versions that disagree, and Types what each of them has.
-	Versions, Types [2]string
+// schemaConflict says that two versions of a kind disagree in a way that one object cannot satisfy. As objects are stored
+// once and served in every version, such versions cannot live side by side. The field is a path, such as
+// "spec.options[].size", or "kind".
+func schemaConflict(crd, field string, versions, types [2]string) error {
+	return &Error{v2beta2.ReasonSchemaConflict, fmt.Errorf("%s: %s is %s in version %s and %s in version %s: give the field another name, or keep its type",
+		crd, field, types[0], versions[0], types[1], versions[1])}
 }
 
-func (e *SchemaConflictError) Error() string {
-	return fmt.Sprintf("%s: %s is %s in version %s and %s in version %s: give the field another name, or keep its type",
-		e.CRD, e.Field, e.Types[0], e.Versions[0], e.Types[1], e.Versions[1])
+func invalid(format string, args ...any) error {
+	return &Error{v2beta2.ReasonInvalidCollection, fmt.Errorf(format, args...)}
 }
 
-// VersionConflictError says that two different contributions claim one version name of a kind.
-type VersionConflictError struct {
-	// CRD is the name of the CustomResourceDefinition, Version the name of its version.
-	CRD, Version string
-}
-
-func (e *VersionConflictError) Error() string {
-	return fmt.Sprintf("%s: two different collections claim version %s: publish one of them under another version",
-		e.CRD, e.Version)
-}
-
-// MergeCRD joins the versions of a live CRD, which may be nil, with those that are contributed.
+// Merge joins the versions of a live CRD, which may be nil, with those that are contributed.
 //
-// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered anew; a version without a contribution keeps its
-// schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
+// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered
+// anew; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
 // default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so
 // that the result can be written with live's resourceVersion. Merging a result again changes nothing.
 //
-// The error is a *SchemaConflictError or a *VersionConflictError when the versions do not go together.
-func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
+// The error is an *Error, with the reason SchemaConflict or VersionConflict if the versions do not go together.
+func Merge(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if live == nil && len(contributions) == 0 {
-		return nil, errors.New("merge of CRDs: neither a live one nor a contribution")
+		return nil, invalid("merge of CRDs: neither a live one nor a contribution")
 	}
 	versions, err := collectVersions(live, contributions)
 	if err != nil {
@@ -88,7 +74,7 @@ func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributio
 	base := live
 	for _, c := range contributions {
 		if len(c.CRD.Spec.Versions) != 1 {
-			return nil, fmt.Errorf("%s: a contribution has %d versions instead of one", c.CRD.Name, len(c.CRD.Spec.Versions))
+			return nil, invalid("%s: a contribution has %d versions instead of one", c.CRD.Name, len(c.CRD.Spec.Versions))
 		}
 		if base == nil {
 			base = c.CRD
@@ -98,7 +84,8 @@ func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributio
 			return nil, err
 		}
 		if other, ok := byName[version.Name]; ok && !reflect.DeepEqual(other.CustomResourceDefinitionVersion, version) {
-			return nil, &VersionConflictError{CRD: c.CRD.Name, Version: version.Name}
+			return nil, &Error{v2beta2.ReasonVersionConflict, fmt.Errorf(
+				"%s: two different collections claim version %s: publish one of them under another version", c.CRD.Name, version.Name)}
 		}
 		byName[version.Name] = crdVersion{CustomResourceDefinitionVersion: version, order: c.Version, source: c.CRD}
 	}
@@ -114,14 +101,11 @@ func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributio
 
 func sameKind(a, b *apiextensionsv1.CustomResourceDefinition) error {
 	if a.Name != b.Name {
-		return fmt.Errorf("merge of CRDs: %s and %s are different ones", a.Name, b.Name)
+		return invalid("merge of CRDs: %s and %s are different ones", a.Name, b.Name)
 	}
 	if a.Spec.Names.Kind != b.Spec.Names.Kind {
-		return &SchemaConflictError{
-			CRD: b.Name, Field: "kind",
-			Versions: [2]string{a.Spec.Versions[0].Name, b.Spec.Versions[0].Name},
-			Types:    [2]string{a.Spec.Names.Kind, b.Spec.Names.Kind},
-		}
+		return schemaConflict(b.Name, "kind", [2]string{a.Spec.Versions[0].Name, b.Spec.Versions[0].Name},
+			[2]string{a.Spec.Names.Kind, b.Spec.Names.Kind})
 	}
 	return nil
 }
@@ -166,13 +150,11 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 		newest = versions[i].source
 	}
 	if live == nil {
-		merged := newest.DeepCopy()
-		merged.TypeMeta = crdTypeMeta
-		return merged
+		return newest.DeepCopy()
 	}
 	merged := live.DeepCopy()
-	merged.TypeMeta = crdTypeMeta
 	if newest != nil {
+		merged.TypeMeta = newest.TypeMeta
 		merged.Labels = overlay(merged.Labels, newest.Labels)
 		// An administrator may have changed an annotation of ours, so the live one stands.
 		merged.Annotations = overlay(newest.Annotations, merged.Annotations)
@@ -199,10 +181,9 @@ func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.Cus
 			if other.Name == own.Name || specOf(&version) == nil || specOf(&other.CustomResourceDefinitionVersion) == nil {
 				continue
 			}
-			conflict := addForeign(specOf(&version), specOf(&other.CustomResourceDefinitionVersion), "spec")
-			if conflict != nil {
-				conflict.CRD, conflict.Versions = crdName, [2]string{own.Name, other.Name}
-				return nil, conflict
+			field, types := addForeign(specOf(&version), specOf(&other.CustomResourceDefinitionVersion), "spec")
+			if field != "" {
+				return nil, schemaConflict(crdName, field, [2]string{own.Name, other.Name}, types)
 			}
 		}
 		union = append(union, version)
@@ -223,11 +204,10 @@ func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1
 	return &spec
 }
 
-// addForeign adds to schema the fields that only other has. It returns a conflict, with Field and Types set, when a
-// field of both has different types.
-func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) *SchemaConflictError {
+// addForeign adds to schema the fields that only other has. It returns the path of a field that has different types in both.
+func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) (conflict string, types [2]string) {
 	if schema.Type != other.Type {
-		return &SchemaConflictError{Field: path, Types: [2]string{schema.Type, other.Type}}
+		return path, [2]string{schema.Type, other.Type}
 	}
 	if hasItems(schema) && hasItems(other) {
 		return addForeign(schema.Items.Schema, other.Items.Schema, path+"[]")
@@ -242,12 +222,12 @@ func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) *Sc
 			schema.Properties[name] = loosened(foreign)
 			continue
 		}
-		if conflict := addForeign(&own, &foreign, path+"."+name); conflict != nil {
-			return conflict
+		if conflict, types := addForeign(&own, &foreign, path+"."+name); conflict != "" {
+			return conflict, types
 		}
 		schema.Properties[name] = own
 	}
-	return nil
+	return "", types
 }
 
 func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
