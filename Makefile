@@ -66,7 +66,7 @@ test-engine:
 GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m
 
 # Each process has a control plane and a manager of its own.
-INTEGRATION_PROCS ?= 3
+INTEGRATION_PROCS ?= 4
 .PHONY: test-integration
 test-integration:
 	$(GINKGO) --procs=$(INTEGRATION_PROCS) $(ARGS) ./test/integration
