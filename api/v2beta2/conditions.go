@@ -14,8 +14,8 @@ const (
 	ConditionImported = "Imported"
 	// ConditionInstalled is true when every SubOperatorConfig of an OperatorCollection is Ready.
 	ConditionInstalled = "Installed"
-	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule. It is there once an archive
-	// was accepted, speaks of that archive, and has no influence on Ready.
+	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule that the manager checks, which
+	// reads no playbooks. It is there once an archive was accepted, speaks of that archive, and has no influence on Ready.
 	ConditionConformant = "Conformant"
 	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
 	// Operator Lifecycle Manager installs it. It is there where the manager serves one, and has no influence on Ready.
@@ -37,6 +37,8 @@ const (
 	ReasonSucceeded = "Succeeded"
 	// ReasonProgressing says that work is under way and needs no help.
 	ReasonProgressing = "Progressing"
+	// ReasonUnexpectedError says that a request failed in a way that has no reason of its own, and is retried.
+	ReasonUnexpectedError = "UnexpectedError"
 	// ReasonTerminating says that the object is being deleted.
 	ReasonTerminating = "Terminating"
 	// ReasonNotInstalled says that no SubOperatorConfig maps the collection to a namespace.
@@ -199,7 +201,7 @@ const (
 
 // Reasons lists every reason of this API.
 var Reasons = []string{
-	ReasonSucceeded, ReasonProgressing, ReasonTerminating, ReasonNotInstalled,
+	ReasonSucceeded, ReasonProgressing, ReasonUnexpectedError, ReasonTerminating, ReasonNotInstalled,
 	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
 	ReasonSourceForbidden, ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed,
 	ReasonCredentialsInvalid, ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,

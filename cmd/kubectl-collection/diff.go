@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/diff"
@@ -51,10 +52,10 @@ type diffReport struct {
 }
 
 type diffSide struct {
-	Domain  string `json:"domain"`
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
+	Domain  string        `json:"domain"`
+	Name    string        `json:"name"`
+	Version string        `json:"version"`
+	Digest  digest.Digest `json:"digest"`
 }
 
 func compare(cmd *cobra.Command, was, is string) (*diffReport, error) {

@@ -1,23 +1,23 @@
 package main
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
 func verifyCommand() *cobra.Command {
 	var keys, signatures []string
-	var digest string
+	var pinned string
 	command := &cobra.Command{
 		Use:   "verify ARCHIVE [--key PUB.pem --signature X.sig] [--digest sha256:...]",
 		Short: "Verify where an archive comes from",
@@ -31,20 +31,20 @@ Exit code: 0 verified, 1 not verified, 2 it could not be tried.`,
   kubectl collection verify acme-files-1.0.0.tar.gz --digest sha256:c6cca05f781b293f9ea34cd9799dd126596a4be2f90c7096e9eab718d27e39bd`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(keys)+len(signatures) == 0 && digest == "" {
+			if len(keys)+len(signatures) == 0 && pinned == "" {
 				return errors.New("nothing to verify with: give --key and --signature, or --digest")
 			}
 			evidence, err := readEvidence(append(keys, signatures...))
 			if err != nil {
 				return err
 			}
-			result, err := verifyFile(args[0], verify.Policy{Digest: digest, Evidence: evidence, Time: time.Now()})
+			result, err := verifyFile(args[0], verify.Policy{Digest: digest.Digest(pinned), Evidence: evidence, Time: time.Now()})
 			return report(cmd.OutOrStdout(), args[0], result, err)
 		},
 	}
 	command.Flags().StringArrayVar(&keys, "key", nil, "file with a public key, in PEM or ASCII-armoured by GPG; may be repeated")
 	command.Flags().StringArrayVar(&signatures, "signature", nil, "file with a detached signature; may be repeated")
-	command.Flags().StringVar(&digest, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
+	command.Flags().StringVar(&pinned, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
 	return command
 }
 
@@ -65,12 +65,12 @@ func readEvidence(files []string) (*verify.Evidence, error) {
 }
 
 func verifyFile(path string, policy verify.Policy) (verify.Result, error) {
-	digest, size, err := digestOf(path)
+	actual, size, err := digestOf(path)
 	if err != nil {
 		return verify.Result{}, err
 	}
 	result, err := verify.Verify(policy, verify.Archive{
-		Digest: digest,
+		Digest: actual,
 		Size:   size,
 		Open:   func() (io.ReadCloser, error) { return os.Open(path) },
 		Manifest: func(content io.Reader) ([]byte, error) {
@@ -80,26 +80,26 @@ func verifyFile(path string, policy verify.Policy) (verify.Result, error) {
 	if err != nil || result.Method != verify.MethodGalaxySignature {
 		return result, err
 	}
-	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it vouches for.
+	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it lists.
 	_, err = loadSource(path)
 	return result, err
 }
 
-func digestOf(path string) (digest string, size int64, err error) {
+func digestOf(path string) (archive digest.Digest, size int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
-	hash := sha256.New()
-	size, err = io.Copy(hash, f)
-	return fmt.Sprintf("sha256:%x", hash.Sum(nil)), size, err
+	digester := digest.SHA256.Digester()
+	size, err = io.Copy(digester.Hash(), f)
+	return digester.Digest(), size, err
 }
 
 // report tells what is known of the archive, and which errors are about it. All others kept it from being verified.
 func report(w io.Writer, path string, result verify.Result, err error) error {
 	var refused *archive.Error
-	var problems collection.Problems
+	var problems findings.Problems
 	switch {
 	case err == nil:
 		fmt.Fprintf(w, "%s is verified\nmethod: %s\n", path, result.Method)

@@ -35,6 +35,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -144,14 +145,24 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(&artifactServer{address: s.artifactAddress, handler: store.Handler()}); err != nil {
+	// It serves in every manager and not just in the leader.
+	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Server: &http.Server{
+		Addr: s.artifactAddress, Handler: store.Handler(),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}}); err != nil {
 		return err
 	}
-	library := &controller.Library{Store: store}
-	if err := library.CollectGarbage(ctx, mgr.GetAPIReader()); err != nil {
+	collections := &controller.CollectionCache{Store: store}
+	// It runs in the leader alone, beside the controllers.
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil {
+			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
+		}
+		return nil
+	})); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, s, library); err != nil {
+	if err := addControllers(ctx, mgr, s, collections); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -183,7 +194,7 @@ func newManager(s settings) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		MapperProvider:                controller.NewRESTMapper,
+		MapperProvider:                olm.NewRESTMapper,
 		Cache:                         controller.CacheOptions(),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
@@ -202,7 +213,7 @@ func newManager(s settings) (manager.Manager, error) {
 }
 
 // newOLM is nil if the manager is to do without.
-func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
+func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	if s.bindAddress == "" {
 		return nil, nil
 	}
@@ -210,14 +221,17 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &controller.OLM{
+	return &olm.Cluster{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Discovery: served,
 		CatalogAddress: s.address, CatalogNamespace: s.namespace,
 	}, nil
 }
 
-func addControllers(mgr manager.Manager, s settings, library *controller.Library) error {
-	olm, err := newOLM(mgr, s.catalog)
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache) error {
+	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	cluster, err := newOLM(mgr, s.catalog)
 	if err != nil {
 		return err
 	}
@@ -226,8 +240,8 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 		RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
 		ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
 	}
-	collections := &controller.OperatorCollectionReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library,
+	importer := &controller.OperatorCollectionReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
 		Fetcher: &fetch.Fetcher{
 			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -237,61 +251,33 @@ func addControllers(mgr manager.Manager, s settings, library *controller.Library
 	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
-		olm,
-		collections,
-		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library},
+		cluster,
+		importer,
+		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Library: library, OLM: olm, Settings: settings,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: settings,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
 			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval,
 		},
-		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
+		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}
-	if olm != nil {
-		collections.Publications = controller.NewPublications()
+	if cluster != nil {
+		importer.Publications = controller.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
 		if err := mgr.Add(server); err != nil {
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Library: library, Settings: settings, OLM: olm,
-			Server: server, Publications: collections.Publications,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: settings, OLM: cluster,
+			Server: server, Publications: importer.Publications,
 		})
 	}
 	for _, c := range controllers {
 		if err := c.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("setting up a controller: %w", err)
 		}
-	}
-	return nil
-}
-
-// artifactServer serves the store to the runtime pods, in every manager and not just in the leader.
-type artifactServer struct {
-	address string
-	handler http.Handler
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*artifactServer) NeedLeaderElection() bool { return false }
-
-// Start implements manager.Runnable.
-func (a *artifactServer) Start(ctx context.Context) error {
-	listener, err := net.Listen("tcp", a.address)
-	if err != nil {
-		return fmt.Errorf("serving archives: %w", err)
-	}
-	server := &http.Server{Handler: a.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	stop := context.AfterFunc(ctx, func() {
-		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		_ = server.Shutdown(shutdown)
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving archives: %w", err)
 	}
 	return nil
 }

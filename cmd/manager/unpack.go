@@ -29,7 +29,7 @@ func unpackCommand() *cobra.Command {
 			options.Dir = os.TempDir()
 			options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			for key, setting := range map[string]*string{
-				render.KeyDigest: &options.Digest, render.KeyArtifactURL: &options.URL,
+				render.KeyDigest: (*string)(&options.Digest), render.KeyArtifactURL: &options.URL,
 				render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
 			} {
 				var err error

@@ -3,8 +3,6 @@ package artifact
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,16 +20,13 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 )
 
-func digestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
+func digestOf(content []byte) digest.Digest { return digest.FromBytes(content) }
 
 func openStore(t *testing.T) *Store {
 	t.Helper()
@@ -43,7 +38,7 @@ func openStore(t *testing.T) *Store {
 }
 
 // put stores content that lies in dir first.
-func put(t *testing.T, store *Store, dir string, content []byte) string {
+func put(t *testing.T, store *Store, dir string, content []byte) digest.Digest {
 	t.Helper()
 	file, err := fetch.Save(bytes.NewReader(content), 1<<20, dir)
 	if err != nil {
@@ -79,12 +74,12 @@ func TestStore(t *testing.T) {
 	if got, err := io.ReadAll(content); err != nil || string(got) != "first" || size != 5 {
 		t.Errorf("got %q, %v, %d bytes", got, err, size)
 	}
-	removed, err := reopened.GarbageCollect(map[string]bool{second: true})
-	if diff := cmp.Diff([]string{first}, removed); diff != "" || err != nil {
-		t.Error(diff, err)
+	inUse := map[digest.Digest]bool{second: true}
+	if err := reopened.RemoveUnused(inUse, time.Now().Add(-time.Hour)); err != nil || !reopened.Has(first) {
+		t.Errorf("what is newer was removed: %v", err)
 	}
-	if left, err := reopened.List(); err != nil || !cmp.Equal(left, []string{second}) {
-		t.Errorf("left are %v, %v", left, err)
+	if err := reopened.RemoveUnused(inUse, time.Now().Add(time.Hour)); err != nil || reopened.Has(first) || !reopened.Has(second) {
+		t.Errorf("the wrong one was removed: %v", err)
 	}
 	if _, _, err := reopened.Open(first); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open a removed archive: got %v, want %v", err, fs.ErrNotExist)
@@ -101,44 +96,22 @@ func TestStore(t *testing.T) {
 
 func TestStoreForgetsUnfinishedFiles(t *testing.T) {
 	store := openStore(t)
-	digest := put(t, store, store.TempDir(), []byte("whole"))
+	whole := put(t, store, store.TempDir(), []byte("whole"))
 	leftover := filepath.Join(store.TempDir(), "archive-1.tmp")
 	if err := os.WriteFile(leftover, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	reopened, err := Open(store.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(leftover); !errors.Is(err, fs.ErrNotExist) || !reopened.Has(digest) {
-		t.Errorf("leftover: %v, archive kept: %t", err, reopened.Has(digest))
-	}
-}
-
-func TestCopyFromAnotherDevice(t *testing.T) {
-	store := openStore(t)
-	file, err := fetch.Save(strings.NewReader("content"), 100, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := store.path(file.Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file.Path, []byte("changed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.copyInto(file, target); err == nil || store.Has(file.Digest) {
-		t.Errorf("stored a file that has changed: %v", err)
-	}
-	if err := os.WriteFile(file.Path, []byte("content"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.copyInto(file, target); err != nil || !store.Has(file.Digest) {
-		t.Errorf("not stored: %v", err)
-	}
-	if entries, err := os.ReadDir(store.TempDir()); err != nil || len(entries) != 0 {
-		t.Errorf("left in the temporary folder: %v, %v", entries, err)
+	inUse := map[digest.Digest]bool{whole: true}
+	for _, step := range []struct {
+		before time.Time
+		kept   bool
+	}{{time.Now().Add(-time.Hour), true}, {time.Now().Add(time.Hour), false}} {
+		if err := store.RemoveUnused(inUse, step.before); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(leftover); errors.Is(err, fs.ErrNotExist) == step.kept || !store.Has(whole) {
+			t.Errorf("leftover: %v, archive kept: %t", err, store.Has(whole))
+		}
 	}
 }
 
@@ -169,8 +142,8 @@ func TestStage(t *testing.T) {
 
 func TestHandler(t *testing.T) {
 	store := openStore(t)
-	digest := put(t, store, store.TempDir(), []byte("content"))
-	hex := strings.TrimPrefix(digest, "sha256:")
+	known := put(t, store, store.TempDir(), []byte("content"))
+	hex := known.Encoded()
 	server := httptest.NewServer(store.Handler())
 	t.Cleanup(server.Close)
 	tests := []struct {
@@ -178,10 +151,10 @@ func TestHandler(t *testing.T) {
 		status       int
 		body         string
 	}{
-		{http.MethodGet, URLPath(digest), 200, "content"},
-		{http.MethodHead, URLPath(digest), 200, ""},
-		{http.MethodPost, URLPath(digest), 405, "method not allowed\n"},
-		{http.MethodDelete, URLPath(digest), 405, "method not allowed\n"},
+		{http.MethodGet, URLPath(known), 200, "content"},
+		{http.MethodHead, URLPath(known), 200, ""},
+		{http.MethodPost, URLPath(known), 405, "method not allowed\n"},
+		{http.MethodDelete, URLPath(known), 405, "method not allowed\n"},
 		{http.MethodGet, URLPath(digestOf([]byte("other"))), 404, "404 page not found\n"},
 		{http.MethodGet, "/", 404, "404 page not found\n"},
 		{http.MethodGet, "/artifacts/sha256/", 404, "404 page not found\n"},
@@ -223,12 +196,12 @@ func TestHandlerTellsNothing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(store.TempDir(), "secret.tar.gz"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(store.dir, algorithm, strings.Repeat("0", 64)+suffix), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(store.dir, algorithm.String(), strings.Repeat("0", 64)+suffix), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(store.Handler())
 	t.Cleanup(server.Close)
-	hex := strings.TrimPrefix(other, "sha256:")
+	hex := other.Encoded()
 	unknown := answer(t, server, "GET "+URLPath(digestOf([]byte("unknown"))))
 	if !strings.Contains(unknown, "404 page not found") {
 		t.Fatalf("an unknown digest: %s", unknown)
@@ -300,9 +273,9 @@ func TestInstall(t *testing.T) {
 
 	base := t.TempDir()
 	temp := t.TempDir()
-	options := func(digest string) InstallOptions {
+	options := func(known digest.Digest) InstallOptions {
 		return InstallOptions{
-			DownloadOptions: DownloadOptions{URL: server.URL + URLPath(digest), Digest: digest, Dir: temp},
+			DownloadOptions: DownloadOptions{URL: server.URL + URLPath(known), Digest: known, Dir: temp},
 			ContentDir:      filepath.Join(base, "content"),
 			CollectionsDir:  filepath.Join(base, "collections"),
 			Namespace:       "acme",
@@ -310,7 +283,10 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	playbook := filepath.Join(base, "collections/ansible_collections/acme/zos_demo/playbooks/create.yml")
-	for _, step := range []struct{ digest, want string }{{old, "old"}, {current, "new"}} {
+	for _, step := range []struct {
+		digest digest.Digest
+		want   string
+	}{{old, "old"}, {current, "new"}} {
 		if err := os.MkdirAll(filepath.Join(base, "content", "stale"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -385,14 +361,14 @@ func TestDownloadGivesUp(t *testing.T) {
 		fmt.Fprint(w, "other content")
 	}))
 	t.Cleanup(server.Close)
-	digest := digestOf([]byte("content"))
+	known := digestOf([]byte("content"))
 	for name, options := range map[string]DownloadOptions{
-		"other digest": {URL: server.URL, Digest: digest},
-		"invalid URL":  {URL: "ftp://x", Digest: digest},
-		"too large":    {URL: server.URL, Digest: digest, MaxBytes: 3},
+		"other digest": {URL: server.URL, Digest: known},
+		"invalid URL":  {URL: "ftp://x", Digest: known},
+		"too large":    {URL: server.URL, Digest: known, MaxBytes: 3},
 	} {
 		options.Dir = t.TempDir()
-		if _, err := Download(t.Context(), options); err == nil || !strings.Contains(err.Error(), digest) {
+		if _, err := Download(t.Context(), options); err == nil || !strings.Contains(err.Error(), known.String()) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if entries, err := os.ReadDir(options.Dir); err != nil || len(entries) != 0 {
@@ -400,7 +376,7 @@ func TestDownloadGivesUp(t *testing.T) {
 		}
 	}
 	ctx, log := contextEndingAfterFirstLog(t)
-	_, err := Download(ctx, DownloadOptions{URL: server.URL + "/missing", Digest: digest, Dir: t.TempDir(), Log: log})
+	_, err := Download(ctx, DownloadOptions{URL: server.URL + "/missing", Digest: known, Dir: t.TempDir(), Log: log})
 	if err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("canceled: got %v, want the last failure", err)
 	}

@@ -1,11 +1,14 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/internal/fetch"
 )
@@ -14,8 +17,8 @@ import (
 type DownloadOptions struct {
 	// URL is where the manager serves the archive.
 	URL string
-	// Digest is "sha256:<hex>"; what is downloaded must have it.
-	Digest string
+	// Digest is what the download must have.
+	Digest digest.Digest
 	// MaxBytes bounds the download; zero means fetch.DefaultMaxBytes.
 	MaxBytes int64
 	// Dir takes the temporary file.
@@ -35,8 +38,8 @@ func Download(ctx context.Context, options DownloadOptions) (*fetch.File, error)
 	}
 	// The manager is inside the cluster: neither is it behind a proxy, nor may its address be refused.
 	fetcher := &fetch.Fetcher{MaxBytes: options.MaxBytes}
-	wait := orDefault(options.MinWait, time.Second)
-	longest := max(wait, orDefault(options.MaxWait, 30*time.Second))
+	wait := cmp.Or(options.MinWait, time.Second)
+	longest := max(wait, cmp.Or(options.MaxWait, 30*time.Second))
 	var last string
 	for {
 		file, err := fetcher.Fetch(ctx, fetch.Request{URL: options.URL}, options.Dir)
@@ -66,11 +69,4 @@ func checkDigest(file *fetch.File, options DownloadOptions) (*fetch.File, error)
 		return nil, errors.Join(err, file.Remove())
 	}
 	return file, nil
-}
-
-func orDefault(value, otherwise time.Duration) time.Duration {
-	if value <= 0 {
-		return otherwise
-	}
-	return value
 }

@@ -4,13 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
-const urlPrefix = "/artifacts/" + algorithm + "/"
+const urlPrefix = "/artifacts/" + string(algorithm) + "/"
 
 // URLPath is the path under which Handler serves the archive with this digest: /artifacts/sha256/<hex>.tar.gz.
-func URLPath(digest string) string {
-	return urlPrefix + strings.TrimPrefix(digest, algorithm+":") + suffix
+func URLPath(archive digest.Digest) string {
+	return urlPrefix + strings.TrimPrefix(archive.String(), string(algorithm)+":") + suffix
 }
 
 // Handler serves the store's archives for GET and HEAD, each under its URLPath, and nothing else: no listing, no
@@ -19,7 +21,7 @@ func (s *Store) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := strings.CutPrefix(r.URL.Path, urlPrefix)
 		hex, isArchive := strings.CutSuffix(name, suffix)
-		if !ok || !isArchive || !hexPattern.MatchString(hex) {
+		if !ok || !isArchive || algorithm.Validate(hex) != nil {
 			http.NotFound(w, r)
 			return
 		}
@@ -28,7 +30,8 @@ func (s *Store) Handler() http.Handler {
 			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 			return
 		}
-		f, info, err := s.open(algorithm + ":" + hex)
+		archive := digest.NewDigestFromEncoded(algorithm, hex)
+		f, info, err := s.open(archive)
 		if err != nil {
 			http.NotFound(w, r)
 			return
@@ -41,7 +44,7 @@ func (s *Store) Handler() http.Handler {
 		header := w.Header()
 		header.Set("Content-Type", "application/gzip")
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
-		header.Set("ETag", `"`+algorithm+":"+hex+`"`)
+		header.Set("ETag", `"`+archive.String()+`"`)
 		http.ServeContent(w, r, "", time.Time{}, f)
 	})
 }

@@ -9,15 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"sync"
 	"syscall"
+	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/internal/fetch"
 )
 
 const (
-	algorithm = "sha256"
+	algorithm = digest.SHA256
 	suffix    = ".tar.gz"
 
 	// Whatever UID the next manager runs under is in group 0.
@@ -25,22 +27,18 @@ const (
 	fileMode      fs.FileMode = 0o664
 )
 
-var hexPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // Store keeps archives as <dir>/sha256/<hex>.tar.gz. Its methods are safe for concurrent use by one process; only one
 // process may have a store open.
 type Store struct {
 	dir string
+	// putting keeps an archive from being removed as unused while it is put.
+	putting sync.Mutex
 }
 
-// Open opens the store in dir and creates it if need be. What an interrupted process left in the temporary folder is
-// deleted. The directory must belong to the store alone.
+// Open opens the store in dir and creates it if need be. The directory must belong to the store alone.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	if err := os.RemoveAll(s.TempDir()); err != nil {
-		return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
-	}
-	for _, path := range []string{dir, filepath.Join(dir, algorithm), s.TempDir()} {
+	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), s.TempDir()} {
 		if err := makeDirectory(path); err != nil {
 			return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
 		}
@@ -83,35 +81,19 @@ func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
 	return staged, nil
 }
 
-// Put moves a fetched or staged archive into the store; file.Path is gone afterwards. The archive appears whole or not at
-// all, and is on disk when Put returns. A file from another device is copied, and its digest checked again.
+// Put moves an archive from TempDir into the store; file.Path is gone afterwards. The archive appears whole or not at all, and
+// is on disk when Put returns.
 func (s *Store) Put(file *fetch.File) error {
 	target, err := s.path(file.Digest)
 	if err != nil {
 		return err
 	}
-	err = moveInto(file.Path, target)
-	if errors.Is(err, syscall.EXDEV) {
-		err = s.copyInto(file, target)
-	}
-	if err != nil {
+	s.putting.Lock()
+	defer s.putting.Unlock()
+	if err := moveInto(file.Path, target); err != nil {
 		return fmt.Errorf("store artifact %s: %w", file.Digest, err)
 	}
 	return nil
-}
-
-func (s *Store) copyInto(file *fetch.File, target string) error {
-	staged, err := s.Stage(file.Path, file.Size)
-	if err != nil {
-		return err
-	}
-	if staged.Digest != file.Digest {
-		return errors.Join(fmt.Errorf("the file has changed: its digest is now %s", staged.Digest), staged.Remove())
-	}
-	if err := moveInto(staged.Path, target); err != nil {
-		return errors.Join(err, staged.Remove())
-	}
-	return file.Remove()
 }
 
 func moveInto(source, target string) error {
@@ -142,8 +124,8 @@ func syncDirectory(dir string) error {
 }
 
 // Has tells whether the store holds the archive.
-func (s *Store) Has(digest string) bool {
-	path, err := s.path(digest)
+func (s *Store) Has(archive digest.Digest) bool {
+	path, err := s.path(archive)
 	if err != nil {
 		return false
 	}
@@ -153,84 +135,77 @@ func (s *Store) Has(digest string) bool {
 
 // Open opens an archive and tells its size in bytes. If the store does not hold it, the error is fs.ErrNotExist.
 // An archive that is removed meanwhile stays readable until it is closed.
-func (s *Store) Open(digest string) (io.ReadSeekCloser, int64, error) {
-	f, info, err := s.open(digest)
+func (s *Store) Open(archive digest.Digest) (io.ReadSeekCloser, int64, error) {
+	f, info, err := s.open(archive)
 	if err != nil {
 		return nil, 0, err
 	}
 	return f, info.Size(), nil
 }
 
-func (s *Store) open(digest string) (*os.File, fs.FileInfo, error) {
-	path, err := s.path(digest)
+func (s *Store) open(archive digest.Digest) (*os.File, fs.FileInfo, error) {
+	path, err := s.path(archive)
 	if err != nil {
 		return nil, nil, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open artifact %s: %w", digest, err)
+		return nil, nil, fmt.Errorf("open artifact %s: %w", archive, err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open artifact %s: %w", digest, err), f.Close())
+		return nil, nil, errors.Join(fmt.Errorf("open artifact %s: %w", archive, err), f.Close())
 	}
 	return f, info, nil
 }
 
 // Remove deletes an archive. One that is not there is no error.
-func (s *Store) Remove(digest string) error {
-	path, err := s.path(digest)
+func (s *Store) Remove(archive digest.Digest) error {
+	path, err := s.path(archive)
 	if err != nil {
 		return err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove artifact %s: %w", digest, err)
+		return fmt.Errorf("remove artifact %s: %w", archive, err)
 	}
 	return nil
 }
 
-// List gives the digests of all archives, sorted.
-func (s *Store) List() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, algorithm))
-	if err != nil {
-		return nil, fmt.Errorf("list artifacts: %w", err)
-	}
-	var digests []string
-	for _, entry := range entries {
-		hex, isArchive := strings.CutSuffix(entry.Name(), suffix)
-		if isArchive && hexPattern.MatchString(hex) {
-			digests = append(digests, algorithm+":"+hex)
+// RemoveUnused deletes the archives that are not in use, and what interrupted downloads left in TempDir, unless it was
+// written after a time.
+func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
+	keep := map[string]bool{}
+	for archive := range inUse {
+		if path, err := s.path(archive); err == nil {
+			keep[path] = true
 		}
 	}
-	return digests, nil
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*")
+	errs := []error{err}
+	for _, name := range names {
+		if path := filepath.Join(s.dir, name); !keep[path] {
+			errs = append(errs, s.removeOld(path, before))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// GarbageCollect deletes every archive whose digest is not in keep and returns the digests of those deleted, sorted.
-// It knows nothing of archives being put at the same time: the caller keeps the two apart.
-func (s *Store) GarbageCollect(keep map[string]bool) ([]string, error) {
-	digests, err := s.List()
-	if err != nil {
-		return nil, err
+func (s *Store) removeOld(path string, before time.Time) error {
+	s.putting.Lock()
+	defer s.putting.Unlock()
+	info, err := os.Lstat(path)
+	if err == nil && info.ModTime().Before(before) {
+		err = os.RemoveAll(path)
 	}
-	var removed []string
-	var errs []error
-	for _, digest := range digests {
-		if keep[digest] {
-			continue
-		}
-		if err := s.Remove(digest); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		removed = append(removed, digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return removed, errors.Join(errs...)
+	return err
 }
 
-func (s *Store) path(digest string) (string, error) {
-	hex, ok := strings.CutPrefix(digest, algorithm+":")
-	if !ok || !hexPattern.MatchString(hex) {
-		return "", fmt.Errorf("invalid artifact digest %q: want sha256:<64 hexadecimal digits>", digest)
+func (s *Store) path(archive digest.Digest) (string, error) {
+	if archive.Validate() != nil || archive.Algorithm() != algorithm {
+		return "", fmt.Errorf("invalid artifact digest %q: want sha256:<64 hexadecimal digits>", archive)
 	}
-	return filepath.Join(s.dir, algorithm, hex+suffix), nil
+	return filepath.Join(s.dir, algorithm.String(), archive.Encoded()+suffix), nil
 }

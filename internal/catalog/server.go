@@ -3,12 +3,12 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
+	godigest "github.com/opencontainers/go-digest"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"golang.org/x/net/netutil"
@@ -61,7 +61,7 @@ func (s *Server) Set(catalog *declcfg.DeclarativeConfig) (digest string, changed
 	if err := declcfg.WriteJSON(*catalog, &content); err != nil {
 		return "", false, err
 	}
-	digest = fmt.Sprintf("sha256:%x", sha256.Sum256(content.Bytes()))
+	digest = godigest.FromBytes(content.Bytes()).String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.current

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,15 +20,18 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// candidate is a version of a collection that belongs into the catalog.
+// candidate is a version of a collection that should be in the catalog.
 type candidate struct {
 	oc     *v2beta2.OperatorCollection
-	digest string
+	digest digest.Digest
 	bundle catalog.Bundle
-	// err keeps it out.
+	// err says why it is not.
 	err error
 	// message says where it is in the catalog.
 	message string
@@ -35,84 +39,76 @@ type candidate struct {
 
 // current says whether it is what its OperatorCollection asks for, and not only what is still installed.
 func (c *candidate) current() bool {
-	return isPublishable(c.oc) && c.digest == c.oc.Status.Artifact.Digest
+	return isPublishable(c.oc) && c.digest == digest.Digest(c.oc.Status.Artifact.Digest)
 }
 
 // candidates come in the order of their OperatorCollections' age: of two that exclude each other, the first stays.
 type candidates []*candidate
 
-// candidates are what OperatorCollections have imported, and what is still installed of them: no Subscription may point
-// at nothing.
+// candidates are what OperatorCollections have imported, and what is still installed of them: the catalog must have what
+// Subscriptions name.
 func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, collections); err != nil {
-		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	inUse, err := listArchivesInUse(ctx, r.Client)
+	if err != nil {
+		return nil, err
 	}
-	if err := r.Client.List(ctx, socs); err != nil {
-		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	running := map[types.NamespacedName][]string{}
-	for i := range socs.Items {
-		soc := &socs.Items[i]
-		key := types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}
-		running[key] = append(running[key], runs(soc)...)
-	}
-	slices.SortFunc(collections.Items, func(a, b v2beta2.OperatorCollection) int {
-		if older(&a, &b) {
+	slices.SortFunc(inUse.collections, func(a, b v2beta2.OperatorCollection) int {
+		if mapping.Older(&a, &b) {
 			return -1
 		}
 		return 1
 	})
 	var all candidates
-	for i := range collections.Items {
-		oc := &collections.Items[i]
-		var digests []string
+	for i := range inUse.collections {
+		oc := &inUse.collections[i]
+		var imported digest.Digest
 		if isPublishable(oc) {
-			digests = append(digests, oc.Status.Artifact.Digest)
+			imported = digest.Digest(oc.Status.Artifact.Digest)
+			all = append(all, &candidate{oc: oc, digest: imported})
 		}
-		for _, digest := range slices.Sorted(slices.Values(running[client.ObjectKeyFromObject(oc)])) {
-			if !slices.Contains(digests, digest) {
-				digests = append(digests, digest)
+		for _, installed := range inUse.installedFrom(oc) {
+			if installed != imported {
+				all = append(all, &candidate{oc: oc, digest: installed})
 			}
-		}
-		for _, digest := range digests {
-			all = append(all, &candidate{oc: oc, digest: digest})
 		}
 	}
 	return all, nil
 }
 
-// bundleKey is what a bundle depends on besides what all have in common.
-type bundleKey struct{ digest, group string }
+// bundleKey is what distinguishes bundles.
+type bundleKey struct {
+	digest digest.Digest
+	group  v2beta2.APIGroupPolicy
+}
 
-// makeBundles renders the candidates and checks their permissions. What is wrong with one of them becomes its err.
+// makeBundles renders the candidates and checks their permissions. A problem of one of them becomes its err.
 func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) error {
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.Client.List(ctx, crds); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	grants, err := readGrants(ctx, r.Client, r.Reader)
+	granted, err := grants.Read(ctx, r.Client, r.Reader)
 	if err != nil {
 		return err
 	}
-	// A collection is not to be kept out because the API server cannot be asked.
-	if _, err := grants.heldIn(ctx, ""); err != nil {
+	// An unavailable API server must not remove collections from the catalog.
+	if _, err := granted.Held(ctx, ""); err != nil {
 		return err
 	}
 	made := map[bundleKey]*candidate{}
 	for _, each := range all {
-		key := bundleKey{digest: each.digest, group: string(each.oc.Spec.APIGroup)}
+		key := bundleKey{digest: each.digest, group: each.oc.Spec.APIGroup}
 		if same := made[key]; same != nil {
 			each.bundle, each.err, each.message = same.bundle, same.err, same.message
 			continue
 		}
 		made[key] = each
-		c, err := r.Library.Load(each.digest)
+		c, err := r.Collections.Load(each.digest)
 		if err != nil {
 			each.err = unloaded(err)
 			continue
 		}
-		each.bundle, each.err = r.makeBundle(ctx, each, c, grants, crds.Items)
+		each.bundle, each.err = r.makeBundle(ctx, each, c, granted, crds.Items)
 		each.message = fmt.Sprintf("package %s, channels %s and %s", each.bundle.Package, catalog.StableChannel, render.ChannelName(c))
 	}
 	return nil
@@ -120,48 +116,48 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 
 func unloaded(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "its archive is being fetched again: %w", err)
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "its archive is being fetched again: %w", err)
 	}
 	return loadFailure(err)
 }
 
-func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
+func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, granted *grants.Grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
 	group := groupOf(of.oc, c)
-	// Imported may still speak of the archive before this one.
+	// Imported may still be about the archive before this one.
 	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
 		return catalog.Bundle{}, err
 	} else if of.current() && len(missing) > 0 {
-		return catalog.Bundle{}, waiting(v2beta2.ReasonCollectionNotImported, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return catalog.Bundle{}, status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
 		Group: group, Digest: of.digest, Image: r.Settings.RuntimeImage, Architectures: r.Settings.Architectures,
-		ServedVersions: servedVersions(crds, group, keyOf(c)),
+		ServedVersions: servedVersions(crds, group, c.ID()),
 	})
 	if err != nil {
-		return catalog.Bundle{}, stalled(v2beta2.ReasonObjectRefused, err)
+		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
-	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
+	return bundle, granted.Check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
 }
 
-// rolesOf are the roles that OLM would make. Nobody knows yet in which namespaces, so they must be fine in all.
-func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []askedRole {
-	var roles []askedRole
+// rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
+func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []grants.Role {
+	var roles []grants.Role
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		roles = append(roles, askedRole{rules: role.Rules, given: base})
+		roles = append(roles, grants.Role{Rules: role.Rules, Given: base})
 	}
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
-		roles = append(roles, askedRole{rules: role.Rules})
+		roles = append(roles, grants.Role{Rules: role.Rules})
 	}
 	return roles
 }
 
 // servedVersions are the storage versions, which are the newest, of the kinds of a group that other collections have.
-func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collectionKey) map[string]string {
+func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collection.ID) map[string]string {
 	versions := map[string]string{}
 	for i := range crds {
 		crd := &crds[i]
-		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || keyOfLabels(crd) == but {
+		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || render.IDOf(crd.GetLabels()) == but {
 			continue
 		}
 		for _, version := range crd.Spec.Versions {
@@ -173,7 +169,7 @@ func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group strin
 	return versions
 }
 
-// bundles are those of the candidates that nothing keeps out yet.
+// bundles are those of the candidates without an error.
 func (c candidates) bundles() []catalog.Bundle {
 	var bundles []catalog.Bundle
 	for _, each := range c.acceptable() {
@@ -186,15 +182,15 @@ func (c candidates) acceptable() candidates {
 	return slices.DeleteFunc(slices.Clone(c), func(each *candidate) bool { return each.err != nil })
 }
 
-// refuse keeps out those that the catalog has refused of bundles().
+// refuse sets the errors of those that the catalog has refused of bundles().
 func (c candidates) refuse(refusals []*catalog.RefusalError) {
 	acceptable := c.acceptable()
 	for _, refusal := range refusals {
-		acceptable[refusal.Index].err = waiting(refusalReason(refusal.Reason), missingInterval, "%w", refusal)
+		acceptable[refusal.Index].err = status.Waiting(refusalReason(refusal.Reason), status.MissingInterval, "%w", refusal)
 	}
 }
 
-// refuseAll keeps out even those that have a reason of their own: it would have to be dealt with first.
+// refuseAll replaces the errors of all candidates: this one has to be resolved first.
 func (c candidates) refuseAll(err error) {
 	for _, each := range c {
 		each.err = err
@@ -214,23 +210,23 @@ func refusalReason(reason catalog.Reason) string {
 	return v2beta2.ReasonInvalidCollection
 }
 
-// lackArchives says whether an archive has still to be fetched again.
+// lackArchives says whether an archive is still to be fetched again.
 func (c candidates) lackArchives() bool {
 	return slices.ContainsFunc(c, func(each *candidate) bool { return errors.Is(each.err, fs.ErrNotExist) })
 }
 
-// retryAfter is when to look again though no event came.
+// retryAfter is the delay before the next reconcile without an event.
 func (c candidates) retryAfter() time.Duration {
 	after := catalogInterval
 	for _, each := range c {
-		if f := asFailure(each.err); f != nil && !f.stalled {
-			after = min(after, cmp.Or(f.retryAfter, missingInterval))
+		if f := status.AsError(each.err); f != nil && !f.Stalled {
+			after = min(after, cmp.Or(f.RetryAfter, status.MissingInterval))
 		}
 	}
 	return after
 }
 
-// publications are what the statuses of the OperatorCollections tell.
+// publications are what the statuses of the OperatorCollections report.
 func (c candidates) publications() map[types.NamespacedName]publication {
 	all := map[types.NamespacedName]publication{}
 	for _, each := range c {

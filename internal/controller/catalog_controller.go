@@ -22,39 +22,41 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 const (
-	// archivePatience is how long after its start the manager waits with the first catalog for archives that have to be
-	// fetched again.
-	archivePatience = time.Minute
+	// archiveTimeout limits how long the first catalog waits for archives that have to be fetched again.
+	archiveTimeout = time.Minute
 
-	// catalogInterval is how soon the catalog is looked at again though nothing that is watched has changed: the manager's
-	// own permissions may have.
+	// catalogInterval is the delay before a reconcile without an event: no watch reports changes of the manager's own
+	// permissions.
 	catalogInterval = 10 * time.Minute
 )
 
 // CatalogReconciler keeps the catalog from which the Operator Lifecycle Manager (OLM) installs collections: all that
-// OperatorCollections have imported and SubOperatorConfigs still run, as far as their permissions are granted. What keeps
-// a collection out is told by its OperatorCollection, and is nothing to the others.
+// OperatorCollections have imported and SubOperatorConfigs still run, as far as their permissions are granted. Why a
+// collection is not in the catalog is reported in the status of its OperatorCollection, and does not affect others.
 type CatalogReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Settings are those of all installations.
 	Settings render.Settings
-	// OLM is nil if the manager is to do without: then there is no catalog.
-	OLM *OLM
+	// OLM is nil if the manager does not use it: then there is no catalog.
+	OLM *olm.Cluster
 	// Server serves the catalog.
 	Server *catalog.Server
-	// Publications take what became of each OperatorCollection.
+	// Publications take the result for each OperatorCollection.
 	Publications *Publications
 
-	// began is when the first catalog was tried to be made.
+	// began is the time of the first attempt to make a catalog.
 	began time.Time
 	// served says that there is one.
 	served bool
@@ -65,49 +67,49 @@ type catalogRequest struct{}
 
 // Reconcile makes the catalog.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Result, error) {
-	if !r.OLM.looked() {
+	if !r.OLM.Checked() {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	candidates, err := r.candidates(ctx)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if !r.OLM.Available() {
-		candidates.refuseAll(waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
+		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olm.Interval, "%w", r.OLM.Err()))
 		r.Publications.set(ctx, candidates.publications())
-		return ctrl.Result{RequeueAfter: olmInterval}, nil
+		return ctrl.Result{RequeueAfter: olm.Interval}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if r.awaitsArchives(candidates) {
-		return ctrl.Result{RequeueAfter: pollInterval}, nil
+		return ctrl.Result{RequeueAfter: status.PollInterval}, nil
 	}
 	digest, err := r.serve(ctx, candidates)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
-	err = r.announce(ctx, digest)
+	err = r.applyCatalogSource(ctx, digest)
 	if err != nil {
 		candidates.refuseAll(err)
 	}
 	r.Publications.set(ctx, candidates.publications())
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
 }
 
-// awaitsArchives says whether OLM should not see a catalog yet: it would lack what is installed, just because archives
-// were lost with the manager's last pod.
+// awaitsArchives says whether the first catalog has to wait: it would lack what is installed, because the manager lost its
+// archives with its last pod.
 func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
 	if r.began.IsZero() {
 		r.began = time.Now()
 	}
-	return !r.served && candidates.lackArchives() && time.Since(r.began) < archivePatience
+	return !r.served && candidates.lackArchives() && time.Since(r.began) < archiveTimeout
 }
 
-// serve makes the catalog and hands it to OLM.
+// serve makes the catalog and serves it to OLM.
 func (r *CatalogReconciler) serve(ctx context.Context, candidates candidates) (digest string, err error) {
 	content, refusals := catalog.Build(candidates.bundles())
 	candidates.refuse(refusals)
@@ -133,7 +135,7 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	c, err := builder.TypedControllerManagedBy[catalogRequest](mgr).
 		Named("catalog").
 		Watches(&v2beta2.OperatorCollection{}, request, builder.WithPredicates(changes(importOf))).
-		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: runsOthers})).
+		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: installsOthers})).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, request, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants()).
 		WithOptions(typedOptions[catalogRequest](1)).
@@ -175,31 +177,19 @@ func isPublishable(oc *v2beta2.OperatorCollection) bool {
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
 }
 
-// changes lets those updates pass after which a value of the object differs.
+// changes accepts updates that change a value of the object.
 func changes[value comparable](of func(client.Object) value) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
 }
 
-func runsOthers(e event.UpdateEvent) bool {
-	return !slices.Equal(runs(e.ObjectOld.(*v2beta2.SubOperatorConfig)), runs(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
+func installsOthers(e event.UpdateEvent) bool {
+	return !slices.Equal(installedDigests(e.ObjectOld.(*v2beta2.SubOperatorConfig)), installedDigests(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
 }
 
-// runs are the digests of the archives that a SubOperatorConfig has installed.
-func runs(soc *v2beta2.SubOperatorConfig) []string {
-	var digests []string
-	for _, installation := range soc.Status.Installations {
-		if installation.Digest != "" {
-			digests = append(digests, installation.Digest)
-		}
-	}
-	slices.Sort(digests)
-	return slices.Compact(digests)
-}
-
-// afterGrants asks for the catalog a little after the grants have changed.
+// afterGrants triggers a reconcile shortly after the grants have changed.
 func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
 	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
-		if object.GetName() == grantsRole {
+		if object.GetName() == grants.ClusterRole {
 			queue.AddAfter(catalogRequest{}, grantDelay)
 		}
 	}

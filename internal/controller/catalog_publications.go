@@ -4,47 +4,49 @@ import (
 	"context"
 	"sync"
 
+	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// publication is what became of an OperatorCollection's archive in the catalog.
+// publication says whether the archive of an OperatorCollection is in the catalog.
 type publication struct {
-	digest string
-	// err keeps it out.
+	digest digest.Digest
+	// err says why it is not.
 	err error
 	// message says where it is otherwise.
 	message string
 }
 
-// same says whether status shows both alike.
+// same says whether both give the same status.
 func (p publication) same(other publication) bool {
-	a, b := asFailure(p.err), asFailure(other.err)
+	a, b := status.AsError(p.err), status.AsError(other.err)
 	if p.digest != other.digest || a == nil || b == nil {
 		return p.digest == other.digest && a == b && p.message == other.message
 	}
-	return a.reason == b.reason && a.Error() == b.Error()
+	return a.Reason == b.Reason && a.Error() == b.Error()
 }
 
-// Publications carry what became of OperatorCollections in the catalog from the controller that makes it to the one that
-// writes their status. What left the catalog is forgotten.
+// Publications carry what is in the catalog from the controller that makes it to the one that writes the status of
+// OperatorCollections.
 type Publications struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]publication
-	// changed has OperatorCollections of which something else is known now. Of the objects only the names are set.
+	// changed has OperatorCollections whose publication changed. Only the names of the objects are set.
 	changed chan event.GenericEvent
 }
 
-// NewPublications makes Publications that know nothing yet.
+// NewPublications makes empty Publications.
 func NewPublications() *Publications {
 	return &Publications{changed: make(chan event.GenericEvent)}
 }
 
-// set replaces what is known.
+// set replaces all publications.
 func (p *Publications) set(ctx context.Context, now map[types.NamespacedName]publication) {
 	p.mu.Lock()
 	before := p.known
@@ -63,8 +65,8 @@ func (p *Publications) set(ctx context.Context, now map[types.NamespacedName]pub
 	}
 }
 
-// describe sets the condition Published. Before the first catalog was made, and while another archive is about to get into
-// it, the condition stays as it is.
+// describe sets the condition Published. The condition stays as it is before the first catalog is made, and while another
+// archive is being added.
 func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	conditions := &oc.Status.Conditions
 	if p == nil {
@@ -73,7 +75,7 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	}
 	if !isPublishable(oc) {
 		if meta.FindStatusCondition(*conditions, v2beta2.ConditionPublished) != nil {
-			setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, waiting(v2beta2.ReasonCollectionNotImported, missingInterval,
+			status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval,
 				"what spec asks for is not imported: see the condition %s", v2beta2.ConditionImported), "")
 		}
 		return
@@ -81,7 +83,7 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	p.mu.Lock()
 	found, known := p.known[types.NamespacedName{Namespace: oc.Namespace, Name: oc.Name}]
 	p.mu.Unlock()
-	if known && found.digest == oc.Status.Artifact.Digest {
-		setCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
+	if known && found.digest == digest.Digest(oc.Status.Artifact.Digest) {
+		status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, found.err, found.message)
 	}
 }

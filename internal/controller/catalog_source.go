@@ -8,23 +8,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// annotationCatalog, on the CatalogSource, has the digest of the catalog's content. OLM looks at a CatalogSource again
-// when it changes.
+// annotationCatalog, on the CatalogSource, has the digest of the catalog's content. OLM reads a CatalogSource again when it
+// changes.
 const annotationCatalog = "zoscb.ibm.com/catalog-digest"
 
-// announce keeps the CatalogSource, by which OLM finds the catalog.
-func (r *CatalogReconciler) announce(ctx context.Context, digest string) error {
+// applyCatalogSource keeps the CatalogSource, by which OLM finds the catalog.
+func (r *CatalogReconciler) applyCatalogSource(ctx context.Context, digest string) error {
 	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
 	_, err := applier.Apply(ctx, []client.Object{r.catalogSource(digest)}, func(live client.Object) bool {
 		return live.GetLabels()[render.LabelManagedBy] == render.ManagedBy
 	})
-	if err != nil {
-		return applyFailure(err)
-	}
-	return nil
+	return install.ApplyError(err)
 }
 
 // catalogSource has no update strategy: OLM polls images, not addresses.

@@ -4,22 +4,20 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func TestRefusalReason(t *testing.T) {
@@ -52,7 +50,7 @@ func TestServedVersions(t *testing.T) {
 	deleted.DeletionTimestamp = &metav1.Time{}
 	got := servedVersions([]apiextensionsv1.CustomResourceDefinition{
 		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Disk", "other", newest), deleted,
-	}, "shared", collectionKey{Domain: "acme", Name: "this"})
+	}, "shared", collection.ID{Domain: "acme", Name: "this"})
 	if diff := cmp.Diff(map[string]string{"Volume": "v1minor10patch0"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -64,12 +62,12 @@ func collectionWith(name, digest string) *v2beta2.OperatorCollection {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 2},
 		Status:     v2beta2.OperatorCollectionStatus{Artifact: &v2beta2.Artifact{Digest: digest}},
 	}
-	setCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, nil, "")
+	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, nil, "")
 	return oc
 }
 
 func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
-	missing := waiting(v2beta2.ReasonCollectionNotImported, missingInterval, "lost: %w", fs.ErrNotExist)
+	missing := status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "lost: %w", fs.ErrNotExist)
 	all := candidates{
 		{oc: collectionWith("lost", "1"), digest: "1", err: missing},
 		{oc: collectionWith("old", "2"), digest: "2", message: "in it"},
@@ -82,15 +80,15 @@ func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
 	all.refuse([]*catalog.RefusalError{{Index: 2, Reason: catalog.PackageConflict}})
 	got := map[string]string{}
 	for name, p := range all.publications() {
-		got[name.String()] = p.digest + " " + p.message
+		got[name.String()] = p.digest.String() + " " + p.message
 		if p.err != nil {
-			got[name.String()] = p.digest + " " + asFailure(p.err).reason
+			got[name.String()] = p.digest.String() + " " + status.AsError(p.err).Reason
 		}
 	}
 	if diff := cmp.Diff(map[string]string{"ns/lost": "1 CollectionNotImported", "ns/old": "2 in it", "ns/young": "3 PackageConflict"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if all.retryAfter() != missingInterval || (candidates{all[1]}).retryAfter() != catalogInterval {
+	if all.retryAfter() != status.MissingInterval || (candidates{all[1]}).retryAfter() != catalogInterval {
 		t.Errorf("again after %s, if nothing is wrong after %s", all.retryAfter(), (candidates{all[1]}).retryAfter())
 	}
 }
@@ -154,48 +152,13 @@ func TestDescribePublished(t *testing.T) {
 	oc.Status.Artifact.Digest = "2"
 	p.describe(oc)
 	expect("with another archive", "True Succeeded")
-	p.known[types.NamespacedName{Namespace: "ns", Name: "a"}] = publication{digest: "2", err: retry(v2beta2.ReasonBundleTooLarge, errors.New("x"))}
+	p.known[types.NamespacedName{Namespace: "ns", Name: "a"}] = publication{digest: "2", err: status.Retry(v2beta2.ReasonBundleTooLarge, errors.New("x"))}
 	p.describe(oc)
 	expect("refused", "False BundleTooLarge")
-	setCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, errors.New("x"), "")
+	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 2, errors.New("x"), "")
 	p.describe(oc)
 	expect("not imported any more", "False CollectionNotImported")
 	p = nil
 	p.describe(oc)
 	expect("without a catalog", "")
-}
-
-// The permissions for OLM are no part of the manager's usual ones, and name every kind that the manager works with.
-func TestPermissionsForOLM(t *testing.T) {
-	resources := func(file string) []string {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		document, _, _ := strings.Cut(string(content), "\n---\n")
-		role := &rbacv1.ClusterRole{}
-		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(document, "---\n")), role); err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, rule := range role.Rules {
-			if slices.Contains(rule.APIGroups, "operators.coreos.com") && slices.Contains(rule.Verbs, "get") {
-				found = append(found, rule.Resources...)
-			}
-		}
-		slices.Sort(found)
-		return found
-	}
-	if usual := resources("../../config/rbac/role.yaml"); len(usual) > 0 {
-		t.Errorf("the manager always has permissions for %v", usual)
-	}
-	var kinds []string
-	for _, gvk := range olmKinds {
-		plural, _ := meta.UnsafeGuessKindToResource(gvk)
-		kinds = append(kinds, plural.Resource)
-	}
-	slices.Sort(kinds)
-	if diff := cmp.Diff(kinds, resources("../../config/components/olm/role.yaml")); diff != "" {
-		t.Error(diff)
-	}
 }

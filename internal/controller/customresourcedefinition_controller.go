@@ -14,6 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
@@ -23,46 +28,46 @@ type CustomResourceDefinitionReconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 }
 
-// Reconcile brings the CRDs of one collection up to date. What keeps it from doing so is shown on the
-// OperatorCollection, whose controller plans the same CRDs.
-func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collectionKey) (ctrl.Result, error) {
-	if key == (collectionKey{}) {
+// Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
+// controller plans the same CRDs.
+func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collection.ID) (ctrl.Result, error) {
+	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
 	}
 	owners, err := r.owners(ctx, key)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if len(owners) == 0 {
-		return outcome(r.remove(ctx, key))
+		return status.Result(r.removeUnused(ctx, key, nil))
 	}
-	claimant, err := claimant(ctx, r.Reader, key, owners)
+	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
-	contributions, err := contributionsOf(r.Library, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
-		return oc.Namespace != claimant || keyOfCollection(&oc) != key
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
+		return oc.Namespace != namespace || importedID(&oc) != key
 	}))
-	if err != nil || len(contributions) == 0 {
-		return outcome(err)
+	if err != nil || len(versions) == 0 {
+		return status.Result(err)
 	}
-	planner := crdPlanner{reader: r.Reader}
-	plan, err := planner.plan(ctx, contributions...)
+	plan, err := planCRDs(ctx, r.Reader, versions...)
 	if err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
 	if err := r.write(ctx, plan); err != nil {
-		return outcome(err)
+		return status.Result(err)
 	}
-	return outcome(r.removeDropped(ctx, key, owners))
+	return status.Result(r.removeUnused(ctx, key, owners))
 }
 
-// owners are the OperatorCollections that have the collection, or say by their labels that they will.
-func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collectionKey) ([]v2beta2.OperatorCollection, error) {
+// owners are the OperatorCollections that have the collection, or say by their labels that they will. They are read live: a
+// CRD of one that the cache lacks yet would be deleted.
+func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
@@ -77,124 +82,103 @@ func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key col
 }
 
 // hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will.
-func hasCollection(oc *v2beta2.OperatorCollection, key collectionKey) bool {
-	return oc.DeletionTimestamp == nil && (keyOfCollection(oc) == key || keyOfLabels(oc) == key)
+func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID) bool {
+	return oc.DeletionTimestamp == nil && (importedID(oc) == key || render.IDOf(oc.GetLabels()) == key)
 }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
-func hasKind(oc *v2beta2.OperatorCollection, crd *apiextensionsv1.CustomResourceDefinition) bool {
+func hasKind(oc *v2beta2.OperatorCollection, definition *apiextensionsv1.CustomResourceDefinition) bool {
 	imported := oc.Status.Collection
-	return imported != nil && slices.Contains(imported.Kinds, crd.Spec.Names.Kind) &&
-		strings.HasPrefix(imported.APIVersion, crd.Spec.Group+"/")
+	return imported != nil && slices.Contains(imported.Kinds, definition.Spec.Names.Kind) &&
+		strings.HasPrefix(imported.APIVersion, definition.Spec.Group+"/")
 }
 
-func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []plannedCRD) error {
+func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []crd.Planned) error {
 	for _, planned := range plan {
 		var err error
 		switch {
-		case planned.live == nil:
-			err = r.Client.Create(ctx, planned.crd, client.FieldOwner(fieldOwner))
-		case planned.differs():
-			err = r.Client.Update(ctx, planned.crd, client.FieldOwner(fieldOwner))
+		case planned.Live == nil:
+			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+		case planned.Changed():
+			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
 		}
 		if err != nil {
-			return fmt.Errorf("writing CRD %q: %w", planned.crd.Name, err)
+			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
 		}
 	}
 	return nil
 }
 
-// remove deletes the CRDs of a collection that nobody has, unless an operator or a custom resource still needs them.
-func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, key collectionKey) error {
-	existing := &instances{client: r.Client, reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
-	if err != nil || len(crds) == 0 {
+// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more, once no custom
+// resource of them is left. As long as a SubOperatorConfig has the collection, its operator needs all of them.
+func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
+	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
+	crds, err := existing.CRDs(ctx, key)
+	if err != nil {
 		return err
 	}
+	unused := slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
+	})
 	socs := &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, socs, key.selector()); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	if len(unused) > 0 && len(owners) == 0 {
+		if err := r.Reader.List(ctx, socs, client.MatchingLabels(render.IdentityLabels(key))); err != nil {
+			return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+		}
 	}
 	if len(socs.Items) > 0 {
-		return nil // Their removal brings us back.
-	}
-	items, err := existing.list(ctx, key, "")
-	if err != nil {
-		return err
-	}
-	if len(items) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs of %s are kept for %s", key, describe(items))
-	}
-	return r.delete(ctx, crds)
-}
-
-// removeDropped removes the CRDs of kinds that no OperatorCollection has any more, in whatever namespace, once no custom
-// resource of them is left.
-func (r *CustomResourceDefinitionReconciler) removeDropped(ctx context.Context, key collectionKey, owners []v2beta2.OperatorCollection) error {
-	existing := &instances{client: r.Client, reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
-	if err != nil {
-		return err
+		return nil // Their removal triggers a reconcile.
 	}
 	var kept []string
-	var unused []apiextensionsv1.CustomResourceDefinition
-	for _, crd := range crds {
-		if slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &crd) }) {
-			continue
+	for i := range unused {
+		items, err := existing.ListOf(ctx, &unused[i], "")
+		if err == nil && len(items) == 0 {
+			err = r.delete(ctx, &unused[i])
 		}
-		items, err := existing.listOf(ctx, &crd, "")
 		if err != nil {
 			return err
 		}
 		if len(items) > 0 {
-			kept = append(kept, crd.Name)
-			continue
+			kept = append(kept, unused[i].Name)
 		}
-		unused = append(unused, crd)
-	}
-	if err := r.delete(ctx, unused); err != nil {
-		return err
 	}
 	if len(kept) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, missingInterval, "CRDs that %s no longer has are kept for their custom resources: %s", key, strings.Join(kept, ", "))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs that %s does not have any more are kept for their custom resources: %s", key, strings.Join(kept, ", "))
 	}
 	return nil
 }
 
-func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, crds []apiextensionsv1.CustomResourceDefinition) error {
-	for i := range crds {
-		crd := &crds[i]
-		if crd.DeletionTimestamp != nil {
-			continue
-		}
-		err := r.Client.Delete(ctx, crd, client.Preconditions{UID: &crd.UID, ResourceVersion: &crd.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting CRD %q: %w", crd.Name, err)
-		}
+func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) error {
+	if definition.DeletionTimestamp != nil {
+		return nil
+	}
+	err := r.Client.Delete(ctx, definition, client.Preconditions{UID: &definition.UID, ResourceVersion: &definition.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting CRD %q: %w", definition.Name, err)
 	}
 	return nil
 }
 
 // SetupWithManager registers the controller.
 func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	return builder.TypedControllerManagedBy[collectionKey](mgr).
+	return builder.TypedControllerManagedBy[collection.ID](mgr).
 		Named("customresourcedefinition").
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueKey(keyOfLabels)).
-		Watches(&v2beta2.SubOperatorConfig{}, enqueueKey(keyOfLabels)).
-		Watches(&v2beta2.OperatorCollection{}, enqueueKey(func(object client.Object) collectionKey {
-			return keyOfCollection(object.(*v2beta2.OperatorCollection))
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(labelledID)).
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID)).
+		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
+			return importedID(object.(*v2beta2.OperatorCollection))
 		})).
-		WithOptions(typedOptions[collectionKey](1)).
+		WithOptions(typedOptions[collection.ID](1)).
 		Complete(r)
 }
 
-func enqueueKey(keyOf func(client.Object) collectionKey) handler.TypedEventHandler[client.Object, collectionKey] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collectionKey {
-		if key := keyOf(object); key != (collectionKey{}) {
-			return []collectionKey{key}
+func enqueueID(idOf func(client.Object) collection.ID) handler.TypedEventHandler[client.Object, collection.ID] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collection.ID {
+		if key := idOf(object); key != (collection.ID{}) {
+			return []collection.ID{key}
 		}
 		return nil
 	})
 }
 
-var _ reconcile.TypedReconciler[collectionKey] = &CustomResourceDefinitionReconciler{}
+var _ reconcile.TypedReconciler[collection.ID] = &CustomResourceDefinitionReconciler{}

@@ -7,142 +7,67 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// contribution is one version of a collection that wants CRDs.
-type contribution struct {
-	collection *collection.Collection
-	digest     string
-	group      string
-	// namespace of the OperatorCollection.
-	namespace string
-}
-
-// contributionsOf loads what the OperatorCollections have imported.
-func contributionsOf(library *Library, owners []v2beta2.OperatorCollection) ([]contribution, error) {
-	var contributions []contribution
+// importedVersions loads what OperatorCollections have imported.
+func importedVersions(collections *CollectionCache, owners []v2beta2.OperatorCollection) ([]crd.Version, error) {
+	var versions []crd.Version
 	for i := range owners {
 		oc := &owners[i]
 		if oc.Status.Artifact == nil {
 			continue
 		}
-		c, err := library.Load(oc.Status.Artifact.Digest)
+		imported := digest.Digest(oc.Status.Artifact.Digest)
+		c, err := collections.Load(imported)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Its controller fetches it again; that changes nothing about the CRDs that exist.
 		}
 		if err != nil {
 			return nil, loadFailure(err)
 		}
-		contributions = append(contributions, contribution{
-			collection: c, digest: oc.Status.Artifact.Digest, group: groupOf(oc, c), namespace: oc.Namespace,
-		})
+		versions = append(versions, crd.Version{Collection: c, Digest: imported, Group: groupOf(oc, c), Namespace: oc.Namespace})
 	}
-	return contributions, nil
+	return versions, nil
 }
 
-// plannedCRD is a CRD as it is and as it should be. live is nil for one that does not exist.
-type plannedCRD struct {
-	live, crd *apiextensionsv1.CustomResourceDefinition
-}
-
-// differs compares what is planned with what exists, as far as a plan has an opinion.
-func (p plannedCRD) differs() bool {
-	return !equality.Semantic.DeepEqual(p.live.Spec, p.crd.Spec) ||
-		!equality.Semantic.DeepEqual(p.live.Labels, p.crd.Labels) ||
-		!equality.Semantic.DeepEqual(p.live.Annotations, p.crd.Annotations)
-}
-
-// crdPlanner works out what a collection's CRDs should look like. It writes nothing.
-type crdPlanner struct {
-	reader client.Reader
-}
-
-// plan merges the contributions, all of one collection, with the CRDs that exist. It fails with a reason if one of them
-// belongs to somebody else or if versions do not fit together; all such problems are in the error.
-func (p *crdPlanner) plan(ctx context.Context, contributions ...contribution) ([]plannedCRD, error) {
-	byName := map[string][]render.Contribution{}
-	for _, c := range contributions {
-		crds, err := render.ClaimedCRDs(c.collection, c.group, c.namespace, c.digest)
-		if err != nil {
-			return nil, stalled(v2beta2.ReasonInvalidCollection, err)
-		}
-		for _, crd := range crds {
-			byName[crd.Name] = append(byName[crd.Name], render.Contribution{Version: c.collection.Version, CRD: crd})
-		}
+// planCRDs plans the CRDs of versions, all of one collection, without a write. Whatever keeps one of them from being written
+// is in the error.
+func planCRDs(ctx context.Context, reader client.Reader, versions ...crd.Version) ([]crd.Planned, error) {
+	contributions, err := crd.Contributions(versions...)
+	if err != nil {
+		return nil, planFailure(err)
 	}
-	var planned []plannedCRD
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		one, err := p.planOne(ctx, keyOf(contributions[0].collection), name, byName[name])
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		planned = append(planned, one)
+	var plan []crd.Planned
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(contributions)) {
+		planned, err := planCRD(ctx, reader, versions[0].Collection.ID(), name, contributions[name])
+		plan, problems = append(plan, planned), append(problems, planFailure(err))
 	}
-	if len(errs) > 0 {
-		// The first error stands for all; the message holds every one.
-		first := *asFailure(errs[0])
-		first.err = errors.Join(errs...)
-		return nil, &first
-	}
-	return planned, nil
+	return plan, status.Join(problems...)
 }
 
-func (p *crdPlanner) planOne(ctx context.Context, key collectionKey, name string, wanted []render.Contribution) (plannedCRD, error) {
+func planCRD(ctx context.Context, reader client.Reader, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
-	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, live)
-	switch {
-	case apierrors.IsNotFound(err):
-		live = nil
-	case err != nil:
-		return plannedCRD{}, fmt.Errorf("reading CRD %q: %w", name, err)
-	case keyOfLabels(live) != key:
-		return plannedCRD{}, waiting(v2beta2.ReasonKindClash, missingInterval,
-			"CRD %q belongs to %s: create this OperatorCollection anew and set spec.apiGroup to PerCollection, which gives it an API group of its own, or remove the other", name, ownerOf(live))
-	case live.DeletionTimestamp != nil:
-		return plannedCRD{}, waiting(v2beta2.ReasonProgressing, pollInterval, "waiting until CRD %q, which is being deleted, is gone", name)
-	}
-	merged, err := render.MergeCRD(live, wanted)
-	var schemaConflict *render.SchemaConflictError
-	var versionConflict *render.VersionConflictError
-	switch {
-	case errors.As(err, &schemaConflict):
-		return plannedCRD{}, waiting(v2beta2.ReasonSchemaConflict, missingInterval, "%w", err)
-	case errors.As(err, &versionConflict):
-		return plannedCRD{}, waiting(v2beta2.ReasonVersionConflict, missingInterval, "%w", err)
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, live)
+	if apierrors.IsNotFound(err) {
+		live, err = nil, nil
 	}
 	if err != nil {
-		return plannedCRD{}, stalled(v2beta2.ReasonInvalidCollection, err)
+		return crd.Planned{}, fmt.Errorf("reading CRD %q: %w", name, err)
 	}
-	if live != nil {
-		if err := p.checkPublished(ctx, live, merged, wanted); err != nil {
-			return plannedCRD{}, err
-		}
-	}
-	for _, contributed := range wanted {
-		for name, value := range contributed.CRD.Annotations {
-			if strings.HasPrefix(name, render.AnnotationDigest) {
-				merged.Annotations[name] = value
-			}
-		}
-	}
-	return plannedCRD{live: live, crd: merged}, nil
-}
-
-func ownerOf(crd *apiextensionsv1.CustomResourceDefinition) string {
-	if key := keyOfLabels(crd); key != (collectionKey{}) {
-		return "collection " + key.String()
-	}
-	return "somebody else"
+	return crd.Plan(id, live, wanted, func() (string, error) {
+		items, err := (&instances.Finder{Reader: reader}).ListOf(ctx, live, "")
+		return instances.Describe(items), err
+	})
 }

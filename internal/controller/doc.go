@@ -1,11 +1,12 @@
 // Package controller reconciles the three kinds of this project, and the CRDs of the collections they bring.
 //
 // Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the
-// error of the last step, and the facts that the steps collected, into status.
+// error of the last step, and the scope that the steps share, into status.
 //
-// A reconciler reads its own object live, and all others from the cache, whose changes bring it back. From the cache it
-// could get a status older than the one it wrote a moment ago, find that what it would write now stands there already,
-// and leave the wrong one standing: its own writes do not bring it back.
+// A reconciler reads its own object live, and others from the cache, whose changes trigger a reconcile. The cache may have a
+// status older than the one that the reconciler wrote a moment ago; if that equals what it would write now, the newer one
+// would remain, since its own writes trigger no reconcile. Others are read live where a stale answer could delete something
+// that a user needs, or give a collection to the wrong namespace.
 //
 // The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
 // escalate nor bind. Those in the rules below are what every collection needs; all others come from the aggregated

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,57 +33,61 @@ type OperatorCollectionReconciler struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// Library holds the archives.
-	Library *Library
+	// Collections are those of the archives in the store.
+	Collections *CollectionCache
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
 	UploadDir string
-	// Publications say what became of the archives in the catalog. They are nil if the manager serves none.
+	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
 
-	looks looks
-	// working are the places of reconciliations, but for those that download, which have shares of downloads.
-	working   places
-	downloads *shares
+	sourceChecks sourceChecks
+	// working limits concurrent reconciles that do not download. Those that do are limited by downloads.
+	working   *semaphore.Weighted
+	downloads *namespaceLimit
 }
 
 const (
-	// maxCollectionsAtOnce is how many OperatorCollections are worked on at once, downloads left aside: it bounds memory.
-	maxCollectionsAtOnce = 4
-	// maxDownloads is how many archives are downloaded at once.
+	// maxConcurrentCollections limits concurrent reconciles of OperatorCollections that do not download: it bounds memory.
+	maxConcurrentCollections = 4
+	// maxDownloads limits concurrent downloads of archives.
 	maxDownloads = 32
-	// maxDownloadsPerNamespace is how many of them one namespace can have.
+	// maxDownloadsPerNamespace limits those of one namespace.
 	maxDownloadsPerNamespace = 4
 )
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r.working.enter()
-	defer r.working.leave()
+	if err := r.working.Acquire(ctx, 1); err != nil {
+		return ctrl.Result{}, err
+	}
+	defer r.working.Release(1)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
-		r.looks.forget(req.NamespacedName)
+		r.sourceChecks.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if oc.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(oc, Finalizer) {
 			return ctrl.Result{}, nil
 		}
-		return r.conclude(ctx, oc, nil, r.finalize(ctx, oc))
+		return r.patchStatus(ctx, oc, nil, r.finalize(ctx, oc))
 	}
 	if oc.Spec.Suspend {
 		return ctrl.Result{}, nil
 	}
-	facts, err := r.reconcile(ctx, oc)
-	err = errors.Join(err, r.dropRefused(ctx, oc, facts))
-	return r.conclude(ctx, oc, facts, err)
+	scope, err := r.reconcile(ctx, oc)
+	err = errors.Join(err, r.removeRefused(ctx, oc, scope))
+	return r.patchStatus(ctx, oc, scope, err)
 }
 
-func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollection) (*collectionFacts, error) {
-	facts := &collectionFacts{}
-	steps := []func(context.Context, *v2beta2.OperatorCollection, *collectionFacts) error{
-		r.ensureFinalizer,
+func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
+	scope := &importScope{}
+	if err := addFinalizer(ctx, r.Client, oc); err != nil {
+		return scope, err
+	}
+	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
@@ -93,17 +100,17 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.collectSubOperatorConfigs,
 	}
 	for _, step := range steps {
-		if err := step(ctx, oc, facts); err != nil {
-			return facts, err
+		if err := step(ctx, oc, scope); err != nil {
+			return scope, err
 		}
 	}
-	return facts, nil
+	return scope, nil
 }
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.working = make(places, maxCollectionsAtOnce)
-	r.downloads = &shares{total: maxDownloads, each: maxDownloadsPerNamespace}
+	r.working = semaphore.NewWeighted(maxConcurrentCollections)
+	r.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
@@ -113,7 +120,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}
-	return b.WithOptions(options(maxCollectionsAtOnce + maxDownloads)).Complete(r)
+	return b.WithOptions(options(maxConcurrentCollections + maxDownloads)).Complete(r)
 }
 
 func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {
@@ -122,27 +129,25 @@ func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, ob
 }
 
 func (r *OperatorCollectionReconciler) ofCRD(ctx context.Context, object client.Object) []reconcile.Request {
-	key := keyOfLabels(object)
-	return r.requests(ctx, func(oc *v2beta2.OperatorCollection) bool { return keyOfCollection(oc) == key })
+	return requestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.MatchingFields{indexCollection: labelledID(object).String()})
 }
 
 func (r *OperatorCollectionReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, func(oc *v2beta2.OperatorCollection) bool {
-		return oc.Spec.CredentialsSecret == object.GetName() || oc.Spec.SignatureSecret == object.GetName()
-	}, client.InNamespace(object.GetNamespace()))
+	return requestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.InNamespace(object.GetNamespace()), client.MatchingFields{indexSecret: object.GetName()})
 }
 
-func (r *OperatorCollectionReconciler) requests(ctx context.Context, match func(*v2beta2.OperatorCollection) bool, in ...client.ListOption) []reconcile.Request {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list, in...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list OperatorCollections")
-		return nil
-	}
+// requestsOf are for the objects of a list in the cache.
+func requestsOf(ctx context.Context, reader client.Reader, list client.ObjectList, of ...client.ListOption) []reconcile.Request {
 	var requests []reconcile.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
+	err := reader.List(ctx, list, of...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
 	}
 	return requests
 }

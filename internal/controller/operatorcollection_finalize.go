@@ -6,13 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // finalize removes what the collection installed, in the order that its deletion policy asks for. It returns nil once
@@ -22,57 +27,63 @@ func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2
 		r.releaseInstances,
 		r.removeSubOperatorConfigs,
 		r.awaitCRDRemoval,
-		r.forgetArtifacts,
-		r.removeFinalizer,
+		r.removeArtifact,
 	}
 	for _, step := range steps {
 		if err := step(ctx, oc); err != nil {
 			return err
 		}
 	}
-	return nil
+	return removeFinalizer(ctx, r.Client, oc)
 }
 
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
-// policy Finalize deletes them. Custom resources in other namespaces are somebody else's, and nothing changes for them.
+// policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
-	existing := &instances{client: r.Client, reader: r.Reader}
+	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	items, abandoned, err := r.servedInstances(ctx, oc, existing)
 	if err != nil || len(items)+len(abandoned) == 0 {
 		return err
 	}
 	if len(abandoned) > 0 {
-		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
-			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up by hand what they stand for, then remove their finalizer %s",
-			abandoned[0].GetNamespace(), describe(abandoned), render.Finalizer)
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s",
+			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
-		return waiting(v2beta2.ReasonInstancesExist, pollInterval,
-			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", describe(items))
+		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
+			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", instances.Describe(items))
 	}
-	if err := existing.delete(ctx, items); err != nil {
+	if err := existing.Delete(ctx, items); err != nil {
 		return err
 	}
-	return waiting(v2beta2.ReasonFinalizingInstances, pollInterval, "deletion waits for the finalizer playbooks of %s", describe(items))
+	return status.Waiting(v2beta2.ReasonFinalizingInstances, status.PollInterval, "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
 }
 
-// servedInstances are the custom resources in the namespaces where the collection is installed for this object. Those in
-// namespaces that are being deleted are abandoned: what ran their playbooks goes with the namespace.
-func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances) (served, abandoned []unstructured.Unstructured, err error) {
+// servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
+// consent to it. Those in namespaces that are being deleted are abandoned: their operator goes with the namespace.
+func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
-			items, err := existing.list(ctx, keyOfCollection(oc), installation.Namespace)
+			allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
 			if err != nil {
 				return nil, nil, err
 			}
-			terminating, err := isTerminating(ctx, r.Reader, installation.Namespace)
+			if !allowed {
+				continue
+			}
+			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
+			if err != nil {
+				return nil, nil, err
+			}
+			terminating, err := instances.IsTerminating(ctx, r.Reader, installation.Namespace)
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -84,6 +95,16 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		}
 	}
 	return served, abandoned, nil
+}
+
+// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
+// what is deleted.
+func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
+	err := mapping.Consent(ctx, reader, from, namespace)
+	if status.Is(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -102,47 +123,43 @@ func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Cont
 		}
 	}
 	if len(names) > 0 {
-		return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
+		return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
 	}
 	return nil
 }
 
 // awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
 func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	key := keyOfCollection(oc)
-	if key == (collectionKey{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	key := importedID(oc)
+	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
 		return nil
 	}
-	existing := &instances{reader: r.Reader}
-	crds, err := existing.crds(ctx, key)
+	existing := &instances.Finder{Reader: r.Reader}
+	crds, err := existing.CRDs(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
 	}
-	items, err := existing.list(ctx, key, "")
+	items, err := existing.List(ctx, key, "")
 	if err != nil {
 		return err
 	}
 	if len(items) > 0 {
-		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), describe(items))
-		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", truncate(note, maxEventBytes))
+		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
+		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
 		return nil
 	}
 	var names []string
 	for _, crd := range crds {
 		names = append(names, crd.Name)
 	}
-	return waiting(v2beta2.ReasonTerminating, pollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
-}
-
-func (r *OperatorCollectionReconciler) removeFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	return removeFinalizer(ctx, r.Client, oc)
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }
 
 func removeFinalizer(ctx context.Context, c client.Client, object client.Object) error {
@@ -154,35 +171,10 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// forgetArtifacts deletes the archive of a collection that goes.
-func (r *OperatorCollectionReconciler) forgetArtifacts(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+// removeArtifact deletes the archive of a collection that goes.
+func (r *OperatorCollectionReconciler) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return r.forgetArchive(ctx, oc, oc.Status.Artifact.Digest)
-}
-
-// forgetArchive deletes an archive unless another collection or an installation still uses it.
-func (r *OperatorCollectionReconciler) forgetArchive(ctx context.Context, oc *v2beta2.OperatorCollection, digest string) error {
-	collections, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	if err := r.Reader.List(ctx, collections); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if err := r.Reader.List(ctx, socs); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
-	for i := range collections.Items {
-		other := &collections.Items[i]
-		if other.UID != oc.UID && other.Status.Artifact != nil && other.Status.Artifact.Digest == digest {
-			return nil
-		}
-	}
-	for i := range socs.Items {
-		for _, installation := range socs.Items[i].Status.Installations {
-			if installation.Digest == digest {
-				return nil
-			}
-		}
-	}
-	return r.Library.Remove(digest)
+	return r.removeArchive(ctx, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

@@ -2,145 +2,129 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// failedLookInterval is how soon, at the latest, a source that could not be asked is asked again.
-const failedLookInterval = 5 * time.Minute
+// failedCheckInterval is the longest delay before a failed source check is repeated.
+const failedCheckInterval = 5 * time.Minute
 
-// look is what came of asking a source for its archive.
-type look struct {
-	// generation of the spec that it was asked for.
+// sourceCheck is the result of the last check of a source.
+type sourceCheck struct {
+	// generation of the spec that it was made for.
 	generation int64
-	// due is when to ask again.
+	// due is the time of the next check.
 	due time.Time
 	// validators are of the archive that the source has.
 	validators fetch.Validators
-	// failed says why the source could not be asked, or is empty.
+	// failed says why the check failed, or is empty.
 	failed string
 }
 
-// looks remembers the last look at each source as long as the manager runs. What it does not know costs one request.
-type looks struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]look
-}
+// sourceChecks keeps the last sourceCheck of each OperatorCollection in memory. One that is not there costs one request.
+type sourceChecks struct{ sync.Map }
 
-// last is the last look for the present spec, if there was one.
-func (l *looks) last(oc *v2beta2.OperatorCollection) (look, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, known := l.of[client.ObjectKeyFromObject(oc)]
+// last is the last check for the present spec, if there was one.
+func (c *sourceChecks) last(oc *v2beta2.OperatorCollection) (sourceCheck, bool) {
+	found, _ := c.Load(client.ObjectKeyFromObject(oc))
+	last, known := found.(sourceCheck)
 	return last, known && last.generation == oc.Generation
 }
 
-func (l *looks) remember(oc *v2beta2.OperatorCollection, now *look) {
-	if now == nil {
-		return
+func (c *sourceChecks) record(oc *v2beta2.OperatorCollection, check *sourceCheck) {
+	if check != nil {
+		c.Store(client.ObjectKeyFromObject(oc), *check)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[types.NamespacedName]look{}
-	}
-	l.of[client.ObjectKeyFromObject(oc)] = *now
 }
 
-func (l *looks) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.of, key)
-}
-
-// wait is how long it is until the next look, or zero if there is to be none.
-func (l *looks) wait(oc *v2beta2.OperatorCollection) time.Duration {
+// wait is the delay before the next check, or zero if there is none.
+func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
 	if oc.Spec.Interval == nil {
 		return 0
 	}
-	if last, known := l.last(oc); known {
+	if last, known := c.last(oc); known {
 		return max(time.Until(last.due), time.Second)
 	}
 	return jitter(oc.Spec.Interval.Duration)
 }
 
-// lookNow is a look at a source that has an archive with these validators. It is nil if there is to be no next one.
-func lookNow(oc *v2beta2.OperatorCollection, validators fetch.Validators) *look {
+// newSourceCheck is made now, of a source that has an archive with these validators. It is nil without spec.interval.
+func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators) *sourceCheck {
 	if oc.Spec.Interval == nil {
 		return nil
 	}
-	return &look{generation: oc.Generation, due: time.Now().Add(jitter(oc.Spec.Interval.Duration)), validators: validators}
+	return &sourceCheck{generation: oc.Generation, due: time.Now().Add(jitter(oc.Spec.Interval.Duration)), validators: validators}
 }
 
-// obtainChanged asks the source, once per spec.interval, whether it has another archive than the one that is installed,
-// and returns that one, else nil. What is installed is good as long as the source cannot be asked: that is a warning.
-func (r *OperatorCollectionReconciler) obtainChanged(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+// checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
+// returns that one, else nil. A failed check is a warning: the installed archive remains valid.
+func (r *OperatorCollectionReconciler) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if oc.Spec.Interval == nil {
 		return nil, nil
 	}
-	facts.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
-	if last, known := r.looks.last(oc); known {
+	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
+	if last, known := r.sourceChecks.last(oc); known {
 		if time.Now().Before(last.due) {
-			facts.look = &last
+			scope.check = &last
 			return nil, nil
 		}
-		facts.validators = last.validators
+		scope.validators = last.validators
 	}
-	file, err := r.obtain(ctx, oc, facts)
-	facts.look = lookNow(oc, facts.validators)
-	if f := (*failure)(nil); errors.As(err, &f) && ctx.Err() == nil {
-		facts.look.failed = err.Error()
-		facts.look.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, failedLookInterval)))
+	file, err := r.fetchArchive(ctx, oc, scope)
+	scope.check = newSourceCheck(oc, scope.validators)
+	if status.Is(err) && ctx.Err() == nil {
+		scope.check.failed = err.Error()
+		scope.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, failedCheckInterval)))
 		return nil, nil
 	}
 	if err != nil || file == nil {
 		return nil, err
 	}
-	if file.Digest == oc.Status.Artifact.Digest {
-		facts.look.validators = file.Validators
+	if file.Digest == digest.Digest(oc.Status.Artifact.Digest) {
+		scope.check.validators = file.Validators
 		return nil, file.Remove()
 	}
 	return file, nil
 }
 
-// checkOrder refuses an archive that the source put in the place of the installed one, unless it is the same collection in the
-// same or a newer version: who can change the source, but not sign, must not bring an old version back.
-func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	was, is := oc.Status.Collection, facts.collection
-	if was == nil || facts.artifact.SourceHash != oc.Status.Artifact.SourceHash || facts.artifact.Digest == oc.Status.Artifact.Digest {
+// checkOrder refuses an archive that replaced the installed one at the source, unless it is the same collection in the same or
+// a newer version: whoever can change the source, but not sign, must not bring an old version back.
+func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	was, is := oc.Status.Collection, scope.collection
+	if was == nil || scope.artifact.SourceHash != oc.Status.Artifact.SourceHash || scope.artifact.Digest == oc.Status.Artifact.Digest {
 		return nil
 	}
 	version, err := semver.NewVersion(was.Version)
 	if err == nil && is.Domain == was.Domain && is.Name == was.Name && !is.Version.LessThan(version) {
 		return nil
 	}
-	return stalled(v2beta2.ReasonArtifactChanged, fmt.Errorf(
+	return status.Stalled(v2beta2.ReasonArtifactChanged, fmt.Errorf(
 		"the archive changed from version %s of collection %s/%s to version %s of %s though the spec did not, and spec.interval accepts only the same or a newer version of the same collection: change spec.digest to accept it",
-		was.Version, was.Domain, was.Name, is.Version, keyOf(is)))
+		was.Version, was.Domain, was.Name, is.Version, is.ID()))
 }
 
-// lookAgain makes a failure that only a change of the spec could help into one that a later look may heal.
-func lookAgain(oc *v2beta2.OperatorCollection, err error) error {
-	if f := asFailure(err); f != nil && f.stalled && oc.Spec.Interval != nil {
-		return &failure{reason: f.reason, retryAfter: jitter(oc.Spec.Interval.Duration), err: f.err}
+// retryUntilNextCheck makes an error that only a change of the spec could resolve into one that a later check may resolve.
+func retryUntilNextCheck(oc *v2beta2.OperatorCollection, err error) error {
+	if f := status.AsError(err); f != nil && f.Stalled && oc.Spec.Interval != nil {
+		return &status.Error{Reason: f.Reason, RetryAfter: jitter(oc.Spec.Interval.Duration), Err: f.Err}
 	}
 	return err
 }
 
-// dropRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
-func (r *OperatorCollectionReconciler) dropRefused(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+// removeRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
+func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	current := oc.Status.Artifact
-	if facts.accepted || facts.artifact == nil || current != nil && facts.artifact.Digest == current.Digest {
+	if scope.accepted || scope.artifact == nil || current != nil && scope.artifact.Digest == current.Digest {
 		return nil
 	}
-	return r.forgetArchive(ctx, oc, facts.artifact.Digest)
+	return r.removeArchive(ctx, oc, digest.Digest(scope.artifact.Digest))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // following is an OperatorCollection with an interval, that has version 1.2.0 of example/files.
@@ -27,9 +28,9 @@ func following(interval time.Duration) *v2beta2.OperatorCollection {
 	}
 }
 
-func TestLooks(t *testing.T) {
+func TestSourceChecks(t *testing.T) {
 	const interval = time.Hour
-	oc, of := following(interval), &looks{}
+	oc, of := following(interval), &sourceChecks{}
 	tenth := func(name string, got time.Duration) {
 		t.Helper()
 		if got < interval*89/100 || got > interval*111/100 {
@@ -37,34 +38,34 @@ func TestLooks(t *testing.T) {
 		}
 	}
 	if _, known := of.last(oc); known {
-		t.Error("a look is known that never was")
+		t.Error("a check is known that never was")
 	}
-	tenth("never looked", of.wait(oc))
+	tenth("never checked", of.wait(oc))
 
 	validators := fetch.Validators{ETag: `"a"`}
-	of.remember(oc, lookNow(oc, validators))
-	of.remember(oc, nil)
+	of.record(oc, newSourceCheck(oc, validators))
+	of.record(oc, nil)
 	if last, known := of.last(oc); !known || last.validators != validators {
 		t.Errorf("got %+v, %t", last, known)
 	}
-	tenth("looked", of.wait(oc))
-	of.remember(oc, &look{generation: oc.Generation, due: time.Now().Add(-time.Minute)})
+	tenth("checked", of.wait(oc))
+	of.record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Minute)})
 	if wait := of.wait(oc); wait <= 0 || wait > time.Second {
 		t.Errorf("overdue: it waits %s", wait)
 	}
 
 	oc.Generation++
 	if _, known := of.last(oc); known {
-		t.Error("a look for another spec counts")
+		t.Error("a check for another spec counts")
 	}
 	oc.Generation--
-	of.forget(client.ObjectKeyFromObject(oc))
+	of.Delete(client.ObjectKeyFromObject(oc))
 	if _, known := of.last(oc); known {
-		t.Error("a look is not forgotten")
+		t.Error("a check is not forgotten")
 	}
 	oc.Spec.Interval = nil
-	if of.wait(oc) != 0 || lookNow(oc, validators) != nil {
-		t.Error("without an interval there is a next look")
+	if of.wait(oc) != 0 || newSourceCheck(oc, validators) != nil {
+		t.Error("without an interval there is a next check")
 	}
 }
 
@@ -84,36 +85,36 @@ func TestCheckOrder(t *testing.T) {
 		"another, as the spec had": {"else", "jobs", "1.0.0", "new", "changed", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := &collectionFacts{
+			scope := &importScope{
 				artifact:   &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source},
 				collection: &collection.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
-			err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), following(time.Hour), facts)
-			if f := asFailure(err); (f != nil) != test.refused || f != nil && (f.reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
+			err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), following(time.Hour), scope)
+			if f := status.AsError(err); (f != nil) != test.refused || f != nil && (f.Reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
 				t.Errorf("got %v, want refused: %t", err, test.refused)
 			}
 		})
 	}
 	first := following(time.Hour)
 	first.Status = v2beta2.OperatorCollectionStatus{}
-	if err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), first, &collectionFacts{}); err != nil {
+	if err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), first, &importScope{}); err != nil {
 		t.Errorf("the first archive is refused: %v", err)
 	}
 }
 
-func TestLookAgain(t *testing.T) {
+func TestRetryUntilNextCheck(t *testing.T) {
 	cause := errors.New("cause")
 	oc := following(time.Hour)
-	if f := asFailure(lookAgain(oc, stalled("R", cause))); f.stalled || f.reason != "R" || f.retryAfter < 50*time.Minute || !errors.Is(f, cause) {
+	if f := status.AsError(retryUntilNextCheck(oc, status.Stalled("R", cause))); f.Stalled || f.Reason != "R" || f.RetryAfter < 50*time.Minute || !errors.Is(f, cause) {
 		t.Errorf("got %+v", f)
 	}
-	for _, err := range []error{nil, retry("R", cause), waiting("R", time.Second, "x")} {
-		if got := lookAgain(oc, err); got != err { //nolint:errorlint // The very same error is wanted.
+	for _, err := range []error{nil, status.Retry("R", cause), status.Waiting("R", time.Second, "x")} {
+		if got := retryUntilNextCheck(oc, err); got != err { //nolint:errorlint // The very same error is wanted.
 			t.Errorf("%v became %v", err, got)
 		}
 	}
 	oc.Spec.Interval = nil
-	if f := asFailure(lookAgain(oc, stalled("R", cause))); !f.stalled {
+	if f := status.AsError(retryUntilNextCheck(oc, status.Stalled("R", cause))); !f.Stalled {
 		t.Errorf("without an interval it is tried again: %+v", f)
 	}
 }

@@ -7,71 +7,48 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
-// changed. It is the only place that turns errors into conditions.
-func (r *OperatorCollectionReconciler) conclude(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) (ctrl.Result, error) {
+// patchStatus writes the status that follows from the scope and the error of the last step. It is the only place that turns
+// errors into conditions.
+func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) (ctrl.Result, error) {
 	if oc.DeletionTimestamp != nil && err == nil {
-		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+		return ctrl.Result{}, nil // The finalizer is removed, and so is the object.
 	}
-	err = lookAgain(oc, err)
+	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
 	generation := oc.Generation
-	status := &oc.Status
-	status.ObservedGeneration = generation
-	if facts != nil {
-		facts.describeCollection(oc)
-		r.describeImport(oc, facts, err)
+	now := &oc.Status
+	now.ObservedGeneration = generation
+	if scope != nil {
+		scope.describeCollection(oc)
+		r.describeImport(oc, scope, err)
 		r.Publications.describe(oc)
 	}
 	if err == nil {
-		err = notInstalled(facts.mappings)
-		setCondition(&status.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(facts.mappings))
+		err = notInstalled(scope.configs)
+		status.SetCondition(&now.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(scope.configs))
 	}
-	setReady(&status.Conditions, generation, err, readyCollection(status))
-	status.Message = readyMessage(status.Conditions)
-	status.Phase = phaseOf(status.Conditions, v2beta2.ConditionImported)
-	result, err := writeStatus(ctx, r.Client, oc, before, err, func(eventType, reason, message string) {
-		r.Recorder.Eventf(oc, nil, eventType, reason, "Reconcile", "%s", message)
-	}, before.Status.Conditions, status.Conditions, !equality.Semantic.DeepEqual(before.Status, oc.Status))
+	status.SetReady(&now.Conditions, generation, err, readyCollection(now))
+	now.Message = status.ReadyMessage(now.Conditions)
+	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionImported)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.looks.wait(oc)
+		result.RequeueAfter = r.sourceChecks.wait(oc)
 	}
 	return result, err
 }
 
-// writeStatus patches the status if it changed and tells about it in an event if Ready did.
-func writeStatus(ctx context.Context, c client.Client, object, before client.Object, err error,
-	event func(eventType, reason, message string), was, is []metav1.Condition, changed bool) (ctrl.Result, error) {
-	if changed {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if patchErr := c.Status().Patch(ctx, object, patch, client.FieldOwner(fieldOwner)); patchErr != nil {
-			return outcome(client.IgnoreNotFound(patchErr))
-		}
-	}
-	old, ready := meta.FindStatusCondition(was, v2beta2.ConditionReady), meta.FindStatusCondition(is, v2beta2.ConditionReady)
-	if old == nil || old.Reason != ready.Reason || old.Message != ready.Message {
-		eventType := corev1.EventTypeNormal
-		if ready.Status == metav1.ConditionFalse && !isProgress(ready.Reason) {
-			eventType = corev1.EventTypeWarning
-		}
-		event(eventType, ready.Reason, truncate(ready.Message, maxEventBytes))
-	}
-	return outcome(err)
-}
-
-// describeCollection records the accepted archive and what it holds.
-func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
+// describeCollection records the accepted archive and its content.
+func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
 	if !f.accepted {
 		return
 	}
@@ -85,7 +62,7 @@ func (f *collectionFacts) describeCollection(oc *v2beta2.OperatorCollection) {
 		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.uploadPath}
 	}
 	oc.Status.Warnings = warnings(oc, f)
-	setCondition(&oc.Status.Conditions, v2beta2.ConditionConformant, oc.Generation, conformance(c), "no rule is broken")
+	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionConformant, oc.Generation, conformance(c), "no rule is broken")
 }
 
 // conformance is nil if the collection breaks no rule.
@@ -95,24 +72,24 @@ func conformance(c *collection.Collection) error {
 		return nil
 	}
 	// The last of the lines says how many more problems there are.
-	return stalled(v2beta2.ReasonRulesBroken, errors.New(findings.Summary(problemSummaryLines-1)))
+	return status.Stalled(v2beta2.ReasonRulesBroken, errors.New(findings.Summary(problemSummaryLines-1)))
 }
 
 // describeImport sets Imported and, where the steps got that far, the state of each SubOperatorConfig.
-func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollection, facts *collectionFacts, err error) {
-	status := &oc.Status
-	if facts.imported {
-		setCondition(&status.Conditions, v2beta2.ConditionImported, oc.Generation, nil,
-			fmt.Sprintf("version %s is verified and its CRDs are established", status.Collection.Version))
+func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollection, scope *importScope, err error) {
+	now := &oc.Status
+	if scope.imported {
+		status.SetCondition(&now.Conditions, v2beta2.ConditionImported, oc.Generation, nil,
+			fmt.Sprintf("version %s is verified and its CRDs are established", now.Collection.Version))
 	} else {
-		setCondition(&status.Conditions, v2beta2.ConditionImported, oc.Generation, err, "")
+		status.SetCondition(&now.Conditions, v2beta2.ConditionImported, oc.Generation, err, "")
 	}
 	if err != nil {
 		return
 	}
-	status.SubOperatorConfigMappingStatus = nil
-	for _, soc := range facts.mappings {
-		status.SubOperatorConfigMappingStatus = append(status.SubOperatorConfigMappingStatus,
+	now.SubOperatorConfigMappingStatus = nil
+	for _, soc := range scope.configs {
+		now.SubOperatorConfigMappingStatus = append(now.SubOperatorConfigMappingStatus,
 			v2beta2.MappingStatus{Name: soc.Name, Phase: soc.Status.Phase, Message: soc.Status.Message})
 	}
 }
@@ -120,7 +97,7 @@ func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollec
 // notInstalled is nil when every SubOperatorConfig is Ready for its own present spec.
 func notInstalled(socs []v2beta2.SubOperatorConfig) error {
 	if len(socs) == 0 {
-		return waiting(v2beta2.ReasonNotInstalled, missingInterval, "no SubOperatorConfig names this OperatorCollection: create one to install it")
+		return status.Waiting(v2beta2.ReasonNotInstalled, status.MissingInterval, "no SubOperatorConfig names this OperatorCollection: create one to install it")
 	}
 	var problems []string
 	reason := v2beta2.ReasonProgressing
@@ -137,7 +114,7 @@ func notInstalled(socs []v2beta2.SubOperatorConfig) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &failure{reason: reason, retryAfter: missingInterval, err: fmt.Errorf("%s", strings.Join(problems, "; "))}
+	return &status.Error{Reason: reason, RetryAfter: status.MissingInterval, Err: fmt.Errorf("%s", strings.Join(problems, "; "))}
 }
 
 func installedMessage(socs []v2beta2.SubOperatorConfig) string {
@@ -164,14 +141,14 @@ func kinds(c *collection.Collection) []string {
 	return names
 }
 
-// maxWarnings bounds the warnings shown on status.
+// maxWarnings bounds the warnings in status.
 const maxWarnings = 20
 
-func warnings(oc *v2beta2.OperatorCollection, f *collectionFacts) []string {
+func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	c := f.collection
 	var texts []string
-	if f.look != nil && f.look.failed != "" {
-		texts = append(texts, "looking for another archive failed, and will be tried again: "+f.look.failed)
+	if f.check != nil && f.check.failed != "" {
+		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,32 +18,34 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// collectionFacts is what the steps found out about an OperatorCollection, for those after them and for its status.
-type collectionFacts struct {
+// importScope is what the steps of one reconcile share, and what status is computed from.
+type importScope struct {
 	// artifact is the archive that the spec asks for. It is verified and in the store.
 	artifact *v2beta2.Artifact
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is what the archive holds.
 	collection *collection.Collection
+	// others are the other OperatorCollections that have it.
+	others []v2beta2.OperatorCollection
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
 	// imported says that the collection's CRDs are Established too.
 	imported bool
-	// look is what the source was found to be in this reconciliation, if it was asked.
-	look *look
-	// validators are of the archive that is installed, while the source is asked whether it has another one.
+	// check is the result of the last source check, if there is one.
+	check *sourceCheck
+	// validators are of the archive that is installed, while the source is checked for another one.
 	validators fetch.Validators
-	// mappings are the SubOperatorConfigs that name the collection.
-	mappings []v2beta2.SubOperatorConfig
-}
-
-func (r *OperatorCollectionReconciler) ensureFinalizer(ctx context.Context, oc *v2beta2.OperatorCollection, _ *collectionFacts) error {
-	return addFinalizer(ctx, r.Client, oc)
+	// configs are the SubOperatorConfigs that name the collection.
+	configs []v2beta2.SubOperatorConfig
 }
 
 func addFinalizer(ctx context.Context, c client.Client, object client.Object) error {
@@ -56,94 +57,97 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
-// says now. What the spec asked for before is never downloaded again as long as the store has it; if it must be, its
-// content may not have changed.
-func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+// says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
+// have changed.
+func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	policy, err := r.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
-	obtain := r.obtain
-	facts.artifact, err = r.verifyStored(oc, policy)
+	fetchArchive := r.fetchArchive
+	scope.artifact, err = r.verifyStored(oc, policy)
 	if err != nil && oc.Spec.Interval == nil {
 		return err
 	}
-	if facts.artifact != nil {
-		obtain = r.obtainChanged
+	if scope.artifact != nil {
+		fetchArchive = r.checkSource
 	}
-	file, err := obtain(ctx, oc, facts)
+	file, err := fetchArchive(ctx, oc, scope)
 	if err != nil || file == nil {
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
-	facts.look = lookNow(oc, file.Validators)
+	scope.check = newSourceCheck(oc, file.Validators)
 
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != current.Digest && oc.Spec.Interval == nil {
-		return waiting(v2beta2.ReasonArtifactChanged, changedInterval,
+	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
+		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
 			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
 	}
 	verified, err := r.verifyFile(oc, policy, file)
 	if err != nil {
 		return err
 	}
-	if err := r.Library.Store.Put(file); err != nil {
-		return retry(v2beta2.ReasonStorageFailed, err)
+	if err := r.Collections.Store.Put(file); err != nil {
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
-	facts.artifact = verified
+	scope.artifact = verified
 	return nil
 }
 
-// obtain fetches the archive, or takes it from the upload folder when the spec has no URL. It is nil if the server still
-// has the one that facts.validators are of.
-func (r *OperatorCollectionReconciler) obtain(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+// fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
+// still has the one that scope.validators are of.
+func (r *OperatorCollectionReconciler) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
-		return r.upload(oc, facts)
+		return r.upload(oc, scope)
 	}
 	credentials, err := r.credentials(ctx, oc)
 	if err != nil {
 		return nil, err
 	}
-	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: facts.validators})
+	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: scope.validators})
 	if errors.Is(err, fetch.ErrNotModified) {
 		return nil, nil
 	}
 	return file, err
 }
 
-// download fetches an archive, which may take long, while others work in this reconciliation's place.
+// download fetches an archive, which may take long, and lets another reconcile work meanwhile. It does not wait for other
+// downloads.
 func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
-	if !r.downloads.take(oc.Namespace) {
-		return nil, retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
+	release := r.downloads.tryAcquire(oc.Namespace)
+	if release == nil {
+		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
-	defer r.downloads.give(oc.Namespace)
-	r.working.leave()
-	defer r.working.enter()
-	file, err := r.Fetcher.Fetch(ctx, request, r.Library.Store.TempDir())
+	defer release()
+	r.working.Release(1)
+	// Reconcile releases it again, also if ctx ends.
+	defer func() { _ = r.working.Acquire(context.WithoutCancel(ctx), 1) }()
+	file, err := r.Fetcher.Fetch(ctx, request, r.Collections.Store.TempDir())
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
 	}
 	return file, err
 }
 
-func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, facts *collectionFacts) (*fetch.File, error) {
+func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
 	if name == "" || version == "" {
-		return nil, stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
+		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
 			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
 	}
 	path, err := artifact.LatestUpload(r.UploadDir, name, version)
 	if errors.Is(err, artifact.ErrNoUpload) {
-		return nil, waiting(v2beta2.ReasonArchiveNotUploaded, pollInterval, "%w", err)
+		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
 	}
 	if err != nil {
-		return nil, retry(v2beta2.ReasonStorageFailed, err)
+		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
-	file, err := r.Library.Store.Stage(path, r.Fetcher.MaxBytes)
+	file, err := r.Collections.Store.Stage(path, r.Fetcher.MaxBytes)
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
-	facts.uploadPath = path
+	scope.uploadPath = path
 	return file, nil
 }
 
@@ -152,57 +156,50 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if oc.Spec.CredentialsSecret == "" {
 		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
 	}
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.CredentialsSecret)
-	if apierrors.IsNotFound(err) {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
-			"spec.credentialsSecret: Secret %q does not exist in namespace %q", oc.Spec.CredentialsSecret, oc.Namespace)
-	}
+	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
 	if err != nil {
-		return fetch.Credentials{}, fmt.Errorf("reading Secret %q: %w", oc.Spec.CredentialsSecret, err)
+		return fetch.Credentials{}, err
 	}
-	if !isCredential(secret) {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
-			"spec.credentialsSecret: Secret %q is not meant to be sent anywhere: give it the label %s=true", secret.Name, labelCredential)
+	if !credential.Is(secret) {
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
+			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, credential.Label)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
-		return fetch.Credentials{}, waiting(v2beta2.ReasonCredentialsInvalid, missingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
 			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil
 }
 
-func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	c, err := r.Library.Load(facts.artifact.Digest)
+func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+	c, err := r.Collections.Load(digest.Digest(scope.artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return retry(v2beta2.ReasonStorageFailed, err)
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	if err != nil {
 		return loadFailure(err)
 	}
-	facts.collection = c
+	scope.collection = c
 	return nil
 }
 
-// acceptArtifact is where a new archive replaces the one that was installed: everything that can be checked was.
-func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	facts.accepted = true
-	r.looks.remember(oc, facts.look)
+// acceptArtifact records a new archive, which passed all checks, as the one that is imported.
+func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.accepted = true
+	r.sourceChecks.record(oc, scope.check)
 	before := oc.DeepCopy()
-	facts.describeCollection(oc)
-	if equality.Semantic.DeepEqual(before.Status, oc.Status) {
-		return nil
-	}
-	// The CRD controller reads this status: it has to be there before the CRDs can be.
-	return r.Client.Status().Patch(ctx, oc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	scope.describeCollection(oc)
+	// The CRD controller makes CRDs from this status.
+	return status.Patch(ctx, r.Client, oc, before)
 }
 
-// labelObject sets the labels that clients look for where the user did not.
-func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	return addLabels(ctx, r.Client, oc, render.Labels(facts.collection))
+// labelObject sets the labels that clients select by, unless the user set them.
+func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	return addLabels(ctx, r.Client, oc, render.Labels(scope.collection))
 }
 
-// addLabels sets the labels that an object lacks, and those named firm even if it has them with other values.
+// addLabels sets the labels that an object lacks, and replaces other values of those named firm.
 func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string, firm ...string) error {
 	before := object.DeepCopyObject().(client.Object)
 	labels := object.GetLabels()
@@ -223,13 +220,13 @@ func addLabels(ctx context.Context, c client.Client, object client.Object, wante
 }
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
-func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	if missing, err := missingCRDs(ctx, r.Client, facts.collection, groupOf(oc, facts.collection)); err != nil {
+func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	if missing, err := missingCRDs(ctx, r.Client, scope.collection, groupOf(oc, scope.collection)); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		return waiting(v2beta2.ReasonProgressing, pollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
-	facts.imported = true
+	scope.imported = true
 	return nil
 }
 
@@ -238,12 +235,12 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 	var missing []string
 	for _, resource := range col.Resources {
 		name := resource.Plural() + "." + group
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := c.Get(ctx, client.ObjectKey{Name: name}, crd)
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, live)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading CRD %q: %w", name, err)
 		}
-		if err != nil || !serves(crd, col.APIVersion()) {
+		if err != nil || !crd.Serves(live, col.APIVersion()) {
 			missing = append(missing, name)
 		}
 	}
@@ -251,27 +248,17 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 	return missing, nil
 }
 
-func serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	return established && crd.DeletionTimestamp == nil &&
-		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version && v.Served
-		})
-}
-
 // ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
 // untouched one when another SubOperatorConfig does.
-func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
+func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
 	if err != nil {
 		return err
 	}
-	// Those go with their Subscriptions, and say nothing about where else the collection is wanted.
-	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
+	// Those are deleted with their Subscriptions, and do not say where else the collection is wanted.
+	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return olm.IsMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
-		return r.decideDefault(ctx, oc, facts, socs)
+		return r.decideDefault(ctx, oc, scope, socs)
 	}
 	for i := range socs {
 		if len(socs) > 1 && untouchedDefault(&socs[i]) {
@@ -283,17 +270,17 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 	return nil
 }
 
-// decideDefault decides once whether a default is needed: what a user deletes later does not come back as a default.
-func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, socs []v2beta2.SubOperatorConfig) error {
+// decideDefault decides once whether a default is needed: one that a user deletes is not made again.
+func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, socs []v2beta2.SubOperatorConfig) error {
 	name := oc.Name + "-soc"
 	remaining := slices.IndexFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return soc.DeletionTimestamp == nil })
 	switch {
 	case remaining >= 0:
 		name = socs[remaining].Name
 	case len(socs) > 0:
-		return nil // They were an earlier OperatorCollection's. Their removal brings us back.
+		return nil // They were an earlier OperatorCollection's. Their removal triggers a reconcile.
 	default:
-		if err := r.createDefaultSubOperatorConfig(ctx, oc, facts, name); err != nil {
+		if err := r.createDefaultSubOperatorConfig(ctx, oc, scope, name); err != nil {
 			return err
 		}
 	}
@@ -302,11 +289,11 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
 }
 
-func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts, name string) error {
+func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, name string) error {
 	soc := &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: oc.Namespace,
-			Labels:      render.Labels(facts.collection),
+			Labels:      render.Labels(scope.collection),
 			Annotations: map[string]string{annotationDefault: "true"},
 		},
 		Spec: v2beta2.SubOperatorConfigSpec{
@@ -325,16 +312,17 @@ func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	return soc.Annotations[annotationDefault] == "true" && soc.Generation == 1 && soc.DeletionTimestamp == nil
 }
 
-func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, facts *collectionFacts) error {
-	socs, err := subOperatorConfigsOf(ctx, r.Client, oc)
-	facts.mappings = socs
+func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	var err error
+	scope.configs, err = subOperatorConfigsOf(ctx, r.Client, oc, client.MatchingFields{indexOperatorCollection: oc.Name})
 	return err
 }
 
-// subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name.
-func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection) ([]v2beta2.SubOperatorConfig, error) {
+// subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name. It takes a reader of live
+// objects where they decide what is made or deleted: the cache may lack one that a user made a moment ago.
+func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, by ...client.ListOption) ([]v2beta2.SubOperatorConfig, error) {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := reader.List(ctx, list, client.InNamespace(oc.Namespace)); err != nil {
+	if err := reader.List(ctx, list, append(by, client.InNamespace(oc.Namespace))...); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	socs := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {
@@ -344,8 +332,8 @@ func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2
 	return socs, nil
 }
 
-// sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials have no
-// part in it.
+// sourceHash identifies where the archive is fetched from and, after a dash, what it is verified with. Credentials are not
+// part of it.
 func sourceHash(spec *v2beta2.OperatorCollectionSpec) string {
 	return shortHash("%q", spec.CollectionURL) + "-" +
 		shortHash("%q %q %t", spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)

@@ -9,18 +9,20 @@ import (
 	"strings"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
-// verificationPolicy is what the spec says about verification, with the Secret that it names. It is asked for on every
-// run: neither status nor the fact that an archive is stored proves anything.
+// verificationPolicy is what the spec says about verification, with the Secret that it names. It is checked in every
+// reconcile: neither status nor the fact that an archive is stored proves anything.
 type verificationPolicy struct {
 	verify.Policy
 	// secret is the UID of the Secret, and version its resourceVersion.
@@ -31,7 +33,7 @@ type verificationPolicy struct {
 // verificationPolicy fails if no archive could satisfy the spec.
 func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, oc *v2beta2.OperatorCollection) (*verificationPolicy, error) {
 	policy := &verificationPolicy{Policy: verify.Policy{
-		Digest: oc.Spec.Digest, SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
+		Digest: digest.Digest(oc.Spec.Digest), SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
 	}}
 	if oc.Spec.SignatureSecret != "" && !oc.Spec.SkipSignatureVerification {
 		if err := r.readEvidence(ctx, oc, policy); err != nil {
@@ -45,13 +47,9 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 }
 
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret, err := readSecret(ctx, r.Reader, oc.Namespace, oc.Spec.SignatureSecret)
-	if apierrors.IsNotFound(err) {
-		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval,
-			"spec.signatureSecret: Secret %q does not exist in namespace %q", oc.Spec.SignatureSecret, oc.Namespace)
-	}
+	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
 	if err != nil {
-		return fmt.Errorf("reading Secret %q: %w", oc.Spec.SignatureSecret, err)
+		return err
 	}
 	if policy.Evidence, err = verify.Recognize(secret.Data); err != nil {
 		return verifyFailure(fmt.Errorf("spec.signatureSecret: Secret %q: %w", secret.Name, err))
@@ -60,34 +58,38 @@ func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2b
 	return nil
 }
 
-// isKnown says whether status speaks of the archive that the spec asks for.
+// isKnown says whether status has the archive that the spec asks for.
 func isKnown(oc *v2beta2.OperatorCollection) bool {
 	return oc.Status.Artifact != nil && oc.Status.Artifact.SourceHash == sourceHash(&oc.Spec)
 }
 
-// verifyStored verifies the archive that the store has, and gives none if another has to be fetched: the spec asks for
-// another, or for a verification that this one does not pass.
+// verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
+// or for a verification that this one does not pass.
 func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
 	current, known := oc.Status.Artifact, isKnown(oc)
-	if current == nil || !known && !onlyProofChanged(oc, policy) || !r.Library.Store.Has(current.Digest) {
+	if current == nil || !known && !onlyVerificationChanged(oc, policy) {
+		return nil, nil
+	}
+	stored := digest.Digest(current.Digest)
+	if !r.Collections.Store.Has(stored) {
 		return nil, nil
 	}
 	open := func() (io.ReadCloser, error) {
-		content, _, err := r.Library.Store.Open(current.Digest)
+		content, _, err := r.Collections.Store.Open(stored)
 		return content, err
 	}
-	verified, err := r.accept(oc, policy, current.Digest, current.Size, open)
+	verified, err := r.accept(oc, policy, stored, current.Size, open)
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
-		// The store is damaged. What is fetched has to have the same digest.
-		if err := r.Library.Remove(current.Digest); err != nil {
-			return nil, retry(v2beta2.ReasonStorageFailed, err)
+		// The store is damaged. The archive that is fetched must have the same digest.
+		if err := r.Collections.Remove(stored); err != nil {
+			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
 		return nil, nil
 	case err != nil && !known:
 		return nil, nil
 	case err != nil:
-		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; what runs keeps running: %w", err))
+		return nil, verifyFailure(fmt.Errorf("the archive that is installed does not verify any more; the running operator is unaffected: %w", err))
 	}
 	if known {
 		verified.ETag, verified.LastModified = current.ETag, current.LastModified
@@ -95,8 +97,8 @@ func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollecti
 	return verified, nil
 }
 
-// onlyProofChanged says whether the archive that is stored may be what the spec asks for, now with other proof.
-func onlyProofChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
+// onlyVerificationChanged says whether the spec may ask for the stored archive, now verified in another way.
+func onlyVerificationChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
 	current := oc.Status.Artifact
 	was, _, _ := strings.Cut(current.SourceHash, "-")
 	is, _, _ := strings.Cut(sourceHash(&oc.Spec), "-")
@@ -112,20 +114,20 @@ func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection
 	return verified, nil
 }
 
-// accept verifies an archive and says on what grounds it was accepted. Its errors are those of [verify.Verify].
-func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, digest string, size int64,
+// accept verifies an archive and records how it was accepted. Its errors are those of [verify.Verify].
+func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, archived digest.Digest, size int64,
 	open func() (io.ReadCloser, error)) (*v2beta2.Artifact, error) {
-	candidate := verify.Archive{Digest: digest, Size: size, Open: open, Manifest: readManifest}
+	candidate := verify.Archive{Digest: archived, Size: size, Open: open, Manifest: readManifest}
 	now, before := metav1.Now().Rfc3339Copy(), oc.Status.Artifact
-	if before == nil || before.Digest != digest || before.VerifiedAt == nil {
+	if before == nil || before.Digest != archived.String() || before.VerifiedAt == nil {
 		before = &v2beta2.Artifact{VerifiedAt: &now}
 	}
 	policy.Time = now.Time
-	result, err := r.Library.proofs.verify(policy, candidate)
+	result, err := r.Collections.signatures.verify(policy, candidate)
 	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
-		// A GPG key that has expired since the archive was verified with it does not undo that.
+		// An archive remains verified if the GPG key expired afterwards.
 		policy.Time = before.VerifiedAt.Time
-		if then, thenErr := r.Library.proofs.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
+		if then, thenErr := r.Collections.signatures.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
 			result, err = then, nil
 		}
 	}
@@ -133,7 +135,7 @@ func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, po
 		return nil, err
 	}
 	verified := &v2beta2.Artifact{
-		Digest: digest, Size: size, Verification: result.Method, VerifiedBy: result.Key, SourceHash: sourceHash(&oc.Spec),
+		Digest: archived.String(), Size: size, Verification: result.Method, VerifiedBy: result.Key, SourceHash: sourceHash(&oc.Spec),
 	}
 	switch {
 	case result.Method == verify.MethodSkipped:
@@ -149,31 +151,31 @@ func readManifest(content io.Reader) ([]byte, error) {
 	return archive.ReadFile(content, archive.DefaultLimits, verify.ManifestFile)
 }
 
-// proofs remembers which signatures were right, so that an archive is read only when it or the Secret is new, and after a
-// restart. Only one archive is verified at a time: an Ed25519 key needs all of it in memory.
-type proofs struct {
+// signatureCache remembers valid signatures, so that an archive is read only when it or the Secret changed, and after a
+// restart. It verifies one archive at a time: an Ed25519 key needs all of it in memory.
+type signatureCache struct {
 	mu    sync.Mutex
-	known map[proofOf]proof
+	known map[signatureKey]cachedSignature
 }
 
-type proofOf struct {
-	digest string
+type signatureKey struct {
+	digest digest.Digest
 	secret types.UID
 }
 
-type proof struct {
+type cachedSignature struct {
 	version string
 	result  verify.Result
 }
 
-// verify is [verify.Verify]. What was right remains right as long as the Secret does not change.
-func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
+// verify is [verify.Verify]. A valid signature remains valid as long as the Secret does not change.
+func (p *signatureCache) verify(policy *verificationPolicy, candidate verify.Archive) (verify.Result, error) {
 	if policy.Evidence == nil {
 		return verify.Verify(policy.Policy, candidate)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	of := proofOf{digest: candidate.Digest, secret: policy.secret}
+	of := signatureKey{digest: candidate.Digest, secret: policy.secret}
 	if known, ok := p.known[of]; ok && known.version == policy.version && (policy.Digest == "" || policy.Digest == candidate.Digest) {
 		return known.result, nil
 	}
@@ -183,17 +185,17 @@ func (p *proofs) verify(policy *verificationPolicy, candidate verify.Archive) (v
 		return result, err
 	}
 	if p.known == nil {
-		p.known = map[proofOf]proof{}
+		p.known = map[signatureKey]cachedSignature{}
 	}
-	p.known[of] = proof{version: policy.version, result: result}
+	p.known[of] = cachedSignature{version: policy.version, result: result}
 	return result, nil
 }
 
-func (p *proofs) forget(digest string) {
+func (p *signatureCache) forget(archived digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for of := range p.known {
-		if of.digest == digest {
+		if of.digest == archived {
 			delete(p.known, of)
 		}
 	}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -14,11 +13,12 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	openpgp "github.com/ProtonMail/go-crypto/openpgp/v2"
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -32,7 +32,7 @@ func signedArchive(t *testing.T, at time.Time) (content []byte, policy *verifica
 		}
 	}
 	var built, key, signature bytes.Buffer
-	must(collection.Build(fstest.MapFS{
+	must(galaxy.Build(fstest.MapFS{
 		"galaxy.yml": {Data: []byte("{namespace: acme, name: files, version: 1.0.0, readme: README.md, authors: [tests]}")},
 		"README.md":  {Data: []byte("# Files\n")},
 	}, &built))
@@ -54,21 +54,21 @@ func signedArchive(t *testing.T, at time.Time) (content []byte, policy *verifica
 func TestAKeyThatExpiresLaterDoesNotUndoAnImport(t *testing.T) {
 	signedAt := time.Now().Add(-2 * time.Hour).Truncate(time.Second)
 	content, policy, fingerprint := signedArchive(t, signedAt)
-	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
+	archived := digest.FromBytes(content)
 	then := metav1.NewTime(signedAt.Add(time.Minute))
 	for name, test := range map[string]struct {
 		before *v2beta2.Artifact
 		want   bool
 	}{
-		"verified while it was valid": {&v2beta2.Artifact{Digest: digest, Verification: "GalaxySignature", VerifiedBy: fingerprint, VerifiedAt: &then}, true},
+		"verified while it was valid": {&v2beta2.Artifact{Digest: archived.String(), Verification: "GalaxySignature", VerifiedBy: fingerprint, VerifiedAt: &then}, true},
 		"never verified":              {nil, false},
 		"another archive verified":    {&v2beta2.Artifact{Digest: "sha256:x", Verification: "GalaxySignature", VerifiedBy: fingerprint, VerifiedAt: &then}, false},
-		"verified with another key":   {&v2beta2.Artifact{Digest: digest, Verification: "GalaxySignature", VerifiedBy: "AB", VerifiedAt: &then}, false},
-		"pinned while it was valid":   {&v2beta2.Artifact{Digest: digest, Verification: "Digest", VerifiedAt: &then}, false},
+		"verified with another key":   {&v2beta2.Artifact{Digest: archived.String(), Verification: "GalaxySignature", VerifiedBy: "AB", VerifiedAt: &then}, false},
+		"pinned while it was valid":   {&v2beta2.Artifact{Digest: archived.String(), Verification: "Digest", VerifiedAt: &then}, false},
 	} {
-		r := &OperatorCollectionReconciler{Library: &Library{}}
+		r := &OperatorCollectionReconciler{Collections: &CollectionCache{}}
 		oc := &v2beta2.OperatorCollection{Status: v2beta2.OperatorCollectionStatus{Artifact: test.before}}
-		got, err := r.accept(oc, policy, digest, int64(len(content)), func() (io.ReadCloser, error) {
+		got, err := r.accept(oc, policy, archived, int64(len(content)), func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(content)), nil
 		})
 		switch {
@@ -86,10 +86,10 @@ func TestProofs(t *testing.T) {
 	policy.Time = time.Now()
 	reads := 0
 	candidate := verify.Archive{
-		Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(content)), Manifest: readManifest,
+		Digest: digest.FromBytes(content), Manifest: readManifest,
 		Open: func() (io.ReadCloser, error) { reads++; return io.NopCloser(bytes.NewReader(content)), nil },
 	}
-	var known proofs
+	var known signatureCache
 	expect := func(want int, valid bool, what string) {
 		t.Helper()
 		if _, err := known.verify(policy, candidate); (err == nil) != valid || reads != want {
@@ -101,7 +101,7 @@ func TestProofs(t *testing.T) {
 	policy.version = "2"
 	expect(2, true, "the Secret changed")
 	expect(2, true, "again")
-	policy.Digest = "sha256:" + strings.Repeat("0", 64)
+	policy.Digest = digest.NewDigestFromEncoded(digest.SHA256, strings.Repeat("0", 64))
 	expect(2, false, "another digest is pinned")
 	policy.Digest = candidate.Digest
 	expect(3, true, "the right one is pinned")

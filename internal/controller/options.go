@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// options are those of all controllers: how many objects are worked on at once, and growing delays between attempts.
+// options are those of all controllers: a limit of concurrent reconciles, and growing delays between attempts.
 func options(concurrency int) controller.Options {
 	return typedOptions[reconcile.Request](concurrency)
 }

@@ -1,64 +1,77 @@
 package controller
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
+
+// fetchReasons has the reasons of downloads that have one of their own. All others share FetchFailed.
+var fetchReasons = map[fetch.Reason]string{
+	fetch.InvalidURL:       v2beta2.ReasonInvalidURL,
+	fetch.NotFound:         v2beta2.ReasonArchiveNotFound,
+	fetch.Unauthorized:     v2beta2.ReasonUnauthorized,
+	fetch.ServerError:      v2beta2.ReasonSourceUnreachable,
+	fetch.Unreachable:      v2beta2.ReasonSourceUnreachable,
+	fetch.UntrustedServer:  v2beta2.ReasonSourceUnreachable,
+	fetch.URLForbidden:     v2beta2.ReasonSourceForbidden,
+	fetch.AddressForbidden: v2beta2.ReasonSourceForbidden,
+	fetch.TooLarge:         v2beta2.ReasonArchiveTooLarge,
+	fetch.Truncated:        v2beta2.ReasonArchiveTruncated,
+	fetch.Timeout:          v2beta2.ReasonFetchTimeout,
+	fetch.StorageFailed:    v2beta2.ReasonStorageFailed,
+}
 
 func fetchFailure(err error) error {
 	var f *fetch.Error
 	if !errors.As(err, &f) {
-		return retry(v2beta2.ReasonFetchFailed, err)
+		return status.Retry(v2beta2.ReasonFetchFailed, err)
 	}
-	reason := v2beta2.ReasonFetchFailed
-	switch f.Reason {
-	case fetch.InvalidURL:
-		reason = v2beta2.ReasonInvalidURL
-	case fetch.NotFound:
-		reason = v2beta2.ReasonArchiveNotFound
-	case fetch.Unauthorized:
-		reason = v2beta2.ReasonUnauthorized
-	case fetch.ServerError, fetch.Unreachable, fetch.UntrustedServer:
-		reason = v2beta2.ReasonSourceUnreachable
-	case fetch.URLForbidden, fetch.AddressForbidden:
-		reason = v2beta2.ReasonSourceForbidden
-	case fetch.TooLarge:
-		reason = v2beta2.ReasonArchiveTooLarge
-	case fetch.Truncated:
-		reason = v2beta2.ReasonArchiveTruncated
-	case fetch.Timeout:
-		reason = v2beta2.ReasonFetchTimeout
-	case fetch.StorageFailed:
-		reason = v2beta2.ReasonStorageFailed
-	}
+	reason := cmp.Or(fetchReasons[f.Reason], v2beta2.ReasonFetchFailed)
 	if !f.Retryable {
-		return stalled(reason, err)
+		return status.Stalled(reason, err)
 	}
-	return retry(reason, err)
+	return status.Retry(reason, err)
 }
 
-// verifyFailure gives an error of [verify.Verify] its reason. A Secret or what a server has may be corrected without a
-// change of the spec.
+// verifyFailure gives an error of [verify.Verify] its reason. A Secret or a server may be corrected without a change of
+// the spec.
 func verifyFailure(err error) error {
 	var unreadable *archive.Error
 	switch {
 	case errors.Is(err, verify.ErrDigestMismatch), errors.Is(err, verify.ErrInvalidDigest):
-		return stalled(v2beta2.ReasonDigestMismatch, err)
+		return status.Stalled(v2beta2.ReasonDigestMismatch, err)
 	case errors.Is(err, verify.ErrUnverified):
-		return stalled(v2beta2.ReasonNotVerified, err)
+		return status.Stalled(v2beta2.ReasonNotVerified, err)
 	case errors.Is(err, verify.ErrInvalidEvidence):
-		return waiting(v2beta2.ReasonSignatureSecretInvalid, missingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval, "%w", err)
 	case errors.Is(err, verify.ErrInvalidSignature):
-		return waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
 	case errors.As(err, &unreadable):
 		return loadFailure(err)
 	}
-	return retry(v2beta2.ReasonStorageFailed, err)
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
+// planFailure gives an error of [crd.Plan] its reason. Most may be resolved without a change of the spec.
+func planFailure(err error) error {
+	var e *crd.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Reason == v2beta2.ReasonInvalidCollection:
+		return status.Stalled(e.Reason, err)
+	case e.Reason == v2beta2.ReasonProgressing:
+		return status.Waiting(e.Reason, status.PollInterval, "%w", err)
+	}
+	return status.Waiting(e.Reason, status.MissingInterval, "%w", err)
 }
 
 func archiveReason(reason archive.Reason) string {
@@ -75,7 +88,7 @@ func archiveReason(reason archive.Reason) string {
 	return v2beta2.ReasonArchiveCorrupt
 }
 
-// problemReasons gives the rules whose breach has a reason of its own. All others share InvalidCollection.
+// problemReasons has the rules with a reason of their own. All others share InvalidCollection.
 var problemReasons = map[string]string{
 	"missing-operator-config":   v2beta2.ReasonOperatorConfigMissing,
 	"duplicate-operator-config": v2beta2.ReasonOperatorConfigAmbiguous,
@@ -86,7 +99,7 @@ var problemReasons = map[string]string{
 }
 
 // problemReason is the reason that all problems share, or InvalidCollection.
-func problemReason(problems collection.Problems) string {
+func problemReason(problems findings.Problems) string {
 	reason := ""
 	for _, problem := range problems {
 		of, ok := problemReasons[problem.Rule]

@@ -17,6 +17,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -79,13 +81,13 @@ func TestFetchFailure(t *testing.T) {
 			continue
 		}
 		for _, retryable := range []bool{true, false} {
-			f := asFailure(fetchFailure(&fetch.Error{Reason: fetch.Reason(reason), Retryable: retryable}))
-			if f.reason != want || f.stalled == retryable {
-				t.Errorf("%s, retryable %v: got %s, stalled %v", reason, retryable, f.reason, f.stalled)
+			f := status.AsError(fetchFailure(&fetch.Error{Reason: fetch.Reason(reason), Retryable: retryable}))
+			if f.Reason != want || f.Stalled == retryable {
+				t.Errorf("%s, retryable %v: got %s, stalled %v", reason, retryable, f.Reason, f.Stalled)
 			}
 		}
 	}
-	if f := asFailure(fetchFailure(errors.New("other"))); f.reason != v2beta2.ReasonFetchFailed || f.stalled {
+	if f := status.AsError(fetchFailure(errors.New("other"))); f.Reason != v2beta2.ReasonFetchFailed || f.Stalled {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -102,60 +104,60 @@ func TestArchiveReason(t *testing.T) {
 		archive.NameTooLong: v2beta2.ReasonArchiveTooLarge,
 	}
 	for _, reason := range constantsOfType(t, "../archive", "Reason") {
-		f := asFailure(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
+		f := status.AsError(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
 		if archive.Reason(reason) == archive.Unreadable {
-			if f.reason != v2beta2.ReasonStorageFailed || f.stalled {
+			if f.Reason != v2beta2.ReasonStorageFailed || f.Stalled {
 				t.Errorf("a file that cannot be read may be fine: got %+v", f)
 			}
 			continue
 		}
-		if want, known := wanted[archive.Reason(reason)]; !known || f.reason != want || !f.stalled {
-			t.Errorf("%s: got %s, stalled %v, want %q", reason, f.reason, f.stalled, want)
+		if want, known := wanted[archive.Reason(reason)]; !known || f.Reason != want || !f.Stalled {
+			t.Errorf("%s: got %s, stalled %v, want %q", reason, f.Reason, f.Stalled, want)
 		}
 	}
 }
 
 func TestVerifyFailure(t *testing.T) {
-	for err, want := range map[error]failure{
-		verify.ErrDigestMismatch:   {reason: v2beta2.ReasonDigestMismatch, stalled: true},
-		verify.ErrInvalidDigest:    {reason: v2beta2.ReasonDigestMismatch, stalled: true},
-		verify.ErrUnverified:       {reason: v2beta2.ReasonNotVerified, stalled: true},
-		verify.ErrInvalidEvidence:  {reason: v2beta2.ReasonSignatureSecretInvalid, retryAfter: missingInterval},
-		verify.ErrInvalidSignature: {reason: v2beta2.ReasonSignatureInvalid, retryAfter: changedInterval},
-		verify.ErrContentChanged:   {reason: v2beta2.ReasonStorageFailed},
-		errors.New("broken disk"):  {reason: v2beta2.ReasonStorageFailed},
+	for err, want := range map[error]status.Error{
+		verify.ErrDigestMismatch:   {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
+		verify.ErrInvalidDigest:    {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
+		verify.ErrUnverified:       {Reason: v2beta2.ReasonNotVerified, Stalled: true},
+		verify.ErrInvalidEvidence:  {Reason: v2beta2.ReasonSignatureSecretInvalid, RetryAfter: status.MissingInterval},
+		verify.ErrInvalidSignature: {Reason: v2beta2.ReasonSignatureInvalid, RetryAfter: changedInterval},
+		verify.ErrContentChanged:   {Reason: v2beta2.ReasonStorageFailed},
+		errors.New("broken disk"):  {Reason: v2beta2.ReasonStorageFailed},
 
-		error(&archive.Error{Reason: archive.NotGzip, Err: errors.New("x")}): {reason: v2beta2.ReasonArchiveNotGzip, stalled: true},
+		error(&archive.Error{Reason: archive.NotGzip, Err: errors.New("x")}): {Reason: v2beta2.ReasonArchiveNotGzip, Stalled: true},
 	} {
-		got := asFailure(verifyFailure(fmt.Errorf("wrapped: %w", err)))
-		if got.reason != want.reason || got.stalled != want.stalled || got.retryAfter != want.retryAfter || !errors.Is(got, err) {
+		got := status.AsError(verifyFailure(fmt.Errorf("wrapped: %w", err)))
+		if got.Reason != want.Reason || got.Stalled != want.Stalled || got.RetryAfter != want.RetryAfter || !errors.Is(got, err) {
 			t.Errorf("%v: got %+v, want %+v", err, got, want)
 		}
 	}
 }
 
 func TestProblemReason(t *testing.T) {
-	problem := func(rule string) collection.Problem {
-		return collection.Problem{File: "operator-config.yml", Path: "resources[0]", Rule: rule, Message: rule, Severity: collection.SeverityError}
+	problem := func(rule string) findings.Problem {
+		return findings.Problem{File: "operator-config.yml", Path: "resources[0]", Rule: rule, Message: rule, Severity: findings.SeverityError, Refused: true}
 	}
 	warning, lesser := problem("unknown-key"), problem("default-type")
-	warning.Severity = collection.SeverityWarning
+	warning.Severity, warning.Refused, lesser.Refused = findings.SeverityWarning, false, false
 	for name, test := range map[string]struct {
-		problems collection.Problems
+		problems findings.Problems
 		want     string
 	}{
-		"one with a reason":            {collection.Problems{problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"two that share it":            {collection.Problems{problem("missing-playbook"), problem("missing-finalizer")}, v2beta2.ReasonPlaybookMissing},
-		"two that do not":              {collection.Problems{problem("missing-playbook"), problem("yaml")}, v2beta2.ReasonInvalidCollection},
-		"one without":                  {collection.Problems{problem("kind-name")}, v2beta2.ReasonInvalidCollection},
-		"a warning has no say, before": {collection.Problems{warning, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"what is not refused neither":  {collection.Problems{lesser, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"a warning has no say, after":  {collection.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
+		"one with a reason":            {findings.Problems{problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"two that share it":            {findings.Problems{problem("missing-playbook"), problem("missing-finalizer")}, v2beta2.ReasonPlaybookMissing},
+		"two that do not":              {findings.Problems{problem("missing-playbook"), problem("yaml")}, v2beta2.ReasonInvalidCollection},
+		"one without":                  {findings.Problems{problem("kind-name")}, v2beta2.ReasonInvalidCollection},
+		"a warning has no say, before": {findings.Problems{warning, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"what is not refused neither":  {findings.Problems{lesser, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"a warning has no say, after":  {findings.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := asFailure(loadFailure(fmt.Errorf("loading: %w", test.problems)))
-			if f.reason != test.want || !f.stalled {
-				t.Errorf("got %s, stalled %v", f.reason, f.stalled)
+			f := status.AsError(loadFailure(fmt.Errorf("loading: %w", test.problems)))
+			if f.Reason != test.want || !f.Stalled {
+				t.Errorf("got %s, stalled %v", f.Reason, f.Stalled)
 			}
 			if !strings.Contains(f.Error(), "operator-config.yml: resources[0]: ") {
 				t.Errorf("the message names no file and field: %s", f.Error())
@@ -167,12 +169,12 @@ func TestProblemReason(t *testing.T) {
 // A rule that was renamed over there would silently lose its reason here.
 func TestProblemReasonsName(t *testing.T) {
 	refused := map[string]bool{}
-	for _, rule := range collection.Rules() {
+	for _, rule := range slices.Concat(findings.AllRules(), collection.Rules()) {
 		refused[rule.Name] = rule.Refused
 	}
 	for rule, reason := range problemReasons {
 		if !refused[rule] {
-			t.Errorf("package collection has no rule %q on which it refuses", rule)
+			t.Errorf("there is no rule %q on which it refuses", rule)
 		}
 		if !slices.Contains(v2beta2.Reasons, reason) {
 			t.Errorf("%s is no reason of the API", reason)

@@ -9,7 +9,9 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -48,7 +50,7 @@ func byKind(c *collection.Collection) map[string]collection.Resource {
 func removedKindNote(r collection.Resource) string {
 	note := "its custom resources stay, and their CRD with them, but no operator serves them any more: delete them before the upgrade"
 	if r.Finalizer != "" {
-		note += "; afterwards " + r.Finalizer + " cannot run, and their finalizer must be removed by hand"
+		note += "; afterwards " + r.Finalizer + " cannot run, and their finalizer must be removed manually"
 	}
 	return note
 }
@@ -61,33 +63,33 @@ func (c *comparison) refusals() {
 		return // One of them cannot be rendered, which a cluster says whatever the other is.
 	}
 	after := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, crd := range is {
-		after[crd.Name] = crd
+	for _, wanted := range is {
+		after[wanted.Name] = wanted
 	}
 	for _, live := range was {
-		crd, exists := after[live.Name]
+		wanted, exists := after[live.Name]
 		if !exists {
 			continue
 		}
-		if note := c.refusal(live, crd); note != "" {
+		if note := c.refusal(live, wanted); note != "" {
 			c.add(Change{Area: Kind, Type: Changed, Subject: live.Spec.Names.Kind, Breaking: true, Note: note})
 		}
 	}
 }
 
 // refusal is "" unless the cluster refuses a CRD in the place of the one that is live.
-func (c *comparison) refusal(live, crd *apiextensionsv1.CustomResourceDefinition) string {
-	was, is := &live.Spec.Versions[0], &crd.Spec.Versions[0]
+func (c *comparison) refusal(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
+	was, is := &live.Spec.Versions[0], &wanted.Spec.Versions[0]
 	if was.Name == is.Name {
-		problem := render.Tightened(was.Schema.OpenAPIV3Schema, is.Schema.OpenAPIV3Schema)
+		problem := crd.Tightened(was.Schema.OpenAPIV3Schema, is.Schema.OpenAPIV3Schema)
 		if problem == "" {
 			return ""
 		}
 		return "the cluster refuses this with reason SchemaConflict while there are custom resources: in version " + is.Name + " " + problem
 	}
-	_, err := render.MergeCRD(live, []render.Contribution{{Version: c.is.Collection.Version, CRD: crd}})
-	var conflict *render.SchemaConflictError
-	if errors.As(err, &conflict) {
+	_, err := crd.Merge(live, []crd.Contribution{{Version: c.is.Collection.Version, CRD: wanted}})
+	var conflict *crd.Error
+	if errors.As(err, &conflict) && conflict.Reason == v2beta2.ReasonSchemaConflict {
 		return "the cluster refuses this with reason SchemaConflict: " + conflict.Error()
 	}
 	return ""

@@ -5,9 +5,7 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 )
@@ -63,8 +63,8 @@ type Fetcher struct {
 type File struct {
 	// Path is where the archive lies.
 	Path string
-	// Digest is "sha256:" and the lower-case hexadecimal sha256 of the archive.
-	Digest string
+	// Digest of the archive, a sha256.
+	Digest digest.Digest
 	// Size is in bytes.
 	Size int64
 	// Validators are what the server said about the archive, for a later [Request].
@@ -119,9 +119,9 @@ func Save(r io.Reader, maxBytes int64, dir string) (file *File, err error) {
 			_ = os.Remove(temporary.Name())
 		}
 	}()
-	hash := sha256.New()
+	digester := digest.SHA256.Digester()
 	source := &tracked{r: io.LimitReader(r, maxBytes+1)}
-	size, err := io.Copy(io.MultiWriter(temporary, hash), source)
+	size, err := io.Copy(io.MultiWriter(temporary, digester.Hash()), source)
 	switch {
 	case source.err != nil:
 		return nil, bodyFailure(source.err)
@@ -133,7 +133,7 @@ func Save(r io.Reader, maxBytes int64, dir string) (file *File, err error) {
 	if err := temporary.Sync(); err != nil {
 		return nil, failure(StorageFailed, "the archive cannot be stored", err)
 	}
-	return &File{Path: temporary.Name(), Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil)), Size: size}, nil
+	return &File{Path: temporary.Name(), Digest: digester.Digest(), Size: size}, nil
 }
 
 // get follows redirects by itself, because credentials, referrers and messages then are only what is written here.

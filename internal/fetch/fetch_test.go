@@ -3,8 +3,6 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
 var content = bytes.Repeat([]byte("archive "), 10_000)
@@ -89,7 +89,6 @@ func TestFetch(t *testing.T) {
 			ok(w, r)
 		},
 	}
-	sum := sha256.Sum256(content)
 	for name, handler := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -97,7 +96,7 @@ func TestFetch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := "sha256:" + hex.EncodeToString(sum[:]); file.Digest != want || file.Size != int64(len(content)) {
+			if want := digest.FromBytes(content); file.Digest != want || file.Size != int64(len(content)) {
 				t.Errorf("got %s of %d bytes, want %s of %d", file.Digest, file.Size, want, len(content))
 			}
 			if got, err := os.ReadFile(file.Path); err != nil || !bytes.Equal(got, content) {

@@ -28,7 +28,7 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 		return nil, err
 	}
 	data := map[string]string{
-		KeyDigest:          o.Digest,
+		KeyDigest:          o.Digest.String(),
 		KeyArtifactURL:     o.ArtifactURL,
 		KeyGalaxyNamespace: c.Galaxy.Namespace,
 		KeyGalaxyName:      c.Galaxy.Name,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -50,11 +51,11 @@ const (
 )
 
 // ClaimedCRDs are CRDs with the annotations of a collection that a namespace imports from the archive with a digest.
-func ClaimedCRDs(c *collection.Collection, group, namespace, digest string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func ClaimedCRDs(c *collection.Collection, group, namespace string, archive digest.Digest) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds, err := CRDs(c, group)
 	for _, crd := range crds {
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationClaimedBy, namespace)
-		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationDigest+c.APIVersion(), digest)
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, AnnotationDigest+c.APIVersion(), archive.String())
 	}
 	return crds, err
 }
@@ -62,7 +63,7 @@ func ClaimedCRDs(c *collection.Collection, group, namespace, digest string) ([]*
 func crd(c *collection.Collection, r collection.Resource, group string, schema *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   crdTypeMeta,
-		ObjectMeta: metav1.ObjectMeta{Name: r.Plural() + "." + group, Labels: IdentityLabels(c)},
+		ObjectMeta: metav1.ObjectMeta{Name: r.Plural() + "." + group, Labels: IdentityLabels(c.ID())},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{

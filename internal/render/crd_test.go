@@ -3,6 +3,7 @@ package render
 import (
 	"testing"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,6 +13,15 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
+
+// testCollection has one kind, Thing, with the given variables.
+func testCollection(version string, vars ...collection.Var) *collection.Collection {
+	return &collection.Collection{
+		Domain: "acme", Name: "things", Version: semver.MustParse(version),
+		Galaxy:    collection.Galaxy{Namespace: "acme", Name: "things"},
+		Resources: []collection.Resource{{Kind: "Thing", DisplayName: "Thing", Playbook: "playbooks/thing.yml", Vars: vars}},
+	}
+}
 
 // internalSchema is the schema of a CRD's newest version, as the API server uses it.
 func internalSchema(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apiextensions.JSONSchemaProps {

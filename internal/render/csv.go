@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +33,8 @@ var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 type ClusterServiceVersionOptions struct {
 	// Group is the API group of the collection's kinds.
 	Group string
-	// Digest identifies the collection's archive, "sha256:<hex>".
-	Digest string
+	// Digest identifies the collection's archive.
+	Digest digest.Digest
 	// Image runs the collection.
 	Image string
 	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.

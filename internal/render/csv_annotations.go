@@ -35,7 +35,7 @@ const (
 
 func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (map[string]string, error) {
 	annotations := map[string]string{
-		AnnotationArchiveDigest: o.Digest,
+		AnnotationArchiveDigest: o.Digest.String(),
 		annotationNamespace:     c.OperatorName(),
 		// It runs what the author wrote; neither backups nor metrics nor tuning are its own.
 		"capabilities":   "Basic Install",

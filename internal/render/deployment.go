@@ -83,7 +83,7 @@ func deploymentSpec(c *collection.Collection, o podOptions) appsv1.DeploymentSpe
 		Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 		RevisionHistoryLimit: ptr.To[int32](2),
 		// A selector cannot be changed, so the version is not part of it.
-		Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
+		Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c.ID())},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
 				Labels:      Labels(c),

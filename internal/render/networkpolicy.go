@@ -35,7 +35,7 @@ func networkPolicy(c *collection.Collection, o InstallationOptions) *networkingv
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: IdentityLabels(c)},
+			PodSelector: metav1.LabelSelector{MatchLabels: IdentityLabels(c.ID())},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 		},
 	}

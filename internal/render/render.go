@@ -31,13 +31,13 @@ const (
 )
 
 // IdentityLabels are the labels that say which collection an object belongs to, in any version of it.
-func IdentityLabels(c *collection.Collection) map[string]string {
-	return map[string]string{LabelDomain: c.Domain, LabelName: c.Name, LabelManagedBy: ManagedBy}
+func IdentityLabels(id collection.ID) map[string]string {
+	return map[string]string{LabelDomain: id.Domain, LabelName: id.Name, LabelManagedBy: ManagedBy}
 }
 
 // Labels are IdentityLabels and the collection's version.
 func Labels(c *collection.Collection) map[string]string {
-	labels := IdentityLabels(c)
+	labels := IdentityLabels(c.ID())
 	labels[LabelVersion] = c.VersionLabel()
 	return labels
 }

@@ -1,6 +1,10 @@
 package render
 
-import "github.com/collection-operator/collection-operator/api/v2beta2"
+import (
+	"github.com/opencontainers/go-digest"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
 
 // Settings are what all installations of one manager have in common.
 type Settings struct {
@@ -28,9 +32,9 @@ func DefaultSettings() Settings {
 
 // Options are those of an installation that sets nothing of its own. The manager serves the archive with the digest
 // under artifactPath.
-func (s Settings) Options(namespace, group, digest, artifactPath string) InstallationOptions {
+func (s Settings) Options(namespace, group string, archive digest.Digest, artifactPath string) InstallationOptions {
 	return InstallationOptions{
-		Namespace: namespace, Group: group, Digest: digest, ArtifactURL: s.ArtifactURL + artifactPath,
+		Namespace: namespace, Group: group, Digest: archive, ArtifactURL: s.ArtifactURL + artifactPath,
 		ArtifactServer: s.ArtifactServer,
 		Runtime:        v2beta2.RuntimeSpec{Image: s.RuntimeImage},
 		Dependencies:   s.Dependencies, Architectures: s.Architectures,

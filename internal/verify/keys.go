@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+
+	"github.com/opencontainers/go-digest"
 )
 
 const (
@@ -76,7 +78,7 @@ func fingerprintOf(key crypto.PublicKey) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the public key cannot be encoded: %w", err)
 	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(der)), nil
+	return digest.FromBytes(der).String(), nil
 }
 
 // couldHaveMade says whether the bytes have the form of a signature by this key.
@@ -160,24 +162,24 @@ func (e *Evidence) keyNames() string {
 	return fmt.Sprintf("any of the %d keys", len(e.keys))
 }
 
-// read gives the whole content to use, and what use leaves over to nobody. It fails with ErrContentChanged if that was not
+// read gives the whole content to use, and discards the rest. It fails with ErrContentChanged if that was not
 // the content that the digest belongs to, even if use failed: what use has seen is worth nothing then.
 func (a Archive) read(use func(io.Reader) error) ([sha256.Size]byte, error) {
-	var digest [sha256.Size]byte
+	var sum [sha256.Size]byte
 	content, err := a.Open()
 	if err != nil {
-		return digest, err
+		return sum, err
 	}
 	defer content.Close()
 	hash := sha256.New()
 	hashed := io.TeeReader(content, hash)
 	useErr := use(hashed)
 	if _, err := io.Copy(io.Discard, hashed); err != nil {
-		return digest, fmt.Errorf("reading the archive: %w", err)
+		return sum, fmt.Errorf("reading the archive: %w", err)
 	}
-	digest = [sha256.Size]byte(hash.Sum(nil))
-	if is := fmt.Sprintf("sha256:%x", digest); is != a.Digest {
-		return digest, fmt.Errorf("%w: it is now %s instead of %s", ErrContentChanged, is, a.Digest)
+	sum = [sha256.Size]byte(hash.Sum(nil))
+	if is := digest.NewDigest(digest.SHA256, hash); is != a.Digest {
+		return sum, fmt.Errorf("%w: it is now %s instead of %s", ErrContentChanged, is, a.Digest)
 	}
-	return digest, useErr
+	return sum, useErr
 }

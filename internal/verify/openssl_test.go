@@ -100,7 +100,7 @@ func TestOpenSSL(t *testing.T) {
 			}
 			run(t, dir, "openssl", signing...)
 			der := run(t, dir, "openssl", "pkey", "-pubin", "-in", "pub.pem", "-outform", "DER")
-			fingerprint := archiveOf(der, nil).Digest
+			fingerprint := archiveOf(der, nil).Digest.String()
 
 			publics := [][]byte{load(t, dir, "pub.pem")}
 			for _, args := range kind.public {

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // Methods by which an archive can be accepted.
@@ -40,8 +41,8 @@ var (
 
 // Policy is what an OperatorCollection says about the verification of its archive.
 type Policy struct {
-	// Digest is spec.digest, "sha256:<hex>", or empty.
-	Digest string
+	// Digest is spec.digest, a sha256, or empty.
+	Digest digest.Digest
 	// SkipSignatureVerification is spec.skipSignatureVerification.
 	SkipSignatureVerification bool
 	// Evidence is what spec.signatureSecret holds, or nil if no Secret is named.
@@ -53,7 +54,7 @@ type Policy struct {
 // Archive is what is verified.
 type Archive struct {
 	// Digest of the archive. Without a signature the caller's word is taken for it; with one the content must have it.
-	Digest string
+	Digest digest.Digest
 	// Size in bytes.
 	Size int64
 	// Open gives the content from its beginning. It is called only if there is a signature to check.
@@ -69,16 +70,16 @@ type Result struct {
 	// Key is the fingerprint of the key whose signature was right: see [Evidence].
 	Key string
 	// Digest is the digest of the accepted archive.
-	Digest string
+	Digest digest.Digest
 }
 
-var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+func isSHA256(d digest.Digest) bool { return d.Validate() == nil && d.Algorithm() == digest.SHA256 }
 
 // Check says, before there is an archive, whether the policy can accept any. It fails with ErrInvalidDigest or
 // ErrUnverified.
 func (p *Policy) Check() error {
 	switch {
-	case p.Digest != "" && !digestPattern.MatchString(p.Digest):
+	case p.Digest != "" && !isSHA256(p.Digest):
 		return fmt.Errorf("%w %q in spec.digest: want sha256:<64 hexadecimal digits, lower case>", ErrInvalidDigest, p.Digest)
 	case p.Digest == "" && !p.SkipSignatureVerification && p.Evidence == nil:
 		return fmt.Errorf("%w: name a Secret with its signature and public key in spec.signatureSecret, or set spec.digest to the "+
@@ -96,7 +97,7 @@ func Verify(policy Policy, archive Archive) (Result, error) {
 		return Result{}, err
 	}
 	switch {
-	case !digestPattern.MatchString(archive.Digest):
+	case !isSHA256(archive.Digest):
 		return Result{}, fmt.Errorf("%w %q of the archive: want sha256:<64 hexadecimal digits>", ErrInvalidDigest, archive.Digest)
 	case policy.Digest != "" && policy.Digest != archive.Digest:
 		return Result{}, fmt.Errorf("%w: spec.digest is %s, but the archive has %s", ErrDigestMismatch, policy.Digest, archive.Digest)

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // content is what is signed in these tests. That it is no archive does not matter here.
@@ -22,7 +22,7 @@ var content = []byte("an archive")
 // archiveOf is an archive with a MANIFEST.json, unless that is nil.
 func archiveOf(content, manifest []byte) Archive {
 	return Archive{
-		Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(content)),
+		Digest: digest.FromBytes(content),
 		Size:   int64(len(content)),
 		Open:   func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
 		Manifest: func(io.Reader) ([]byte, error) {
@@ -72,12 +72,12 @@ func evidenceFor(t testing.TB, content []byte) *Evidence {
 
 func TestVerify(t *testing.T) {
 	archive := archiveOf(content, nil)
-	actual, other := archive.Digest, "sha256:"+strings.Repeat("b", 64)
+	actual, other := archive.Digest, digest.Digest("sha256:"+strings.Repeat("b", 64))
 	right, wrong := evidenceFor(t, content), evidenceFor(t, []byte("another archive"))
 	tests := []struct {
 		name    string
 		policy  Policy
-		digest  string
+		digest  digest.Digest
 		method  string
 		want    error
 		message string
@@ -85,20 +85,20 @@ func TestVerify(t *testing.T) {
 		{"pinned", Policy{Digest: actual}, actual, MethodDigest, nil, ""},
 		{"pinned and skip", Policy{Digest: actual, SkipSignatureVerification: true}, actual, MethodDigest, nil, ""},
 		{"pinned and signature", Policy{Digest: actual, Evidence: right}, actual, MethodSignature, nil, ""},
-		{"pinned and a wrong signature", Policy{Digest: actual, Evidence: wrong}, actual, "", ErrInvalidSignature, actual},
-		{"other digest and a right signature", Policy{Digest: other, Evidence: right}, actual, "", ErrDigestMismatch, other},
+		{"pinned and a wrong signature", Policy{Digest: actual, Evidence: wrong}, actual, "", ErrInvalidSignature, string(actual)},
+		{"other digest and a right signature", Policy{Digest: other, Evidence: right}, actual, "", ErrDigestMismatch, string(other)},
 		{"signature", Policy{Evidence: right}, actual, MethodSignature, nil, ""},
 		{"wrong signature", Policy{Evidence: wrong}, actual, "", ErrInvalidSignature, "is not signed by the key sha256:"},
 		{"skip", Policy{SkipSignatureVerification: true}, actual, MethodSkipped, nil, ""},
 		{"skip and a wrong signature", Policy{SkipSignatureVerification: true, Evidence: wrong}, actual, MethodSkipped, nil, ""},
-		{"other digest", Policy{Digest: other}, actual, "", ErrDigestMismatch, "spec.digest is " + other + ", but the archive has " + actual},
-		{"other digest and skip", Policy{Digest: other, SkipSignatureVerification: true}, actual, "", ErrDigestMismatch, actual},
+		{"other digest", Policy{Digest: other}, actual, "", ErrDigestMismatch, "spec.digest is " + string(other) + ", but the archive has " + string(actual)},
+		{"other digest and skip", Policy{Digest: other, SkipSignatureVerification: true}, actual, "", ErrDigestMismatch, string(actual)},
 		{"nothing", Policy{}, actual, "", ErrUnverified, "spec.signatureSecret"},
 		{"pinned digest without algorithm", Policy{Digest: actual[7:]}, actual, "", ErrInvalidDigest, "spec.digest"},
 		{"pinned digest too short", Policy{Digest: "sha256:abc", SkipSignatureVerification: true}, actual, "", ErrInvalidDigest, "spec.digest"},
 		{"pinned digest with a second line", Policy{Digest: actual + "\n"}, actual + "\n", "", ErrInvalidDigest, "spec.digest"},
 		{"no digest of the archive", Policy{SkipSignatureVerification: true}, "", "", ErrInvalidDigest, "archive"},
-		{"content that is not that of the digest", Policy{Evidence: right}, other, "", ErrContentChanged, actual},
+		{"content that is not that of the digest", Policy{Evidence: right}, other, "", ErrContentChanged, string(actual)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 // Whoever copies the digest from a message into the spec has verified nothing.
 func TestUnverifiedDoesNotOfferTheActualDigest(t *testing.T) {
 	archive := archiveOf(content, nil)
-	if _, err := Verify(Policy{}, archive); err == nil || strings.Contains(err.Error(), archive.Digest[7:]) {
+	if _, err := Verify(Policy{}, archive); err == nil || strings.Contains(err.Error(), archive.Digest.Encoded()) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -173,13 +173,13 @@ func TestEd25519IsBounded(t *testing.T) {
 	if _, _, err := Sign(ed25519Key(), large()); err == nil || !strings.Contains(err.Error(), "RSA or ECDSA") {
 		t.Errorf("signing: got %v", err)
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, large()); err != nil {
+	actual, err := digest.FromReader(large())
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, size := range []int64{MaxEd25519Bytes + 1, 5} { // told right, and told wrong
 		archive := Archive{
-			Digest: fmt.Sprintf("sha256:%x", hash.Sum(nil)), Size: size,
+			Digest: actual, Size: size,
 			Open: func() (io.ReadCloser, error) { return io.NopCloser(large()), nil },
 		}
 		_, err := Verify(Policy{Evidence: evidenceFor(t, content)}, archive)
@@ -191,14 +191,14 @@ func TestEd25519IsBounded(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	archive := archiveOf(content, nil)
-	f.Add(archive.Digest, archive.Digest, true, false)
-	f.Add("", archive.Digest, false, false)
-	f.Add(archive.Digest+" ", archive.Digest, false, true)
+	f.Add(archive.Digest.String(), archive.Digest.String(), true, false)
+	f.Add("", archive.Digest.String(), false, false)
+	f.Add(archive.Digest.String()+" ", archive.Digest.String(), false, true)
 	right := evidenceFor(f, content)
-	f.Fuzz(func(t *testing.T, pinned, digest string, skip, signature bool) {
+	f.Fuzz(func(t *testing.T, pinned, actual string, skip, signature bool) {
 		archive := archive
-		archive.Digest = digest
-		policy := Policy{Digest: pinned, SkipSignatureVerification: skip, Time: time.Unix(1, 0)}
+		archive.Digest = digest.Digest(actual)
+		policy := Policy{Digest: digest.Digest(pinned), SkipSignatureVerification: skip, Time: time.Unix(1, 0)}
 		if signature {
 			policy.Evidence = right
 		}
@@ -206,14 +206,14 @@ func FuzzVerify(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if pinned != "" && pinned != digest {
-			t.Errorf("accepted %q with %q pinned", digest, pinned)
+		if pinned != "" && pinned != actual {
+			t.Errorf("accepted %q with %q pinned", actual, pinned)
 		}
 		if pinned == "" && !skip && !signature {
-			t.Errorf("accepted %q without any proof", digest)
+			t.Errorf("accepted %q without any proof", actual)
 		}
-		if result.Digest != digest {
-			t.Errorf("got the digest %q, want %q", result.Digest, digest)
+		if result.Digest != archive.Digest {
+			t.Errorf("got the digest %q, want %q", result.Digest, actual)
 		}
 	})
 }

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -23,14 +24,14 @@ func manifests(path string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
+	archived, err := digest.FromReader(f)
+	if err != nil {
 		return 0, err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	files, err := archive.Read(f, archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(f, archive.DefaultLimits, collection.Keep)
 	if err != nil {
 		return 0, err
 	}
@@ -42,9 +43,8 @@ func manifests(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	digest := fmt.Sprintf("sha256:%x", hash.Sum(nil))
 	objects, err := render.Installation(c, render.InstallationOptions{
-		Namespace: "zos", Group: c.Group(false), Digest: digest, ArtifactURL: "http://manager/" + digest,
+		Namespace: "zos", Group: c.Group(false), Digest: archived, ArtifactURL: "http://manager/" + archived.String(),
 		Runtime: v2beta2.RuntimeSpec{Image: "registry.example/runtime:1"},
 	})
 	return len(crds) + len(objects), err

@@ -20,6 +20,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -596,7 +597,7 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 			Expect(response.Body.Close()).To(Succeed())
 			return response.Status
 		}
-		known := artifact.URLPath(oc.Status.Artifact.Digest)
+		known := artifact.URLPath(digest.Digest(oc.Status.Artifact.Digest))
 		Expect(ask(http.MethodGet, known)).To(Equal("200 OK"))
 		for _, row := range []struct{ attack, method, path, status string }{
 			{"list all archives", http.MethodGet, "/artifacts/sha256/", "404 Not Found"},

@@ -73,6 +73,33 @@ var _ = Describe("Deleting", func() {
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(2*time.Minute))
 
+	It("an OperatorCollection neither waits for nor deletes custom resources in a namespace without consent", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		setMapping(ctx, soc, namespace, other)
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, oc)
+		mine, theirs := s.instance(namespace, "mine"), s.instance(other, "theirs")
+		mine.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
+		Create(ctx, mine, theirs)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, other+"/theirs", false)
+
+		allowMapping(ctx, other)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(WithReason(v2beta2.ReasonInstancesExist), WithMessage(namespace+"/mine"), Not(WithMessage(other+"/theirs"))))
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, namespace+"/mine", false)
+		Patch(ctx, mine, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), theirs)
+		Expect(theirs.GetDeletionTimestamp()).To(BeNil())
+		Expect(Gone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Remove(ctx, theirs)
+	}, NodeTimeout(3*time.Minute))
+
 	It("an OperatorCollection with Orphan removes the operator, and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)

@@ -332,7 +332,7 @@ var _ = Describe("A signed archive", func() {
 			of, reason, message string
 			data                map[string][]byte
 		}{
-			{"a rotated key", v2beta2.ReasonSignatureInvalid, "what runs keeps running", ecdsaSigner().evidence(content[:5])},
+			{"a rotated key", v2beta2.ReasonSignatureInvalid, "the running operator is unaffected", ecdsaSigner().evidence(content[:5])},
 			{"a removed signature", v2beta2.ReasonSignatureSecretInvalid, "no signature", map[string][]byte{"k": signer.public()}},
 		} {
 			By(change.of)

@@ -1,0 +1,37 @@
+package controller
+
+import (
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// namespaceLimit limits what waits for servers that users chose: in all, and for one namespace, so that servers which do
+// not answer delay only those who named them.
+type namespaceLimit struct {
+	total *semaphore.Weighted
+	each  int64
+	// own has the *semaphore.Weighted of each namespace.
+	own sync.Map
+}
+
+func newNamespaceLimit(total, each int64) *namespaceLimit {
+	return &namespaceLimit{total: semaphore.NewWeighted(total), each: each}
+}
+
+// tryAcquire does not wait. Release is nil if a limit is reached.
+func (l *namespaceLimit) tryAcquire(namespace string) (release func()) {
+	found, _ := l.own.LoadOrStore(namespace, semaphore.NewWeighted(l.each))
+	own := found.(*semaphore.Weighted)
+	if !own.TryAcquire(1) {
+		return nil
+	}
+	if !l.total.TryAcquire(1) {
+		own.Release(1)
+		return nil
+	}
+	return func() {
+		l.total.Release(1)
+		own.Release(1)
+	}
+}

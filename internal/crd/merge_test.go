@@ -1,0 +1,294 @@
+package crd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// testCollection has one kind, Thing, with the given variables.
+func testCollection(version string, vars ...collection.Var) *collection.Collection {
+	return &collection.Collection{
+		Domain: "acme", Name: "things", Version: semver.MustParse(version),
+		Galaxy:    collection.Galaxy{Namespace: "acme", Name: "things"},
+		Resources: []collection.Resource{{Kind: "Thing", DisplayName: "Thing", Playbook: "playbooks/thing.yml", Vars: vars}},
+	}
+}
+
+func contribution(t *testing.T, version string, vars ...collection.Var) Contribution {
+	t.Helper()
+	c := testCollection(version, vars...)
+	crds, err := render.CRDs(c, collection.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Contribution{Version: c.Version, CRD: crds[0]}
+}
+
+func merge(t *testing.T, live *apiextensionsv1.CustomResourceDefinition, contributions ...Contribution) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	merged, err := Merge(live, contributions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate(t, merged)
+	return merged
+}
+
+// validate asks what the API server asks of a new CRD.
+func validate(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	internal, defaulted := &apiextensions.CustomResourceDefinition{}, crd.DeepCopy()
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(defaulted)
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(defaulted, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range validation.ValidateCustomResourceDefinition(t.Context(), internal) {
+		t.Errorf("%s: %v", crd.Name, problem)
+	}
+}
+
+func versionNames(crd *apiextensionsv1.CustomResourceDefinition) []string {
+	var names []string
+	for _, version := range crd.Spec.Versions {
+		names = append(names, version.Name)
+	}
+	return names
+}
+
+func fieldOf(crd *apiextensionsv1.CustomResourceDefinition, version string, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
+	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })
+	schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
+	for _, name := range path {
+		if schema.Items != nil {
+			schema = *schema.Items.Schema
+		}
+		child, ok := schema.Properties[name]
+		if !ok {
+			return child, false
+		}
+		schema = child
+	}
+	return schema, true
+}
+
+func TestMergeOrdersVersions(t *testing.T) {
+	var contributions []Contribution
+	for _, version := range []string{"1.0.0", "1.10.0", "1.2.0", "2.0.0-rc.10", "2.0.0-rc.2", "1.10.0-beta"} {
+		contributions = append(contributions, contribution(t, version))
+	}
+	want := []string{
+		"v2minor0patch0-rc-10", "v2minor0patch0-rc-2", "v1minor10patch0", "v1minor10patch0-beta", "v1minor2patch0", "v1minor0patch0",
+	}
+	merged := merge(t, nil, contributions...)
+	if diff := cmp.Diff(want, versionNames(merged)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	for i, version := range merged.Spec.Versions {
+		if version.Storage != (i == 0) || !version.Served {
+			t.Errorf("version %s: storage %v, served %v", version.Name, version.Storage, version.Served)
+		}
+	}
+	// Nobody contributes any of them later: their order must be known from their names.
+	if diff := cmp.Diff(merged, merge(t, merged)); diff != "" {
+		t.Errorf("merged again without contributions (-first +second):\n%s", diff)
+	}
+}
+
+func TestMergeGivesEveryVersionAllFields(t *testing.T) {
+	v1 := contribution(t, "1.0.0",
+		collection.Var{Name: "old", Type: collection.String, Required: true, Options: []string{"a"}, Default: "a"},
+		collection.Var{Name: "box", Type: collection.Object, Fields: []collection.Var{{Name: "left", Type: collection.String}}},
+	)
+	v2 := contribution(t, "2.0.0",
+		collection.Var{Name: "new", Type: collection.Integer, Required: true, Default: int64(1)},
+		collection.Var{Name: "flag", Type: collection.Boolean},
+		collection.Var{Name: "box", Type: collection.Object, Fields: []collection.Var{
+			{Name: "right", Type: collection.String, Required: true, Default: "r"},
+		}},
+		collection.Var{Name: "list", Type: collection.Object, Array: true, Fields: []collection.Var{
+			{Name: "dsn", Type: collection.String, Required: true, Options: []string{"x"}},
+		}},
+	)
+	merged := merge(t, nil, v1, v2)
+	foreign := []struct {
+		version string
+		path    []string
+	}{
+		{"v1minor0patch0", []string{"new"}},
+		{"v1minor0patch0", []string{"flag"}},
+		{"v1minor0patch0", []string{"box", "right"}},
+		{"v1minor0patch0", []string{"list"}},
+		{"v1minor0patch0", []string{"list", "dsn"}},
+		{"v2minor0patch0", []string{"old"}},
+		{"v2minor0patch0", []string{"box", "left"}},
+	}
+	for _, f := range foreign {
+		schema, ok := fieldOf(merged, f.version, f.path...)
+		if !ok {
+			t.Errorf("%s lacks %v", f.version, f.path)
+			continue
+		}
+		if schema.Default != nil || schema.Enum != nil || schema.Required != nil {
+			t.Errorf("%s: %v is not optional: %+v", f.version, f.path, schema)
+		}
+		parent, _ := fieldOf(merged, f.version, f.path[:len(f.path)-1]...)
+		if slices.Contains(parent.Required, f.path[len(f.path)-1]) {
+			t.Errorf("%s: %v is required", f.version, f.path)
+		}
+	}
+	if own, _ := fieldOf(merged, "v1minor0patch0", "old"); own.Default == nil || len(own.Enum) != 1 {
+		t.Errorf("v1 lost default or options of its own field: %+v", own)
+	}
+	if own, _ := fieldOf(merged, "v2minor0patch0", "box", "right"); own.Default == nil {
+		t.Errorf("v2 lost the default of its own field: %+v", own)
+	}
+	if _, ok := fieldOf(v1.CRD, "v1minor0patch0", "new"); ok {
+		t.Error("the contribution was changed")
+	}
+}
+
+func TestMergeKeepsWhatIsLive(t *testing.T) {
+	live := merge(t, nil, contribution(t, "1.0.0", collection.Var{Name: "old", Type: collection.String, Required: true}))
+	live.ResourceVersion, live.UID = "42", "uid"
+	live.Labels["team"] = "zos"
+	live.Labels[render.LabelManagedBy] = "tampered"
+	live.Annotations = map[string]string{"zoscb.ibm.com/owner-namespace": "zos"}
+
+	added := contribution(t, "1.1.0", collection.Var{Name: "new", Type: collection.String})
+	added.CRD.Annotations = map[string]string{"zoscb.ibm.com/owner-namespace": "other", "added": "yes"}
+	merged := merge(t, live, added)
+	if diff := cmp.Diff([]string{"v1minor1patch0", "v1minor0patch0"}, versionNames(merged)); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if merged.ResourceVersion != "42" || merged.UID != "uid" || merged.Annotations["zoscb.ibm.com/owner-namespace"] != "zos" {
+		t.Errorf("metadata lost: %+v", merged.ObjectMeta)
+	}
+	if merged.Annotations["added"] != "yes" {
+		t.Errorf("annotations: %v", merged.Annotations)
+	}
+	if merged.Labels["team"] != "zos" || merged.Labels[render.LabelManagedBy] != render.ManagedBy {
+		t.Errorf("labels: %v", merged.Labels)
+	}
+	if spec, _ := fieldOf(merged, "v1minor0patch0"); !slices.Contains(spec.Required, "old") {
+		t.Errorf("the live version was changed: %v", spec.Required)
+	}
+	if live.Labels[render.LabelManagedBy] != "tampered" || len(live.Spec.Versions) != 1 {
+		t.Error("the argument was changed")
+	}
+}
+
+func TestMergeRepublishesAVersion(t *testing.T) {
+	text := collection.Var{Name: "size", Type: collection.String}
+	number := collection.Var{Name: "size", Type: collection.Integer}
+	live := merge(t, nil, contribution(t, "1.0.0", text))
+	merged := merge(t, live, contribution(t, "1.0.0", number))
+	if schema, _ := fieldOf(merged, "v1minor0patch0", "size"); schema.Type != "integer" {
+		t.Errorf("the only version kept its old content: %+v", schema)
+	}
+}
+
+func TestMergeConflicts(t *testing.T) {
+	object := func(fieldType collection.VarType, array bool) collection.Var {
+		return collection.Var{Name: "box", Type: collection.Object, Array: array, Fields: []collection.Var{{Name: "size", Type: fieldType}}}
+	}
+	tests := map[string]struct {
+		a, b  collection.Var
+		field string
+	}{
+		"type":             {collection.Var{Name: "x", Type: collection.String}, collection.Var{Name: "x", Type: collection.Boolean}, "spec.x"},
+		"array":            {collection.Var{Name: "x", Type: collection.String}, collection.Var{Name: "x", Type: collection.String, Array: true}, "spec.x"},
+		"elements":         {collection.Var{Name: "x", Type: collection.Number, Array: true}, collection.Var{Name: "x", Type: collection.String, Array: true}, "spec.x[]"},
+		"member":           {object(collection.String, false), object(collection.Integer, false), "spec.box.size"},
+		"element's member": {object(collection.String, true), object(collection.Integer, true), "spec.box[].size"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Merge(contribution(t, "1.0.0", tt.a).CRD, []Contribution{contribution(t, "2.0.0", tt.b)})
+			var conflict *Error
+			if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonSchemaConflict {
+				t.Fatalf("error %v", err)
+			}
+			if !strings.Contains(conflict.Error(), ": "+tt.field+" is ") {
+				t.Errorf("conflict %v, want field %s", conflict, tt.field)
+			}
+		})
+	}
+	t.Run("version", func(t *testing.T) {
+		var conflict *Error
+		_, err := Merge(nil, []Contribution{
+			contribution(t, "1.0.0", collection.Var{Name: "a", Type: collection.String}), contribution(t, "1.0.0"),
+		})
+		if !errors.As(err, &conflict) || conflict.Reason != v2beta2.ReasonVersionConflict {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("the same version twice is none", func(t *testing.T) {
+		merge(t, nil, contribution(t, "1.0.0"), contribution(t, "1.0.0"))
+	})
+	t.Run("nothing", func(t *testing.T) {
+		if _, err := Merge(nil, nil); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// TestMergeIsIdempotent merges random histories, in random order, twice.
+func TestMergeIsIdempotent(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var live *apiextensionsv1.CustomResourceDefinition
+		for range 4 {
+			var contributions []Contribution
+			for _, minor := range random.Perm(5)[:1+random.IntN(4)] {
+				contributions = append(contributions, contribution(t, fmt.Sprintf("1.%d.0", minor), randomVars(random)...))
+			}
+			once := merge(t, live, contributions...)
+			random.Shuffle(len(contributions), func(i, j int) {
+				contributions[i], contributions[j] = contributions[j], contributions[i]
+			})
+			twice := merge(t, once, contributions...)
+			first, _ := json.Marshal(once)
+			if second, _ := json.Marshal(twice); string(first) != string(second) {
+				t.Fatalf("seed %d: the second merge changed something (-first +second):\n%s", seed, cmp.Diff(once, twice))
+			}
+			live = twice
+		}
+	}
+}
+
+func randomVars(random *rand.Rand) []collection.Var {
+	var vars []collection.Var
+	for i := range 6 {
+		if random.IntN(2) == 0 {
+			continue
+		}
+		v := collection.Var{Name: fmt.Sprintf("v%d", i), Type: collection.String, Description: fmt.Sprint(random.IntN(100))}
+		if i >= 3 {
+			v.Type, v.Array = collection.Object, i == 5
+			for j := range 3 {
+				if j == 0 || random.IntN(2) == 0 {
+					v.Fields = append(v.Fields, collection.Var{
+						Name: fmt.Sprintf("f%d", j), Type: collection.Integer, Required: random.IntN(2) == 0, Default: int64(j),
+					})
+				}
+			}
+		}
+		vars = append(vars, v)
+	}
+	return vars
+}

@@ -1,0 +1,126 @@
+package crd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+const thingsCRD = "things.suboperator.zoscb.ibm.com"
+
+// contributed is what one version, made of an archive with this content, contributes to the CRD of Thing.
+func contributed(t *testing.T, version, content string, vars ...collection.Var) []Contribution {
+	t.Helper()
+	byName, err := Contributions(Version{
+		Collection: testCollection(version, vars...), Digest: digest.FromString(content), Group: collection.Group, Namespace: "zos",
+	})
+	if err != nil || len(byName[thingsCRD]) != 1 {
+		t.Fatalf("got %v, %v", byName, err)
+	}
+	return byName[thingsCRD]
+}
+
+func TestPlan(t *testing.T) {
+	id := collection.ID{Domain: "acme", Name: "things"}
+	text := collection.Var{Name: "size", Type: collection.String}
+	number := collection.Var{Name: "size", Type: collection.Integer}
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		// change is made to the live CRD, which serves version 1.0.0 of the archive "old".
+		change    func(*apiextensionsv1.CustomResourceDefinition)
+		wanted    []Contribution
+		instances string
+		// reason is "" if the CRD is planned, and not if unchanged.
+		reason, message string
+		unchanged       bool
+	}{
+		"as it is":                    {wanted: contributed(t, "1.0.0", "old", text), unchanged: true},
+		"a new version":               {wanted: contributed(t, "1.1.0", "new", text), instances: "Thing zos/one"},
+		"a version of another type":   {wanted: contributed(t, "1.1.0", "new", number), reason: v2beta2.ReasonSchemaConflict, message: "give the field another name"},
+		"two of one version":          {wanted: append(contributed(t, "1.1.0", "a", text), contributed(t, "1.1.0", "b")...), reason: v2beta2.ReasonVersionConflict},
+		"loosened with instances":     {wanted: contributed(t, "1.0.0", "new", text, collection.Var{Name: "x", Type: collection.String}), instances: "Thing zos/one"},
+		"tightened without instances": {wanted: contributed(t, "1.0.0", "new")},
+		"tightened with instances": {wanted: contributed(t, "1.0.0", "new"), instances: "Thing zos/one",
+			reason: v2beta2.ReasonSchemaConflict, message: "spec.size is missing: publish this archive under another version, or delete these custom resources first: Thing zos/one"},
+		"of another collection": {wanted: contributed(t, "1.1.0", "new", text), reason: v2beta2.ReasonKindClash, message: "belongs to collection other/things",
+			change: func(live *apiextensionsv1.CustomResourceDefinition) { live.Labels[render.LabelDomain] = "other" }},
+		"of nobody": {wanted: contributed(t, "1.1.0", "new", text), reason: v2beta2.ReasonKindClash, message: "belongs to somebody else",
+			change: func(live *apiextensionsv1.CustomResourceDefinition) { live.Labels = nil }},
+		"being deleted": {wanted: contributed(t, "1.1.0", "new", text), reason: v2beta2.ReasonProgressing, message: "is being deleted",
+			change: func(live *apiextensionsv1.CustomResourceDefinition) { live.DeletionTimestamp = &now }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := Plan(id, nil, contributed(t, "1.0.0", "old", text), nil)
+			if err != nil || first.Live != nil || first.Changed() {
+				t.Fatalf("got %+v, %v", first, err)
+			}
+			live := first.CRD
+			if test.change != nil {
+				test.change(live)
+			}
+			planned, err := Plan(id, live, test.wanted, func() (string, error) { return test.instances, nil })
+			if test.reason != "" {
+				var e *Error
+				if !errors.As(err, &e) || e.Reason != test.reason || !strings.Contains(err.Error(), test.message) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || planned.Live != live || planned.Changed() == test.unchanged {
+				t.Fatalf("changed: %t, %v", planned.Changed(), err)
+			}
+			if Claimant([]apiextensionsv1.CustomResourceDefinition{*planned.CRD}) != "zos" {
+				t.Error("it belongs to another namespace")
+			}
+			want := test.wanted[0].CRD
+			version := want.Spec.Versions[0].Name
+			archive := digest.Digest(want.Annotations[render.AnnotationDigest+version])
+			if !Publish([]apiextensionsv1.CustomResourceDefinition{*planned.CRD}, collection.Group, version, archive) {
+				t.Errorf("it does not have version %s of %s", version, archive)
+			}
+		})
+	}
+	broken := errors.New("broken")
+	live := contributed(t, "1.0.0", "old", text)[0].CRD
+	if _, err := Plan(id, live, contributed(t, "1.0.0", "new"), func() (string, error) { return "", broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestServes(t *testing.T) {
+	now := metav1.Now()
+	good := func() *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+				{Name: "v2", Served: true, Storage: true}, {Name: "v1", Served: false},
+			}},
+			Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
+				{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue},
+				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue},
+			}},
+		}
+	}
+	if crd := good(); !Serves(crd, "v2") || Serves(crd, "v1") || Serves(crd, "v3") {
+		t.Error("it serves v2 and nothing else")
+	}
+	for name, change := range map[string]func(*apiextensionsv1.CustomResourceDefinition){
+		"not Established": func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Status.Conditions[1].Status = apiextensionsv1.ConditionFalse
+		},
+		"being deleted": func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &now },
+	} {
+		crd := good()
+		change(crd)
+		if Serves(crd, "v2") {
+			t.Errorf("one that is %s serves nothing", name)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// Package credential reads the Secrets that specs name.
+package credential
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// Label marks a Secret of any type as a credential that may be sent to endpoints and servers. Without it, whoever may
+// create our objects could have any Secret of their namespace sent to a server of their own.
+const Label = "zoscb.ibm.com/credential"
+
+// Is says whether a Secret is labelled as a credential.
+func Is(secret *corev1.Secret) bool { return secret.Labels[Label] == "true" }
+
+// Read reads a Secret that a spec names. A name that no Secret can have, such as "../other/secret", is not found: clients
+// would build another path from it.
+func Read(ctx context.Context, reader client.Reader, namespace, name string) (*corev1.Secret, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	secret := &corev1.Secret{}
+	return secret, reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+}
+
+// Require is [Read] for the Secret that a field of a spec names. A Secret that does not exist is an error with the reason.
+func Require(ctx context.Context, reader client.Reader, namespace, field, name, reason string) (*corev1.Secret, error) {
+	secret, err := Read(ctx, reader, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, status.Waiting(reason, status.MissingInterval, "%s: Secret %q does not exist in namespace %q", field, name, namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,166 @@
+// Package instances finds, deletes and describes the custom resources of collections.
+package instances
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// instanceLimit bounds how many custom resources of one kind are read at a time.
+const instanceLimit = 500
+
+// Finder finds the custom resources of a collection through its CRDs.
+type Finder struct {
+	// Client deletes.
+	Client client.Client
+	// Reader reads live objects: a stale answer could cost a user a resource.
+	Reader client.Reader
+}
+
+// CRDs returns the collection's CRDs.
+func (f *Finder) CRDs(ctx context.Context, id collection.ID) ([]apiextensionsv1.CustomResourceDefinition, error) {
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := f.Reader.List(ctx, list, client.MatchingLabels(render.IdentityLabels(id))); err != nil {
+		return nil, fmt.Errorf("listing the CRDs of %s: %w", id, err)
+	}
+	return list.Items, nil
+}
+
+// List returns up to instanceLimit custom resources of each kind. An empty namespace means all.
+func (f *Finder) List(ctx context.Context, id collection.ID, namespace string) ([]unstructured.Unstructured, error) {
+	crds, err := f.CRDs(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var all []unstructured.Unstructured
+	for n := range crds {
+		items, err := f.ListOf(ctx, &crds[n], namespace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	return all, nil
+}
+
+// ListOf returns up to instanceLimit custom resources of one kind.
+func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: crd.Spec.Group, Version: StorageVersion(crd), Kind: crd.Spec.Names.ListKind,
+	})
+	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil // The CRD is not served yet, or not any more.
+	}
+	if apierrors.IsForbidden(err) {
+		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
+			"the manager may not list %s: grant it all verbs on all resources of API group %s in a ClusterRole labelled %s=true",
+			crd.Name, crd.Spec.Group, render.LabelGrants)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)
+	}
+	return list.Items, nil
+}
+
+// Delete asks for the deletion of all of them. Their finalizers, and so their finalizer playbooks, still run.
+func (f *Finder) Delete(ctx context.Context, items []unstructured.Unstructured) error {
+	var errs []error
+	for _, item := range items {
+		if item.GetDeletionTimestamp() != nil {
+			continue
+		}
+		uid := item.GetUID()
+		err := f.Client.Delete(ctx, &item, client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("deleting %s: %w", instanceName(item), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ReleaseFinalizer removes the finalizer of ansible-operator from all custom resources of a kind in a namespace.
+func ReleaseFinalizer(ctx context.Context, c client.Client, reader client.Reader, gvk schema.GroupVersionKind, namespace string) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing %s in namespace %q: %w", gvk.Kind, namespace, err)
+	}
+	for i := range list.Items {
+		item := &list.Items[i]
+		before := item.DeepCopy()
+		if !controllerutil.RemoveFinalizer(item, render.Finalizer) {
+			continue
+		}
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := c.Patch(ctx, item, patch, client.FieldOwner(apply.FieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the finalizer of %s %s/%s: %w", gvk.Kind, namespace, item.Name, err)
+		}
+	}
+	return nil
+}
+
+// IsTerminating says whether a namespace is being deleted. One that does not exist is not.
+func IsTerminating(ctx context.Context, reader client.Reader, namespace string) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	return object.DeletionTimestamp != nil, nil
+}
+
+// Running are those whose playbook runs right now, as ansible-operator's Running condition says.
+func Running(items []unstructured.Unstructured) []unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(items), func(item unstructured.Unstructured) bool {
+		conditions, _, _ := unstructured.NestedSlice(item.Object, "status", "conditions")
+		return !slices.ContainsFunc(conditions, func(c any) bool {
+			condition, _ := c.(map[string]any)
+			return condition["type"] == "Running" && condition["status"] == string(metav1.ConditionTrue) &&
+				condition["reason"] == "Running"
+		})
+	})
+}
+
+// Describe names custom resources, sorted, and counts those it leaves out.
+func Describe(items []unstructured.Unstructured) string {
+	names := make([]string, 0, len(items))
+	for _, item := range items {
+		names = append(names, instanceName(item))
+	}
+	slices.Sort(names)
+	return status.JoinNames(names)
+}
+
+func instanceName(item unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s/%s", item.GetKind(), item.GetNamespace(), item.GetName())
+}
+
+func StorageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, version := range crd.Spec.Versions {
+		if version.Storage {
+			return version.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// What names look like that [collection.Load] takes.
+const (
+	variableName = `^[A-Za-z_][A-Za-z0-9_]*$`
+	groupName    = `^[A-Za-z_][A-Za-z0-9_-]*$`
+	pascalCase   = `^[A-Z][A-Za-z0-9]*$`
+	// maxKindLength leaves room for "List".
+	maxKindLength = 59
+)
+
+var varTypes = []collection.VarType{
+	collection.String, collection.Number, collection.Integer, collection.Boolean, collection.Password, collection.Object,
+}
+
+// schema is a JSON Schema.
+type schema map[string]any
+
+// keySchemas are the schemas of the values of a mapping, by key.
+type keySchemas map[string]schema
+
+// ConfigSchema returns the JSON Schema (draft 7, which editors understand) of an operator-config: which keys there are, what
+// they mean and what they may hold. It takes what [collection.Load] takes without an error, but for unknown keys: most are misspelt,
+// and only at the root do collections have keys of their own. What depends on several places of the file, or on other
+// files, only Load knows.
+func ConfigSchema() ([]byte, error) {
+	root := objectOf("An operator-config, as the Operator Collection Specification has it.", rootSchemas(), "domain", "name", "version", "displayName", "resources")
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
+	root["title"] = "operator-config"
+	root["additionalProperties"] = true
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(root); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func rootSchemas() keySchemas {
+	return keySchemas{
+		"domain":            subdomainSchema("First half of the collection's identity. Should be the namespace in galaxy.yml, with - instead of _."),
+		"name":              subdomainSchema("Second half of the collection's identity. Should be the name in galaxy.yml, with - instead of _."),
+		"version":           {"type": "string", "pattern": `^[0-9]+\.[0-9]+\.[0-9]+([-+].+)?$`, "description": "Semantic version, such as 1.2.0. Should be the version in galaxy.yml. The kinds are served at an API version that is made of it."},
+		"displayName":       text("What the collection is called in catalogs."),
+		"description":       optionalText("Text of the collection's page in catalogs, in markdown. Each heading stands on a line of its own."),
+		"resources":         listOf("The kinds that the collection offers.", resourceSchema(), 1),
+		"roles":             permissionSchema("What the operator may do in its namespace, beyond the collection's own kinds."),
+		"clusterRoles":      permissionSchema("What the operator may do in the whole cluster."),
+		"icon":              listOf("Images for the collection's tile.", objectOf("", iconSchemas(), "base64data", "mediatype"), 0),
+		"provider":          {"type": []string{"string", "object", "null"}, "description": "Who offers the collection: a name, or name and url. Not in the specification."},
+		"inventoryName":     {"type": []string{"string", "null"}, "pattern": groupName, "description": "Ansible group that the endpoint joins, for playbooks with hosts: that group. Not in the specification."},
+		"replaces":          optionalText("Not in the specification. Nothing reads it."),
+		"migrationPlaybook": optionalText("Not in the specification. Nothing reads it."),
+		"collectionPath":    optionalText("Not in the specification. Nothing reads it."),
+	}
+}
+
+func iconSchemas() keySchemas {
+	return keySchemas{
+		"base64data": {"type": "string", "description": "The image, in base64."},
+		"mediatype":  {"type": "string", "pattern": `^[Ii][Mm][Aa][Gg][Ee]/`, "description": "Media type of the image, such as image/svg+xml."},
+	}
+}
+
+func resourceSchema() schema {
+	return objectOf("One kind, and the playbooks that manage its instances.", resourceSchemas(), "kind", "playbook")
+}
+
+func resourceSchemas() keySchemas {
+	return keySchemas{
+		"kind":         {"type": "string", "pattern": pascalCase, "maxLength": maxKindLength, "description": "Name of the kind, in Pascal case, such as SomeMiddleware."},
+		"displayName":  optionalText("What the kind is called in forms. The kind if left out."),
+		"description":  optionalText("What the kind is for."),
+		"playbook":     {"type": "string", "minLength": 1, "description": "Playbook that runs when an instance is created or changed: path from the collection's root, hosts: all."},
+		"finalizer":    optionalText("Playbook that runs when an instance is deleted. Without one the instance goes at once, and what it made stays."),
+		"vars":         listOf("Inputs of the playbook: fields of the kind's spec.", varSchema(), 0),
+		"hideResource": booleanSchema("Do not offer the kind in consoles."),
+	}
+}
+
+func varSchema() schema {
+	s := objectOf("One input, passed to the playbook as an extra variable.", varSchemas(), "name", "type")
+	isType := func(t collection.VarType) schema { return schema{"properties": schema{"type": schema{"const": t}}} }
+	s["allOf"] = []schema{
+		{"if": isType(collection.Object), "then": schema{"required": []string{"objectVariables"}}},
+	}
+	s["properties"].(keySchemas)["name"]["not"] = schema{"pattern": `^(ansible_|zoscb_|k8s_|zosendpoint$|ansible_operator_meta$)`}
+	return s
+}
+
+func varSchemas() keySchemas {
+	schemas := fieldSchemas()
+	schemas["type"] = typeSchema(varTypes)
+	schemas["array"] = booleanSchema("The value is a list. For string, number, integer and object.")
+	schemas["objectVariables"] = listOf("The fields of an object.", objectOf("One field of the object.", fieldSchemas(), "name", "type"), 0)
+	return schemas
+}
+
+// fieldSchemas are those of a variable inside an object.
+func fieldSchemas() keySchemas {
+	return keySchemas{
+		"name":            {"type": "string", "pattern": variableName, "description": "Name of the Ansible variable. It is not converted."},
+		"displayName":     optionalText("Label of the input in forms."),
+		"type":            typeSchema(slices.DeleteFunc(slices.Clone(varTypes), func(t collection.VarType) bool { return t == collection.Object })),
+		"options":         listOf("The allowed values of a string.", schema{"type": scalarTypes}, 0),
+		"required":        booleanSchema("A user must give a value."),
+		"default":         {"description": "The value if a user gives none. It must fit the type, as a text or as what it is."},
+		"description":     optionalText("Help for the input in forms."),
+		"kindReference":   {"type": []string{"string", "null"}, "pattern": `^$|` + pascalCase, "description": "The value is the name of an instance of this kind: forms offer those that exist."},
+		"array":           {"enum": []any{false, "false", "no", nil}, "description": "Fields of an object are no lists."},
+		"objectVariables": {"type": []string{"array", "null"}, "maxItems": 0, "description": "There are no objects inside objects."},
+	}
+}
+
+func typeSchema(types []collection.VarType) schema {
+	return schema{"enum": types, "description": "Type of the value. A password is the name of a Secret."}
+}
+
+func permissionSchema(description string) schema {
+	rule := objectOf("A Kubernetes policy rule.", ruleSchemas(), "verbs")
+	nested := objectOf("Policy rules.", keySchemas{"rules": listOf("", rule, 0)}, "rules")
+	return listOf(description, schema{"anyOf": []schema{nested, rule}}, 0)
+}
+
+func ruleSchemas() keySchemas {
+	schemas := keySchemas{}
+	for _, key := range []string{"apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"} {
+		schemas[key] = listOf("See the Kubernetes documentation of Role.", schema{"type": "string"}, 0)
+	}
+	return schemas
+}
+
+func subdomainSchema(description string) schema {
+	return schema{"type": "string", "pattern": `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`, "maxLength": 63, "description": description}
+}
+
+// scalarTypes are what stands for a text: YAML sees numbers and booleans in some.
+var scalarTypes = []string{"string", "number", "boolean"}
+
+func text(description string) schema {
+	return schema{"type": scalarTypes, "description": description}
+}
+
+func optionalText(description string) schema {
+	return schema{"type": append(slices.Clone(scalarTypes), "null"), "description": description}
+}
+
+func booleanSchema(description string) schema {
+	values := []any{true, false, nil}
+	for _, word := range []string{"true", "false", "yes", "no", "on", "off"} {
+		values = append(values, word, strings.ToUpper(word[:1])+word[1:], strings.ToUpper(word))
+	}
+	return schema{"enum": values, "description": description}
+}
+
+func listOf(description string, items schema, atLeast int) schema {
+	s := schema{"type": []string{"array", "null"}, "items": items}
+	if atLeast > 0 {
+		s["type"], s["minItems"] = "array", atLeast
+	}
+	if description != "" {
+		s["description"] = description
+	}
+	return s
+}
+
+func objectOf(description string, keys keySchemas, required ...string) schema {
+	s := schema{"type": "object", "properties": maps.Clone(keys), "required": required, "additionalProperties": false}
+	if description != "" {
+		s["description"] = description
+	}
+	return s
+}

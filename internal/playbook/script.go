@@ -1,0 +1,325 @@
+package playbook
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
+)
+
+// script is what the rules need to know of one file of a playbook or role: of the YAML itself nothing is kept. What is
+// not understood is skipped, because Ansible may understand it.
+type script struct {
+	file string
+	// unknown says that the file is there and its content is not known: too large, encrypted or no YAML.
+	unknown bool
+	// broken is why Ansible cannot run the file, with its place; its Message is "" if it can.
+	broken findings.Problem
+
+	plays      []play
+	conditions []bracedCondition
+	prompts    []prompt
+	settings   []setting
+	leads      []lead
+	variables
+}
+
+// variables is what files say about the variables of a run. The maps may be nil.
+type variables struct {
+	// needed are the variables that a task cannot do without, with the first place of each.
+	needed map[string]findings.Problem
+	// mentioned are all words in expressions, tested the names that are asked for, defined those that get a value.
+	mentioned, tested, defined map[string]bool
+	// usesAll and definesAll say that more variables may be used or defined than can be seen.
+	usesAll, definesAll bool
+	// works says that there is a task.
+	works bool
+}
+
+// play is the hosts of one play.
+type play struct {
+	place findings.Problem
+	hosts []string
+	// strange says that hosts is nothing that can be read; missing that there is none.
+	missing, strange bool
+}
+
+// localOnly reports whether the play runs in the operator's pod.
+func (p play) localOnly() bool {
+	return len(p.hosts) > 0 && !slices.ContainsFunc(p.hosts, func(host string) bool { return !isLocalhost(host) })
+}
+
+func isLocalhost(host string) bool { return host == "localhost" || host == "127.0.0.1" }
+
+// prompt is a variable that the playbook would ask a person for.
+type prompt struct {
+	place findings.Problem
+	name  string
+}
+
+// setting is a value that a playbook gives to a variable or keyword of the connection.
+type setting struct {
+	place findings.Problem
+	name  string
+}
+
+type leadKind int
+
+const (
+	toPlaybook leadKind = iota
+	toTasks
+	toVars
+	toRole
+)
+
+// lead is the name of a file or role that belongs to the run, too. An empty name is one that is known only in a run.
+type lead struct {
+	place findings.Problem
+	kind  leadKind
+	name  string
+	// tasksFrom and the like are the files that an include_role asks for in the role.
+	tasksFrom, varsFrom, defaultsFrom, handlersFrom string
+	// local says that it belongs to a play that runs in the operator's pod only.
+	local bool
+}
+
+// scriptReader fills a script from the YAML of its file.
+type scriptReader struct {
+	*script
+	namesLeft *int
+	// local says that the play under way runs in the operator's pod only.
+	local bool
+}
+
+// playbook reads a list of plays.
+func (r *scriptReader) playbook(root *yaml.Node) {
+	root = resolved(root)
+	switch {
+	case isNull(root) || root.Kind == yaml.SequenceNode && len(root.Content) == 0:
+		r.markBroken(root, "the playbook is empty; it needs at least one play")
+		return
+	case root.Kind != yaml.SequenceNode:
+		r.markBroken(root, "a playbook is a list of plays: begin each with \"- hosts: all\"")
+		return
+	}
+	for _, node := range root.Content {
+		if node = resolved(node); node.Kind != yaml.MappingNode {
+			r.markBroken(node, "each element of a playbook is a play (- hosts: all) or an import_playbook")
+			return
+		}
+		r.play(node)
+	}
+}
+
+func (r *scriptReader) markBroken(node *yaml.Node, message string) {
+	r.broken = r.at(node, "")
+	r.broken.Message = message
+}
+
+func (r *scriptReader) play(node *yaml.Node) {
+	entries := entriesOf(node)
+	for _, e := range entries {
+		if shortName(e.key) == "import_playbook" || e.key == "include" {
+			r.importPlaybook(e, entries)
+			return
+		}
+	}
+	p := r.hosts(node, entries)
+	r.plays = append(r.plays, p)
+	r.local = p.localOnly()
+	for _, e := range entries {
+		r.playKey(e)
+	}
+	r.local = false
+}
+
+func (r *scriptReader) importPlaybook(e entry, entries []entry) {
+	name := literal(e.value)
+	r.follow(lead{place: r.at(e.value, e.key), kind: toPlaybook, name: name})
+	for _, other := range entries {
+		switch other.key {
+		case "when":
+			r.conditional(other.key, other.value)
+		case "vars":
+			r.vars(other.value)
+		}
+	}
+}
+
+func (r *scriptReader) hosts(node *yaml.Node, entries []entry) play {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.key == "hosts" })
+	if i < 0 {
+		return play{place: r.at(node, "hosts"), missing: true}
+	}
+	value := entries[i].value
+	p := play{place: r.at(entries[i].place(), "hosts")}
+	for _, item := range elementsOf(value) {
+		text, ok := textOf(item)
+		if !ok {
+			p.strange = true
+			continue
+		}
+		if isTemplate(text) {
+			p.hosts = append(p.hosts, text)
+			continue
+		}
+		for _, host := range strings.Split(text, ",") {
+			p.hosts = append(p.hosts, strings.TrimSpace(host))
+		}
+	}
+	p.missing = !p.strange && (len(p.hosts) == 0 || len(p.hosts) == 1 && p.hosts[0] == "")
+	return p
+}
+
+func (r *scriptReader) playKey(e entry) {
+	switch e.key {
+	case "hosts", "name", "collections":
+		r.mention(e.value)
+	case "vars":
+		r.vars(e.value)
+		r.connection(e.value)
+	case "vars_files":
+		r.varsFiles(e.value)
+	case "vars_prompt":
+		r.varsPrompt(e.value)
+	case "roles":
+		r.roles(e.value)
+	case "tasks", "pre_tasks", "post_tasks", "handlers":
+		r.tasks(e.value)
+	case "connection":
+		if text, _ := textOf(e.value); text == "local" {
+			r.set(e)
+		}
+		r.need(e.value)
+	default:
+		r.need(e.value)
+	}
+}
+
+func (r *scriptReader) follow(l lead) {
+	l.local = r.local
+	r.leads = append(r.leads, l)
+}
+
+// vars reads variables and their values. Values are evaluated only where the variables are used.
+func (r *scriptReader) vars(node *yaml.Node) {
+	node = resolved(node)
+	switch node.Kind {
+	case yaml.SequenceNode:
+		for _, item := range node.Content {
+			r.vars(item)
+		}
+	case yaml.MappingNode:
+		for _, e := range entriesOf(node) {
+			r.define(e.key)
+			r.mention(e.value)
+		}
+	default:
+		r.mention(node)
+		r.definesAll = r.definesAll || !isNull(node)
+	}
+}
+
+// connection notes the variables of the connection to the endpoint that are given a value.
+func (r *scriptReader) connection(node *yaml.Node) {
+	for _, list := range elementsOf(node) {
+		for _, e := range entriesOf(list) {
+			if slices.Contains(connectionVars, e.key) || e.key == pythonInterpreter {
+				r.set(e)
+			}
+		}
+	}
+}
+
+func (r *scriptReader) set(e entry) {
+	if !r.local {
+		r.settings = append(r.settings, setting{place: r.at(e.place(), e.key), name: e.key})
+	}
+}
+
+func (r *scriptReader) varsFiles(node *yaml.Node) {
+	for _, item := range elementsOf(node) {
+		for _, file := range elementsOf(item) {
+			r.mention(file)
+			r.follow(lead{place: r.at(file, "vars_files"), kind: toVars, name: literal(file)})
+		}
+	}
+}
+
+func (r *scriptReader) varsPrompt(node *yaml.Node) {
+	for _, item := range elementsOf(node) {
+		var p prompt
+		hasDefault := false
+		for _, e := range entriesOf(item) {
+			switch e.key {
+			case "name":
+				p.name, _ = textOf(e.value)
+				p.place = r.at(e.place(), "vars_prompt")
+			case "default":
+				hasDefault = !isNull(e.value)
+			}
+		}
+		r.define(p.name)
+		if p.name != "" && !hasDefault {
+			r.prompts = append(r.prompts, p)
+		}
+	}
+}
+
+// roleKeywords are the keys of an element of roles that are no variables for the role.
+var roleKeywords = []string{"role", "name", "when", "vars", "tags", "become", "become_user", "become_method", "delegate_to", "collections", "environment"}
+
+// roles reads the roles of a play, or the dependencies of a role.
+func (r *scriptReader) roles(node *yaml.Node) {
+	for _, item := range elementsOf(node) {
+		if item.Kind != yaml.MappingNode {
+			r.mention(item)
+			r.follow(lead{place: r.at(item, "roles"), kind: toRole, name: literal(item)})
+			continue
+		}
+		l := lead{place: r.at(item, "roles"), kind: toRole}
+		for _, e := range entriesOf(item) {
+			switch {
+			case e.key == "role" || e.key == "name" && l.name == "":
+				l.name = literal(e.value)
+			case e.key == "when":
+				r.conditional(e.key, e.value)
+			case e.key == "vars":
+				r.vars(e.value)
+			case !slices.Contains(roleKeywords, e.key):
+				r.define(e.key)
+			}
+			r.mention(e.value)
+		}
+		r.follow(l)
+	}
+}
+
+// varsFile reads a file of variables: of vars_files, group_vars, or a role's defaults and vars. A variable that has a
+// value there counts as mentioned: somebody meant it to be used.
+func (r *scriptReader) varsFile(root *yaml.Node) {
+	for _, e := range entriesOf(root) {
+		r.mentionWord(e.key)
+	}
+	r.vars(root)
+}
+
+// meta reads a role's meta/main.yml: the roles that run before it. The words in it may be names of its arguments.
+func (r *scriptReader) meta(root *yaml.Node) {
+	for _, e := range entriesOf(root) {
+		if e.key == "dependencies" {
+			r.roles(e.value)
+			continue
+		}
+		r.mentionKeys(e.value)
+	}
+}
+
+func (r *scriptReader) mentionKeys(node *yaml.Node) {
+	for _, e := range entriesOf(node) {
+		r.mentionWord(e.key)
+		r.mentionKeys(e.value)
+	}
+}

@@ -1,0 +1,80 @@
+package status
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+// Bounds of messages: the API allows 32768 bytes in a condition and refuses an event of more than 1024.
+const (
+	MaxMessageBytes = 8192
+	MaxEventBytes   = 1024
+)
+
+// SetCondition sets one condition. A nil error makes it true.
+func SetCondition(conditions *[]metav1.Condition, conditionType string, generation int64, err error, message string) {
+	condition := metav1.Condition{
+		Type: conditionType, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
+		Message: message, ObservedGeneration: generation,
+	}
+	if f := AsError(err); f != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.Reason, Truncate(f.Error(), MaxMessageBytes)
+	}
+	meta.SetStatusCondition(conditions, condition)
+}
+
+// SetReady sets Ready, and Reconciling or Stalled beside it, as kstatus reads them.
+func SetReady(conditions *[]metav1.Condition, generation int64, err error, message string) {
+	SetCondition(conditions, v2beta2.ConditionReady, generation, err, message)
+	f := AsError(err)
+	if f == nil || f.Stalled {
+		meta.RemoveStatusCondition(conditions, v2beta2.ConditionReconciling)
+	}
+	if f == nil || !f.Stalled {
+		meta.RemoveStatusCondition(conditions, v2beta2.ConditionStalled)
+	}
+	if f == nil {
+		return
+	}
+	conditionType := v2beta2.ConditionReconciling
+	if f.Stalled {
+		conditionType = v2beta2.ConditionStalled
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: conditionType, Status: metav1.ConditionTrue, Reason: f.Reason,
+		Message: Truncate(f.Error(), MaxMessageBytes), ObservedGeneration: generation,
+	})
+}
+
+// Phase sums up one condition for clients that know only phases.
+func Phase(conditions []metav1.Condition, conditionType string) v2beta2.Phase {
+	condition := meta.FindStatusCondition(conditions, conditionType)
+	switch {
+	case condition == nil:
+		return v2beta2.PhasePending
+	case condition.Status == metav1.ConditionTrue:
+		return v2beta2.PhaseSuccessful
+	case IsProgress(condition.Reason), condition.Reason == v2beta2.ReasonWaitingForApproval:
+		return v2beta2.PhasePending
+	}
+	return v2beta2.PhaseFailed
+}
+
+// IsProgress says whether a reason speaks of work that needs no help.
+func IsProgress(reason string) bool {
+	switch reason {
+	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
+		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded:
+		return true
+	}
+	return false
+}
+
+func ReadyMessage(conditions []metav1.Condition) string {
+	if ready := meta.FindStatusCondition(conditions, v2beta2.ConditionReady); ready != nil {
+		return ready.Message
+	}
+	return ""
+}
