@@ -81,7 +81,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 
 		By("giving the newer version to the OperatorCollection")
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("allows upgrades to version 1.1.0")))
 		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(beFalse(), saying("runs version 1.1.0")))
 	}, NodeTimeout(3*time.Minute))
 
@@ -92,7 +92,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		first := installCSV(ctx, namespace, s, "")
 		csv := runInOLM(ctx, subscription, s)
 		expectReady(ctx, defaultSOC(oc))
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.0.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("allows upgrades to version 1.0.0")))
 
 		By("asking for permissions that nobody granted")
 		next := *s
@@ -105,7 +105,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 
 		By("granting them")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(beTrue(), saying("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(beTrue(), saying("allows upgrades to version 1.1.0")))
 		get(ctx, NewWithT(GinkgoT()), subscription)
 		Expect(subscription.Spec.Channel).To(HaveSuffix("1.1.0"))
 
