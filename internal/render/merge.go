@@ -14,22 +14,22 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Contribution is what one version of a collection says about one of its kinds.
+// Contribution is one version of a kind from one version of a collection.
 type Contribution struct {
 	// Version is the collection's version.
 	Version *semver.Version
-	// CRD has that version alone, as CRDs renders it. It is not changed.
+	// CRD has only that version, as rendered by CRDs. It is not changed.
 	CRD *apiextensionsv1.CustomResourceDefinition
 }
 
-// SchemaConflictError says that two versions of a kind disagree in a way that one object cannot satisfy. As objects
-// are stored once and served in every version, such versions cannot live side by side.
+// SchemaConflictError reports that two versions of a kind have incompatible schemas. Objects are stored once and served in
+// every version, so such versions cannot be served together.
 type SchemaConflictError struct {
 	// CRD is the name of the CustomResourceDefinition.
 	CRD string
 	// Field is the path of the field, such as "spec.options[].size", or "kind".
 	Field string
-	// Versions are the two versions that disagree, and Types what each of them has.
+	// Versions are the two conflicting versions, and Types the type of the field in each of them.
 	Versions, Types [2]string
 }
 
@@ -38,7 +38,7 @@ func (e *SchemaConflictError) Error() string {
 		e.CRD, e.Field, e.Types[0], e.Versions[0], e.Types[1], e.Versions[1])
 }
 
-// VersionConflictError says that two different contributions claim one version name of a kind.
+// VersionConflictError reports that two different contributions have the same version name of a kind.
 type VersionConflictError struct {
 	// CRD is the name of the CustomResourceDefinition, Version the name of its version.
 	CRD, Version string
@@ -49,15 +49,15 @@ func (e *VersionConflictError) Error() string {
 		e.CRD, e.Version)
 }
 
-// MergeCRD joins the versions of a live CRD, which may be nil, with those that are contributed.
+// MergeCRD merges the versions of a live CRD, which may be nil, with the contributed versions.
 //
-// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered anew; a version without a contribution keeps its
-// schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
-// because a write through a version removes the fields that it lacks; there such a field is optional and has neither
-// default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so
-// that the result can be written with live's resourceVersion. Merging a result again changes nothing.
+// All versions of live are kept: the caller removes obsolete versions from live first. A contributed version replaces the
+// live one; a version without a contribution keeps its schema. Versions are listed newest first and the newest is the
+// storage version. Every version gets the fields of all others, because a write through a version prunes the fields that it
+// lacks. Such a field is optional and has neither default nor enum. The metadata of live is kept, except for labels of this
+// project, so that the result can be written with live's resourceVersion. MergeCRD is idempotent.
 //
-// The error is a *SchemaConflictError or a *VersionConflictError when the versions do not go together.
+// The error is a *SchemaConflictError or a *VersionConflictError if versions conflict.
 func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Contribution) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if live == nil && len(contributions) == 0 {
 		return nil, errors.New("merge of CRDs: neither a live one nor a contribution")
@@ -73,12 +73,12 @@ func MergeCRD(live *apiextensionsv1.CustomResourceDefinition, contributions []Co
 	return merged, nil
 }
 
-// crdVersion is one version on its way through a merge.
+// crdVersion is one version in a merge.
 type crdVersion struct {
 	apiextensionsv1.CustomResourceDefinitionVersion
-	// order is nil for a version whose name is not one of ours.
+	// order is nil if the name was not created by Collection.APIVersion.
 	order *semver.Version
-	// source is the contributed CRD, nil for a version that only live has.
+	// source is the contributed CRD, or nil for a version that only live has.
 	source *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -140,8 +140,8 @@ func newestFirst(a, b crdVersion) int {
 
 var versionName = regexp.MustCompile(`^v(\d+)minor(\d+)patch(\d+)(?:-(.+))?$`)
 
-// parseVersionName turns a name made by Collection.APIVersion back into a version, or returns nil. Dots of the
-// pre-release became dashes in the name; reading all dashes as dots gives rc.2 < rc.10.
+// parseVersionName parses a name that was created by Collection.APIVersion, or returns nil. Dots of the pre-release are
+// dashes in the name; parsing all dashes as dots orders rc.2 before rc.10.
 func parseVersionName(name string) *semver.Version {
 	m := versionName.FindStringSubmatch(name)
 	if m == nil {
@@ -159,7 +159,8 @@ func parseVersionName(name string) *semver.Version {
 	return v
 }
 
-// mergeBase is the merged CRD without its versions: live with our labels and annotations, or the newest contribution.
+// mergeBase returns the merged CRD without its versions: live with the labels and annotations of the newest contribution, or
+// that contribution.
 func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVersion) *apiextensionsv1.CustomResourceDefinition {
 	var newest *apiextensionsv1.CustomResourceDefinition
 	if i := slices.IndexFunc(versions, func(v crdVersion) bool { return v.source != nil }); i >= 0 {
@@ -174,7 +175,7 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 	merged.TypeMeta = crdTypeMeta
 	if newest != nil {
 		merged.Labels = overlay(merged.Labels, newest.Labels)
-		// An administrator may have changed an annotation of ours, so the live one stands.
+		// An administrator may have changed an annotation, so the live one takes precedence.
 		merged.Annotations = overlay(newest.Annotations, merged.Annotations)
 	}
 	return merged
@@ -189,7 +190,8 @@ func overlay(base, over map[string]string) map[string]string {
 	return merged
 }
 
-// unionVersions gives every version the spec fields of all others. The newest version that has a field describes it.
+// unionVersions adds to every version the spec fields of all others. A field has the schema of the newest version that
+// contains it.
 func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	union := make([]apiextensionsv1.CustomResourceDefinitionVersion, 0, len(versions))
 	for i, own := range versions {
@@ -210,8 +212,8 @@ func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.Cus
 	return union, nil
 }
 
-// specOf returns a handle on the schema of spec, nil if the version has none. Changes through it reach the version,
-// as the maps of a schema are shared by its copies.
+// specOf returns the schema of spec, or nil. Changes to its maps also change the version, since copies of a schema share
+// them.
 func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return nil
@@ -254,7 +256,7 @@ func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
 	return schema.Items != nil && schema.Items.Schema != nil
 }
 
-// loosened is a copy of schema that accepts every value of its type and adds none.
+// loosened returns a copy of schema that accepts every value of its type and has no defaults.
 func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	loose := *schema.DeepCopy()
 	loose.Default, loose.Enum, loose.Required = nil, nil, nil
@@ -269,7 +271,7 @@ func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchema
 	return loose
 }
 
-// Tightened says what of an object that was valid is not any more, or is lost. It is empty if nothing is.
+// Tightened describes how valid objects become invalid or lose data with a new schema. It returns "" if they do not.
 func Tightened(was, is *apiextensionsv1.JSONSchemaProps) string { return tightened(was, is, "") }
 
 func tightened(was, is *apiextensionsv1.JSONSchemaProps, path string) string {
