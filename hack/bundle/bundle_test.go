@@ -292,7 +292,7 @@ func TestExamplesAreTheSamples(t *testing.T) {
 	}
 }
 
-func TestWhatABundleCannotHoldIsRefused(t *testing.T) {
+func TestUnsupportedManifests(t *testing.T) {
 	object := func(text string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), o); err != nil {
@@ -301,7 +301,7 @@ func TestWhatABundleCannotHoldIsRefused(t *testing.T) {
 		return o
 	}
 	for want, text := range map[string]string{
-		"PersistentVolumeClaim x: a bundle cannot hold this kind":        "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}",
+		"PersistentVolumeClaim x: a bundle cannot contain this kind":        "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}",
 		"Role x: for an operator that watches all namespaces":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
 		"Service x is in namespace other":                                "{apiVersion: v1, kind: Service, metadata: {name: x, namespace: other}}",
 		"ClusterRoleBinding x: there is no ClusterRole other":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: other, apiGroup: rbac.authorization.k8s.io}}",
