@@ -18,13 +18,13 @@ const usage = `Usage: devcluster COMMAND
 
   up [--olm]                    start the cluster, or repair what is not running; add the Operator Lifecycle Manager
   down                          stop the cluster and remove its state; binaries and caches stay
-  images [--only A,B]           assemble and import images: base, manager, runtime, ssh-target
+  images [--only A,B]           build and import images: base, manager, runtime, ssh-target
   build [--control-plane] [--olm]  build the binaries only
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
   status                        show what is running
   logs [--lines N] COMPONENT    show the end of a component's log
 
-Everything lies in .devcluster/ of the repository. export KUBECONFIG=.devcluster/kubeconfig
+All files are in .devcluster/ of the repository. export KUBECONFIG=.devcluster/kubeconfig
 `
 
 func main() {
