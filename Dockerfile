@@ -3,10 +3,10 @@
 #   docker build --target manager -t MANAGER_IMAGE .
 #   docker build --target runtime -t RUNTIME_IMAGE .
 #
-# Both run under any user ID in group 0. Neither was ever built with its real base image, see docs/limitations.md.
+# Both run under any user ID in group 0. Neither was built with its real base image yet, see docs/limitations.md.
 
-# The operator that runs the playbooks, on UBI 9 with ansible-core 2.18 and ansible-runner 2.4. What is in internal/engine
-# relies on how it behaves: read internal/engine/README.md before changing this.
+# The operator that runs the playbooks, on UBI 9 with ansible-core 2.18 and ansible-runner 2.4. internal/engine depends on
+# its behaviour: read internal/engine/README.md before changing the version.
 ARG ANSIBLE_OPERATOR=quay.io/operator-framework/ansible-operator:v1.42.2
 
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS build
@@ -23,7 +23,7 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags=
 
 
 FROM registry.access.redhat.com/ubi9/ubi-minimal:latest AS manager
-# Clients upload archives with `kubectl exec ... mkdir` and `kubectl cp`, which needs tar.
+# Clients upload archives with `kubectl exec ... mkdir` and `kubectl cp`, which requires tar.
 RUN microdnf install -y --nodocs --setopt=install_weak_deps=0 tar \
     && microdnf clean all \
     && mkdir -p /opt/collections \
@@ -37,15 +37,15 @@ FROM ${ANSIBLE_OPERATOR} AS runtime
 ARG OPERATOR_SDK_UTIL=operator_sdk.util:0.5.0
 ARG KUBERNETES_CORE="kubernetes.core:>=5.0.0,<6.0.0"
 USER 0
-# The base has no SSH client. nss_wrapper gives a user ID without a name one, which ssh insists on.
+# The base image has no SSH client. nss_wrapper provides a user name for any user ID, which ssh requires.
 RUN microdnf install -y --nodocs --setopt=install_weak_deps=0 openssh-clients nss_wrapper-libs \
     && microdnf clean all \
     && rm -rf /var/cache/dnf
-# Not below /opt/ansible/collections, where the pod mounts the collection.
+# Not in /opt/ansible/collections, where a volume is mounted.
 RUN ansible-galaxy collection install --collections-path /usr/share/ansible/collections "$OPERATOR_SDK_UTIL" "$KUBERNETES_CORE" \
     && rm -rf /opt/ansible/.ansible/galaxy_cache /tmp/*
 COPY --from=build /out/engine/ /
-# The init container of each operator is this command.
+# The init container of each operator runs this command.
 COPY --from=build /out/manager /usr/local/bin/manager
 USER 1001:0
 ENTRYPOINT ["/opt/ansible/engine/entrypoint"]

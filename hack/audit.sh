@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# Checks what the binaries are linked from: every licence against a list, and every module against the Go vulnerability
-# database. GOVULNDB names a mirror of the database (https://... or file://...).
+# Checks the modules that the binaries are linked from: every licence against a list, and every module against the Go
+# vulnerability database. GOVULNDB names a mirror of the database (https://... or file://...).
 #
-# Where no database can be reached, the script says so and fails, unless AUDIT_WITHOUT_DATABASE=true says that this is
-# known: then the licences alone decide.
+# If no database can be reached, the script fails, unless AUDIT_WITHOUT_DATABASE=true: then only the licences are checked.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tool() { go tool -modfile=hack/tools/audit/go.mod "$@"; }
 
-# Licences that let us ship binaries under Apache-2.0 without further duties than their notices.
+# Licences that allow distribution of binaries under Apache-2.0 with no obligations except for their notices.
 allowed='Apache-2.0|BSD-2-Clause|BSD-3-Clause|ISC|MIT'
 
 echo "licences"
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
-# Its errors are about web addresses of licence texts, which nothing here needs.
+# Its errors concern URLs of licence texts, which are not used.
 tool go-licenses csv ./cmd/... >"$report" 2>/dev/null
 count=$(wc -l <"$report")
 if ((count < 20)); then
-	echo "audit.sh: go-licenses found only $count modules: something is wrong with it" >&2
+	echo "audit.sh: go-licenses found only $count modules: its output is incomplete" >&2
 	exit 1
 fi
 if refused=$(grep -vE ",($allowed)\$" "$report"); then
@@ -34,7 +33,7 @@ database=${GOVULNDB:-https://vuln.go.dev}
 code=0
 tool govulncheck -db "$database" ./cmd/... || code=$?
 case $code in
-0 | 3) exit "$code" ;; # 3: it found some and has printed them
+0 | 3) exit "$code" ;; # 3: vulnerabilities were found and printed.
 esac
 echo "audit.sh: NOT CHECKED for known vulnerabilities in $database; GOVULNDB may name a mirror" >&2
 [[ ${AUDIT_WITHOUT_DATABASE:-} == true ]]

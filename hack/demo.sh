@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Shows the whole story on the development cluster: an Ansible collection archive becomes a Kubernetes operator, which
-# creates a file on a system behind SSH.
+# Runs a demo on the development cluster: installs an Ansible collection archive as a Kubernetes operator, which creates a
+# file on a system over SSH.
 #
-#   demo.sh           install everything that is missing and show it
+#   demo.sh           install everything that is missing and run the demo
 #   demo.sh install   install the manager only
 #   demo.sh clean     remove the demo, but not the manager
 #
-# DEMO_KUBECONFIG and KUBECTL choose another cluster, which must have the images that `make images` makes. A KUBECONFIG
-# in the environment is ignored on purpose: nobody should find a demo in the cluster that he works with.
+# DEMO_KUBECONFIG and KUBECTL select another cluster, which must have the images that `make images` builds. A KUBECONFIG in
+# the environment is ignored, so that the demo is not installed in another cluster by mistake.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -36,17 +36,17 @@ fail() {
 	exit 1
 }
 
-# conditions RESOURCE NAME: one line for each condition.
+# conditions RESOURCE NAME: prints one line for each condition.
 conditions() {
 	kubectl get -n "$namespace" "$1" "$2" --ignore-not-found -o \
 		jsonpath='{range .status.conditions[*]}{.type}={.status}  {.reason}: {.message}{"\n"}{end}' | sed -E 's/  : $//; s/^(.{120}).{4,}/\1.../' | sort
 }
 
-# wait_for RESOURCE NAME CONDITION: show how the conditions change until the given one is true.
+# wait_for RESOURCE NAME CONDITION: prints changes of the conditions until the given one is true.
 wait_for() {
 	local seen='' now ready='' deadline=$((SECONDS + 300))
 	while ((SECONDS < deadline)); do
-		# Only kubectl itself knows whether a condition speaks of the object as it is now.
+		# kubectl wait considers observedGeneration.
 		if kubectl wait -n "$namespace" "$1/$2" --for="condition=$3" --timeout=1s >/dev/null 2>&1; then
 			ready=yes
 		fi
@@ -60,10 +60,10 @@ wait_for() {
 	echo
 	kubectl get -n "$namespace" pods
 	kubectl logs -n "$manager_namespace" "deployment/$manager" --tail=20
-	fail "$1/$2 did not become $3 within five minutes; what the manager logged last is above"
+	fail "$1/$2 did not become $3 within five minutes; see the end of the manager's log above"
 }
 
-# build_id identifies what the images of the development cluster hold: their tags stay the same when they change.
+# build_id identifies the content of the development cluster's images, whose tags do not change.
 build_id() {
 	local cache=$PWD/.devcluster/cache
 	(cat "$cache/manager" "$cache"/layers/engine.tar 2>/dev/null || true) | sha256sum | cut -c 1-16
@@ -82,7 +82,7 @@ install_manager() {
 	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
 }
 
-# The key pair of the demo's user and the host key of the SSH target; made once, so that a second run fits the first.
+# Creates the key pair of the demo's user and the host key of the SSH target once, so that the demo can be repeated.
 make_keys() {
 	mkdir -p "$state/keys"
 	chmod 700 "$state/keys"
@@ -91,7 +91,7 @@ make_keys() {
 	done
 }
 
-# replaced FILE: a manifest with its place-holders filled in.
+# replaced FILE: prints a manifest with its placeholders replaced.
 replaced() {
 	sed -e "s/NAMESPACE/$namespace/g" -e "s/CONFIGMAP/archives/g" -e "s/NAME/$endpoint/g" -e "s/USER/$user/g" "$1"
 }
@@ -114,7 +114,7 @@ build_archive() {
 serve_archive() {
 	kubectl create configmap archives --dry-run=client -o yaml \
 		--from-file="$state/example-zos_files-1.0.0.tar.gz" | apply
-	# The digest in the pod's annotations restarts the server when the archive changed: it must not serve an old one.
+	# The digest in the pod's annotations restarts the server when the archive changes.
 	replaced hack/demo/archives.yaml | sed "s/^    metadata:/&\n      annotations: {digest: \"$digest\"}/" | apply
 	kubectl rollout status -n "$namespace" deployment/archives --timeout=5m
 }
@@ -166,12 +166,12 @@ next_steps() {
 
 		  export KUBECONFIG=$KUBECONFIG PATH=$(dirname "$KUBECTL"):\$PATH
 
-		  kubectl get zoscb -A                     everything of this product
-		  kubectl get datafiles -n $namespace            the kind that the collection brought
+		  kubectl get zoscb -A                     all resources of this product
+		  kubectl get datafiles -n $namespace            a kind of the collection
 		  kubectl explain datafile.spec            its fields
 
 		  kubectl apply -n $namespace -f config/samples/filecopy.yaml        copy the file
-		  kubectl apply -n $namespace -f config/samples/filediscovery.yaml   make resources for files that have none
+		  kubectl apply -n $namespace -f config/samples/filediscovery.yaml   create resources for files without one
 		  kubectl edit -n $namespace datafile hello                          change a line
 		  kubectl delete -n $namespace datafile hello                        remove the file
 		  kubectl exec -n $namespace deployment/$endpoint -- ls -lR /home/$user/files
@@ -184,10 +184,10 @@ next_steps() {
 }
 
 demo() {
-	[[ -x $KUBECTL && -f $KUBECONFIG ]] || fail "there is no development cluster; make demo starts one"
+	[[ -x $KUBECTL && -f $KUBECONFIG ]] || fail "the development cluster is not running; make demo starts it"
 	step "Install the manager in namespace $manager_namespace"
 	install_manager | say
-	step "Start a system to manage: $endpoint, an SSH server that stands in for z/OS"
+	step "Start a system to manage: $endpoint, an SSH server in place of z/OS"
 	start_target | say
 	step "Build the collection archive and serve it over HTTP"
 	build_archive
@@ -200,7 +200,7 @@ demo() {
 	wait_for operatorcollection "$collection" Ready
 	kubectl get -n "$namespace" deployments -l operator-name=zos-files | say
 	step "Create a file: one DataFile, config/samples/datafile.yaml"
-	# The one of an earlier demo goes first, with its file, so that there is something to see.
+	# Delete the resource of an earlier demo and its file, so that the file is created again.
 	kubectl delete -n "$namespace" datafile hello --ignore-not-found --timeout=3m | say
 	apply <config/samples/datafile.yaml | say
 	wait_for datafile hello Successful

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the manager into the cluster of the current kubeconfig, or changes the images of one that is installed.
+# Installs the manager in the cluster of the current kubeconfig, or changes the images of an installed manager.
 #
 #   deploy.sh MANAGER_IMAGE RUNTIME_IMAGE [ARCHITECTURES]
 #
-# ARCHITECTURES are those that the runtime image is built for, such as amd64,s390x. COMPONENTS may name folders of
-# config/components to add. Fields that somebody else has set are never taken over by force.
+# ARCHITECTURES of the runtime image, such as amd64,s390x. COMPONENTS lists directories of config/components to add. Fields
+# of other field managers are never overwritten.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -40,6 +40,6 @@ run "golangci-lint" "$golangci_lint" run ./...
 cd hack/devcluster
 run "golangci-lint in hack/devcluster" "$golangci_lint" run --config ../../.golangci.yml ./...
 cd ../..
-# SC2100 takes names with hyphens for subtractions.
+# SC2100 mistakes names with hyphens for subtractions.
 run "shellcheck" shellcheck --exclude=SC2100 "${scripts[@]}"
 exit "$failed"

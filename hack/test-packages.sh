@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs from Debian what `make test` runs the runtime's engine with: Ansible, and an SSH server as the other side; and
-# openssl and gpg, whose signatures ours are compared with.
-# Without root, or elsewhere, those tests say what they lack and are skipped.
+# Installs the Debian packages for the tests of the runtime's engine, Ansible and an SSH server, and for the tests of
+# signatures, openssl and gpg. Without root, or on other systems, these tests are skipped.
 set -euo pipefail
 
 packages=(ansible-core python3-ansible-runner python3-kubernetes python3-pip openssh-client openssh-server libnss-wrapper openssl gnupg)
@@ -17,7 +16,7 @@ if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
 	exit 0
 fi
 
-# The tests start SSH servers of their own: the package must not start one for the machine.
+# The tests start their own SSH servers: the package must not start a system service.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
 	printf '#!/bin/sh\nexit 101\n' >"$policy"

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gofmt makes two apostrophes in the doc comment of a type one typographic quote. In the marker of a CEL rule that
-// breaks the rule, and with it the whole CRD.
+// gofmt replaces two apostrophes in the doc comment of a type with a typographic quote, which makes the marker of a CEL
+// rule, and thus the CRD, invalid.
 func TestMarkersSurviveFormatting(t *testing.T) {
 	files, err := filepath.Glob("*_types.go")
 	if err != nil || len(files) == 0 {

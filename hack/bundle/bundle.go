@@ -31,7 +31,7 @@ const (
 	channel     = "stable"
 )
 
-// metadata is what the Bundle Format says about a bundle, in its folder and as labels of its image.
+// metadata contains the annotations of a bundle, for its metadata folder and as labels of its image.
 var metadata = map[string]string{
 	"operators.operatorframework.io.bundle.mediatype.v1":       "registry+v1",
 	"operators.operatorframework.io.bundle.manifests.v1":       "manifests/",
@@ -41,7 +41,7 @@ var metadata = map[string]string{
 	"operators.operatorframework.io.bundle.channel.default.v1": channel,
 }
 
-// options are what a bundle depends on besides the manifests.
+// options is the input of a bundle in addition to the manifests.
 type options struct {
 	version                    string
 	managerImage, runtimeImage string
@@ -51,11 +51,11 @@ type options struct {
 	allowTags                  bool
 }
 
-// bundle is what becomes of the manifests.
+// bundle is the assembled content of a bundle.
 type bundle struct {
 	csv        *operatorsv1alpha1.ClusterServiceVersion
 	deployment *appsv1.Deployment
-	// manifests lie beside the ClusterServiceVersion.
+	// manifests in addition to the ClusterServiceVersion.
 	manifests []*unstructured.Unstructured
 }
 
@@ -73,8 +73,8 @@ func decode(r io.Reader) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// assemble makes the bundle of the objects that kustomize builds from config/manifests. An object that a bundle cannot
-// hold is an error.
+// assemble returns a bundle of the objects that kustomize builds from config/manifests. It fails for objects that a bundle
+// cannot contain.
 func assemble(objects []*unstructured.Unstructured, o options) (*bundle, error) {
 	b := &bundle{csv: &operatorsv1alpha1.ClusterServiceVersion{}, deployment: &appsv1.Deployment{}}
 	if err := take(objects, "ClusterServiceVersion", b.csv); err != nil {
@@ -103,7 +103,7 @@ func assemble(objects []*unstructured.Unstructured, o options) (*bundle, error) 
 	return b, nil
 }
 
-// take converts the only object of a kind.
+// take converts the only object of a kind, and fails if there is none or more than one.
 func take(objects []*unstructured.Unstructured, kind string, into any) error {
 	var found []*unstructured.Unstructured
 	for _, object := range objects {
@@ -126,25 +126,25 @@ func convert(object *unstructured.Unstructured, into any) error {
 
 func name(object *unstructured.Unstructured) string { return object.GetKind() + " " + object.GetName() }
 
-// sortOut keeps what lies beside the ClusterServiceVersion, without namespace, since that is chosen at installation. It
-// returns one example for each kind that the operator owns.
+// sortOut adds the other manifests to the bundle, without a namespace, which is chosen at installation. It returns one
+// example for each kind that the operator owns.
 func (b *bundle) sortOut(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var examples []*unstructured.Unstructured
 	for _, object := range objects {
 		switch kind := object.GetKind(); kind {
 		case "ClusterServiceVersion", "Deployment":
-		case "Namespace", "ServiceAccount": // OLM makes the account; the namespace is there before.
+		case "Namespace", "ServiceAccount": // OLM creates the ServiceAccount. The namespace exists before.
 		case "Role", "RoleBinding":
-			return nil, fmt.Errorf("%s: for an operator that watches all namespaces, OLM makes a ClusterRole of it: use one, or leave it out", name(object))
+			return nil, fmt.Errorf("%s: for an operator that watches all namespaces, OLM converts it to a ClusterRole: use a ClusterRole, or remove it", name(object))
 		case "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "ConfigMap", "NetworkPolicy", "Service":
 			if ns := object.GetNamespace(); ns != "" && ns != b.deployment.Namespace {
-				return nil, fmt.Errorf("%s is in namespace %s: OLM puts all objects of a bundle into the operator's", name(object), ns)
+				return nil, fmt.Errorf("%s is in namespace %s: OLM creates all objects of a bundle in the operator's namespace", name(object), ns)
 			}
 			object.SetNamespace("")
 			b.manifests = append(b.manifests, object)
 		default:
 			if !slices.ContainsFunc(b.csv.Spec.CustomResourceDefinitions.Owned, func(d operatorsv1alpha1.CRDDescription) bool { return d.Kind == kind }) {
-				return nil, fmt.Errorf("%s: a bundle cannot hold this kind", name(object))
+				return nil, fmt.Errorf("%s: a bundle cannot contain this kind", name(object))
 			}
 			examples = append(examples, object)
 		}
@@ -152,8 +152,8 @@ func (b *bundle) sortOut(objects []*unstructured.Unstructured) ([]*unstructured.
 	return examples, nil
 }
 
-// takePermissions moves the roles of the operator's account into the ClusterServiceVersion, and returns all other
-// objects. An aggregated role stays what it is: its rules come later.
+// takePermissions moves the roles of the operator's ServiceAccount into the ClusterServiceVersion, and returns all other
+// objects. An aggregated role stays a manifest, since its rules are aggregated in the cluster.
 func (b *bundle) takePermissions(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	account := b.deployment.Spec.Template.Spec.ServiceAccountName
 	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: b.deployment.Namespace}}
@@ -226,7 +226,7 @@ func (b *bundle) setImages(o options) error {
 	return nil
 }
 
-// describe completes what people read in OperatorHub.
+// describe completes the texts for OperatorHub.
 func (b *bundle) describe(o options, examples []*unstructured.Unstructured) error {
 	if err := b.csv.Spec.Version.UnmarshalJSON([]byte(strconv.Quote(o.version))); err != nil || b.csv.Spec.Version.String() != o.version {
 		return fmt.Errorf("version %q is not semantic, such as 0.1.0", o.version)
@@ -242,7 +242,7 @@ func (b *bundle) describe(o options, examples []*unstructured.Unstructured) erro
 	return nil
 }
 
-// write replaces the folder by the bundle, and puts the Dockerfile of its image beside it.
+// write replaces the folder with the bundle, and writes the Dockerfile of its image next to it.
 func (b *bundle) write(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -281,7 +281,7 @@ func dockerfile(dir string) string {
 	return text.String()
 }
 
-// validate returns what the validators of the Operator Framework warn of. What they refuse is the error.
+// validate returns the warnings of the Operator Framework's validators, and their errors as an error.
 func validate(dir string) ([]string, error) {
 	loaded, err := manifests.GetBundleFromDir(dir)
 	if err != nil {

@@ -36,7 +36,7 @@ func testOptions() options {
 }
 
 var kustomized = sync.OnceValues(func() ([]byte, error) {
-	// Go takes a test's result from its cache unless a file has changed that the test itself has read.
+	// Go caches a test's result unless a file has changed that the test itself has read.
 	err := fs.WalkDir(os.DirFS("../../config"), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			_, err = os.ReadFile(filepath.Join("../../config", path))
@@ -54,7 +54,7 @@ var kustomized = sync.OnceValues(func() ([]byte, error) {
 	return nil, nil
 })
 
-// sources are the objects that kustomize builds, new ones each time.
+// sources returns new copies of the objects that kustomize builds.
 func sources(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := kustomized()
@@ -75,7 +75,7 @@ func sources(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// written is the folder of the bundle that the options give.
+// written returns the folder of a bundle with the given options.
 func written(t *testing.T, o options) string {
 	t.Helper()
 	b, err := assemble(sources(t), o)
@@ -104,9 +104,9 @@ func TestBundleIsValid(t *testing.T) {
 		t.Error(err)
 	}
 	known := []string{
-		// The rule has no version: it is about events.k8s.io/v1.
+		// The rule has no version. It applies to events.k8s.io/v1.
 		`removed in v1.25. More info: https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-25. Migrate the API(s) for events: (["ClusterServiceVersion.Spec.InstallStrategy.StrategySpec.ClusterPermissions[`,
-		// To make operators is its purpose.
+		// The manager installs operators.
 		"CSV contains permissions to create CRD",
 	}
 	if len(warnings) != len(known) {
@@ -207,7 +207,7 @@ func TestRolesOfOthersLieBesideTheClusterServiceVersion(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// The subject of a ClusterRoleBinding cannot be chosen at installation.
+	// The subject of a ClusterRoleBinding is fixed.
 	suggested := bundle.CSV.Annotations["operatorframework.io/suggested-namespace"]
 	if binding := got["ClusterRoleBinding collection-operator-grants"]; !strings.Contains(binding, `"namespace":"`+suggested+`"`) {
 		t.Errorf("the suggested namespace is %s, but grants go to %s", suggested, binding)
@@ -292,7 +292,7 @@ func TestExamplesAreTheSamples(t *testing.T) {
 	}
 }
 
-func TestWhatABundleCannotHoldIsRefused(t *testing.T) {
+func TestUnsupportedManifests(t *testing.T) {
 	object := func(text string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), o); err != nil {
@@ -301,7 +301,7 @@ func TestWhatABundleCannotHoldIsRefused(t *testing.T) {
 		return o
 	}
 	for want, text := range map[string]string{
-		"PersistentVolumeClaim x: a bundle cannot hold this kind":        "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}",
+		"PersistentVolumeClaim x: a bundle cannot contain this kind":     "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}}",
 		"Role x: for an operator that watches all namespaces":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
 		"Service x is in namespace other":                                "{apiVersion: v1, kind: Service, metadata: {name: x, namespace: other}}",
 		"ClusterRoleBinding x: there is no ClusterRole other":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: other, apiGroup: rbac.authorization.k8s.io}}",
@@ -322,7 +322,7 @@ func TestVersionMustBeSemantic(t *testing.T) {
 	}
 }
 
-// served is what OLM gets from the catalog.
+// served returns what OLM reads from the catalog.
 func served(t *testing.T, image string) *api.Bundle {
 	t.Helper()
 	text, err := catalogOf(load(t, written(t, testOptions())), image)

@@ -11,9 +11,9 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
-// catalogOf offers the bundle in one channel, to new clusters and as an upgrade from every older version. Without the
-// image of the bundle, its objects are in the catalog themselves: OLM installs them from there, OLM v1 does not.
-// What is returned was read back and found valid.
+// catalogOf returns a catalog with the bundle in one channel, for new installations and as an upgrade from every older
+// version. Without an image of the bundle, the catalog contains its objects, which OLM supports, but not OLM v1. The catalog
+// is validated.
 func catalogOf(bundle *manifests.Bundle, image string) ([]byte, error) {
 	csv := bundle.CSV
 	icon, err := base64.StdEncoding.DecodeString(csv.Spec.Icon[0].Data)

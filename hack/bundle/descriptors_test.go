@@ -16,7 +16,7 @@ const (
 	kubePrefix = "urn:alm:descriptor:io.kubernetes:"
 )
 
-// typesOf are the types of fields that a descriptor of the console can show.
+// typesOf has the field types that a descriptor of the console supports.
 var typesOf = map[string][]string{
 	uiPrefix + "text":                               {"string"},
 	uiPrefix + "number":                             {"integer", "number"},
@@ -28,10 +28,10 @@ var typesOf = map[string][]string{
 	"urn:alm:descriptor:io.kubernetes.conditions":   {"array"},
 }
 
-// modifiers say where a field is shown, not how.
+// modifiers determine where a field is shown, not its widget.
 var modifiers = []string{uiPrefix + "advanced", uiPrefix + "hidden"}
 
-// The console leaves out, without a word, what its descriptors do not fit.
+// The console silently omits fields whose descriptors do not match.
 func TestEveryDescriptorFitsItsField(t *testing.T) {
 	bundle := load(t, written(t, testOptions()))
 	kinds := map[string]*apiextensionsv1.CustomResourceDefinition{}

@@ -1,5 +1,5 @@
-// Command bundle packs Collection Operator itself for the Operator Lifecycle Manager: as a bundle, and as a catalog that
-// offers the bundle. `make bundle` and `make catalog` run it.
+// Command bundle packages Collection Operator for the Operator Lifecycle Manager: as a bundle, and as a catalog with the
+// bundle. `make bundle` and `make catalog` run it.
 package main
 
 import (
@@ -24,7 +24,7 @@ func bundleCommand() *cobra.Command {
 	var output, icon string
 	command := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write the bundle whose manifests, as kustomize builds them, come from standard input",
+		Short: "Write a bundle of the manifests on standard input, as kustomize builds them",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			objects, err := decode(command.InOrStdin())
@@ -52,14 +52,14 @@ func bundleCommand() *cobra.Command {
 	flags.StringVar(&o.version, "version", "", "semantic version of the operator, without v")
 	flags.StringVar(&o.managerImage, "image", "", "image of the manager")
 	flags.StringVar(&o.runtimeImage, "runtime-image", "", "image of the runtime")
-	flags.StringSliceVar(&o.architectures, "architectures", nil, "architectures that both images are built for")
-	flags.StringVar(&o.createdAt, "created-at", "", "time at which this version was made")
+	flags.StringSliceVar(&o.architectures, "architectures", nil, "architectures of both images")
+	flags.StringVar(&o.createdAt, "created-at", "", "time at which this version was created")
 	flags.BoolVar(&o.allowTags, "allow-tags", false, "accept images without digest; the bundle then does not claim to work in disconnected clusters")
 	flags.StringVar(&icon, "icon", "", "SVG file")
-	flags.StringVar(&output, "output", "", "folder, which is replaced")
+	flags.StringVar(&output, "output", "", "output directory, which is replaced")
 	for _, name := range []string{"version", "image", "runtime-image", "architectures", "created-at", "icon", "output"} {
 		if err := command.MarkFlagRequired(name); err != nil {
-			panic(err) // It is not a flag.
+			panic(err) // The flag is not defined.
 		}
 	}
 	return command
@@ -69,7 +69,7 @@ func catalogCommand() *cobra.Command {
 	var image, output string
 	command := &cobra.Command{
 		Use:   "catalog BUNDLE",
-		Short: "Write a file-based catalog of the bundle in a folder",
+		Short: "Write a file-based catalog of the bundle in a directory",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			bundle, err := manifests.GetBundleFromDir(args[0])
@@ -86,7 +86,7 @@ func catalogCommand() *cobra.Command {
 			return os.WriteFile(filepath.Join(output, "catalog.yaml"), catalog, 0o644)
 		},
 	}
-	command.Flags().StringVar(&image, "image", "", "image of the bundle; without one, the bundle itself is in the catalog")
+	command.Flags().StringVar(&image, "image", "", "image of the bundle; if not set, the catalog contains the bundle itself")
 	command.Flags().StringVar(&output, "output", "catalog", "folder")
 	return command
 }

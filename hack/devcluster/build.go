@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// component is one binary, built from a Go module pinned in a folder of ours.
+// component is one binary, built from a Go module that a folder of this project pins.
 type component struct {
 	name    string
 	folder  string // below hack/devcluster
@@ -56,7 +56,7 @@ func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM bool
 	return buildAll(ctx, p, wanted...)
 }
 
-// buildAll builds what is missing or made from other sources than today's.
+// buildAll builds components that are missing or whose sources have changed.
 func buildAll(ctx context.Context, p project, components ...component) error {
 	for _, c := range components {
 		if err := c.build(ctx, p); err != nil {
@@ -104,7 +104,7 @@ func (c component) built(p project, stamp string) bool {
 	return err == nil
 }
 
-// stamp is the digest of everything that decides what the binary contains.
+// stamp returns the digest of all inputs of the binary.
 func (c component) stamp(p project) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), c.pkg)
@@ -122,8 +122,7 @@ func (c component) stamp(p project) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// versionFlags stamps the module's version: a Kubernetes binary that calls
-// itself v0.0.0 is refused by its clients.
+// versionFlags returns linker flags with the module's version: clients reject a Kubernetes binary of version v0.0.0.
 func (c component) versionFlags(p project) (string, error) {
 	goMod, err := os.ReadFile(p.source(c.folder, "go.mod"))
 	if err != nil {
@@ -163,7 +162,7 @@ func goBuild(ctx context.Context, name, dir, output, pkg, ldflags string) error 
 	return runNoting("build "+name, command)
 }
 
-// runNoting runs a command that may take minutes, and shows that it is at work.
+// runNoting runs a command that may take minutes, and reports its progress.
 func runNoting(what string, command *exec.Cmd) error {
 	start := time.Now()
 	var output bytes.Buffer

@@ -9,10 +9,9 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// delegateCgroups makes room for the kubelet's cgroups inside a container with
-// cgroup v2: there the root cgroup is an ordinary one, which may hold processes
-// or pass controllers on, but not both. The processes move to a child. A real
-// root, and cgroup v1, need nothing.
+// delegateCgroups enables the kubelet's cgroups inside a container with cgroup v2. There the root cgroup is not the real
+// root, and cannot both contain processes and delegate controllers, so the processes are moved to a child. It does nothing
+// for a real root or cgroup v1.
 func delegateCgroups() error {
 	controllers, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
 	if err != nil {
@@ -30,7 +29,7 @@ func delegateCgroups() error {
 		return err
 	}
 	for pid := range strings.FieldsSeq(string(pids)) {
-		// A process that has ended since cannot be moved, and need not be.
+		// The process may have ended.
 		_ = os.WriteFile(filepath.Join(child, "cgroup.procs"), []byte(pid), 0)
 	}
 	enable := "+" + strings.Join(strings.Fields(string(controllers)), " +")

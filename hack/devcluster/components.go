@@ -14,7 +14,7 @@ type plane struct {
 	dir         string // etcd's data and the kubeconfigs
 	pki         pki
 	roots       *x509.CertPool
-	advertise   string // where pods reach the API server; "" for loopback only
+	advertise   string // address of the API server for pods; "" for loopback only
 	serviceCIDR string
 	auditLog    string
 	auditPolicy string
@@ -142,7 +142,7 @@ func (p plane) scheduler() process {
 	}
 }
 
-// prepare writes certificates and kubeconfigs, and loads the authority to trust.
+// prepare writes certificates and kubeconfigs, and loads the certificate authority.
 func (p *plane) prepare(more ...identity) error {
 	if err := p.pki.ensure(append(p.identities(), more...)); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (p *plane) prepare(more ...identity) error {
 	return nil
 }
 
-// ensureAll starts processes in order, each when the one before is ready.
+// ensureAll starts processes in order, each after the previous one is ready.
 func ensureAll(ctx context.Context, s supervisor, wanted ...process) (started int, err error) {
 	for _, want := range wanted {
 		fresh, err := s.ensure(ctx, want)

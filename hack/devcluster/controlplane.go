@@ -15,13 +15,11 @@ import (
 	"time"
 )
 
-// errCommandFailed marks the exit error of control-plane's command, which has
-// said itself what was wrong.
+// errCommandFailed marks the exit error of control-plane's command, which has printed its own error.
 var errCommandFailed = errors.New("the command failed")
 
-// controllers of the throwaway control plane: what makes deletion, ownership,
-// quotas, accounts and aggregated roles work. Those of workloads are left out,
-// so that a test may write the status of a Deployment itself.
+// controllers of the throwaway control plane: those for deletion, ownership, quotas, ServiceAccounts and aggregated roles.
+// Workload controllers are omitted, so that tests can write the status of a Deployment.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"certificatesigningrequest-approving-controller",
@@ -34,9 +32,8 @@ var controllers = []string{
 	"serviceaccount-token-controller",
 }
 
-// controlPlane runs a command against a control plane of its own, on loopback,
-// which ends with the command. With USE_EXISTING_CLUSTER=true and KUBECONFIG set
-// the command is just run.
+// controlPlane runs a command with a temporary control plane on loopback, which is stopped after the command. If
+// USE_EXISTING_CLUSTER=true and KUBECONFIG is set, it only runs the command.
 func controlPlane(p project, argv []string) error {
 	if len(argv) == 0 {
 		return errors.New("control-plane needs a command: control-plane -- CMD [ARG...]")
@@ -65,7 +62,7 @@ func controlPlane(p project, argv []string) error {
 	return err
 }
 
-// controlPlaneBinaries takes what KUBEBUILDER_ASSETS offers and builds the rest.
+// controlPlaneBinaries uses the binaries in KUBEBUILDER_ASSETS and builds missing ones.
 func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, error) {
 	given := map[string]string{}
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
@@ -89,15 +86,14 @@ func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, 
 	return func(name string) string { return given[name] }, nil
 }
 
-// throwaway is a running control plane in a folder of its own.
+// throwaway is a running control plane in a temporary folder.
 type throwaway struct {
 	dir        string
 	supervisor supervisor
 	plane      plane
 }
 
-// startThrowaway tries again when a component does not come up: a port found
-// free may be taken by the time it is used.
+// startThrowaway retries if a component does not start: another process may have taken a port that was free.
 func startThrowaway(ctx context.Context, p project, binary func(string) string) (throwaway, error) {
 	var failed error
 	for range 3 {
@@ -165,8 +161,7 @@ func (t *throwaway) start(ctx context.Context) error {
 	return nil
 }
 
-// end stops the control plane and removes its folder. It does not stop half-way
-// for a signal.
+// end stops the control plane and removes its folder. Signals do not interrupt it.
 func (t throwaway) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -180,7 +175,7 @@ func (t throwaway) end() error {
 	return os.RemoveAll(t.dir)
 }
 
-// sweep ends the control planes whose devcluster was killed.
+// sweep stops control planes whose devcluster process was killed.
 func sweep(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(parent, "*"))
 	for _, dir := range dirs {
@@ -203,14 +198,14 @@ func freePorts(count int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() // all at once, so that no port is given twice
+		defer listener.Close() // after the loop, so that no port is returned twice
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }
 
-// runCommand runs a command in the foreground and passes signals on to it. An
-// interrupt from a terminal reaches the command without us.
+// runCommand runs a command in the foreground and forwards signals to it, except for interrupts from a terminal, which the
+// command receives itself.
 func runCommand(argv, environment []string, signals <-chan os.Signal) error {
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), environment...)

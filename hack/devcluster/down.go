@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// down ends the cluster, from whatever state it is in, and removes all of it
-// but binaries and caches.
+// down stops the cluster in any state, and removes everything except binaries and caches.
 func down(ctx context.Context, p project) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -30,7 +29,7 @@ func down(ctx context.Context, p project) error {
 
 	var failed error
 	note := func(err error) { failed = errors.Join(failed, err) }
-	// First what would start something again, last what the others depend on.
+	// Controllers first, and dependencies of other components last.
 	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kubelet", "kube-proxy", "coredns"} {
 		note(s.stop(ctx, name))
 	}
@@ -46,7 +45,7 @@ func down(ctx context.Context, p project) error {
 	note(n.removeCgroups(ctx))
 	note(n.restoreSysctls())
 	if failed != nil {
-		return fmt.Errorf("some of the cluster is left, run down again after mending this: %w", failed)
+		return fmt.Errorf("the cluster was not removed completely; resolve this problem and run down again: %w", failed)
 	}
 	note(removeAll(p.state("containerd"), p.kubeletRoot(), filepath.Dir(p.containerdSocket()), p.state("plane"), p.state("pki"), p.state("conf"), p.state("run"),
 		p.state("volumes"), p.state("pod-logs"), p.state("volume-plugins"), p.kubeconfig(), p.auditLog()))
@@ -56,9 +55,8 @@ func down(ctx context.Context, p project) error {
 	return failed
 }
 
-// containers lists the containers containerd knows, by the folders it keeps of
-// them, and the network namespaces of the pods among them. It needs no
-// containerd to run.
+// containers lists the containers in containerd's state folders, and the network namespaces of the pods among them.
+// containerd need not be running.
 func (n node) containers() (ids, namespaces []string) {
 	specs, _ := filepath.Glob(n.state("containerd", "state", "io.containerd.runtime.v2.task", "k8s.io", "*", "config.json"))
 	for _, file := range specs {
@@ -84,9 +82,8 @@ func (n node) containers() (ids, namespaces []string) {
 	return ids, namespaces
 }
 
-// endContainers kills the processes of our containers and their shims. Both are
-// known by what they are, so no recorded process ID is needed: a container's by
-// its cgroup, which is named after the container, a shim by our socket's path.
+// endContainers kills the processes of the cluster's containers and their shims. A container's processes are identified by
+// their cgroup, which is named after the container, and a shim by the path of the cluster's socket.
 func (n node) endContainers(ctx context.Context, ids []string) error {
 	return waitFor(ctx, "the containers to end", 30*time.Second, func(context.Context) error {
 		left := 0
@@ -130,8 +127,8 @@ func inCgroup(pid int, ids []string) bool {
 	return false
 }
 
-// removeCgroups removes the kubelet's cgroups, which are empty by now, in every
-// hierarchy. The kernel takes a moment to see that they are.
+// removeCgroups removes the kubelet's empty cgroups in every hierarchy. It retries, since the kernel updates them with a
+// delay.
 func (n node) removeCgroups(ctx context.Context) error {
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	roots = append(roots, "/sys/fs/cgroup/kubepods")

@@ -15,7 +15,7 @@ import (
 
 var searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// images assembles and imports the named images, or all.
+// images builds and imports the named images, or all images.
 func images(ctx context.Context, p project, only []string) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -42,8 +42,7 @@ func images(ctx context.Context, p project, only []string) error {
 	if err != nil {
 		return err
 	}
-	// The base is imported on its own: it holds the large layer in place while
-	// the images above it come and go.
+	// The base is imported as an image, so that its large layer is kept while the images based on it change.
 	assemble := []struct {
 		name string
 		make func() (image, error)
@@ -81,7 +80,7 @@ func baseImage(base layer) image {
 	return image{name: "base", layers: []layer{base}, config: v1.ImageConfig{Env: []string{searchPath}}}
 }
 
-// managerLayer builds the manager; nil if there is no source of it.
+// managerLayer builds the manager. It returns nil if there is no source.
 func managerLayer(ctx context.Context, p project) (*layer, error) {
 	if _, err := os.Stat(filepath.Join(p.root, "cmd", "manager")); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -90,8 +89,7 @@ func managerLayer(ctx context.Context, p project) (*layer, error) {
 	if err := goBuild(ctx, "manager", p.root, binary, "./cmd/manager", "-s -w"); err != nil {
 		return nil, err
 	}
-	// In both places, as one layer that the manager's and the runtime image
-	// share: init containers of runtime pods call it too.
+	// One layer with both paths for the manager's and the runtime image: init containers of runtime pods run it too.
 	l, err := fileLayer(p, "manager", entry{target: "manager", source: binary}, entry{target: "usr/local/bin/manager", source: binary})
 	return &l, err
 }
@@ -104,8 +102,8 @@ func managerImage(base layer, manager *layer) image {
 	}
 }
 
-// runtimeImage is ansible-operator with our engine, for tests: the released one
-// is made by the Dockerfile from the same files.
+// runtimeImage returns an image of ansible-operator with the engine, for tests. The Dockerfile builds the released image
+// from the same files.
 func runtimeImage(ctx context.Context, p project, base layer, manager *layer) (image, error) {
 	if err := buildAll(ctx, p, ansibleOperator); err != nil {
 		return image{}, err
@@ -137,7 +135,7 @@ func runtimeImage(ctx context.Context, p project, base layer, manager *layer) (i
 	return i, nil
 }
 
-// engineLayer lets the engine install itself into an empty folder.
+// engineLayer installs the engine into an empty folder.
 func engineLayer(ctx context.Context, p project) (*layer, []string, error) {
 	engine := filepath.Join(p.root, "internal", "engine")
 	install := filepath.Join(engine, "install.sh")
@@ -174,7 +172,7 @@ func environmentLines(content string) []string {
 	return environment
 }
 
-// sshTargetImage is the stand-in for a z/OS host: an SSH server with one user.
+// sshTargetImage returns an image of an SSH server with one user, as a substitute for a z/OS host.
 func sshTargetImage(p project, base layer) (image, error) {
 	script, err := fileLayer(p, "ssh-target", entry{target: "usr/local/bin/ssh-target", data: embedded("ssh-target.sh")})
 	return image{
@@ -184,7 +182,7 @@ func sshTargetImage(p project, base layer) (image, error) {
 	}, err
 }
 
-// importPause imports the image that holds every pod's namespaces open.
+// importPause imports the pause image of pods.
 func importPause(ctx context.Context, n node) error {
 	binary, err := fileLayer(n.project, "pause", entry{target: "pause", source: n.binary("pause")})
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command devcluster builds a one-node Kubernetes cluster from Go modules and
-// Debian packages, without a container registry or a container engine, and a
-// throwaway control plane for tests that need only an API server.
+// Command devcluster builds a one-node Kubernetes cluster from Go modules and Debian packages, without a container registry
+// or container engine, and a temporary control plane for tests that only need an API server.
 package main
 
 import (
@@ -19,13 +18,13 @@ const usage = `Usage: devcluster COMMAND
 
   up [--olm]                    start the cluster, or repair what is not running; add the Operator Lifecycle Manager
   down                          stop the cluster and remove its state; binaries and caches stay
-  images [--only A,B]           assemble and import images: base, manager, runtime, ssh-target
+  images [--only A,B]           build and import images: base, manager, runtime, ssh-target
   build [--control-plane] [--olm]  build the binaries only
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
   status                        show what is running
   logs [--lines N] COMPONENT    show the end of a component's log
 
-Everything lies in .devcluster/ of the repository. export KUBECONFIG=.devcluster/kubeconfig
+All files are in .devcluster/ of the repository. export KUBECONFIG=.devcluster/kubeconfig
 `
 
 func main() {
@@ -72,7 +71,7 @@ func run(command string, args []string) error {
 	case "build":
 		return buildCommand(ctx, project, *controlPlaneOnly, *withOLM)
 	case "control-plane":
-		stop() // control-plane forwards signals to its command
+		stop() // control-plane forwards signals to its command.
 		return controlPlane(project, flags.Args())
 	case "status":
 		return status(ctx, project)
@@ -85,7 +84,7 @@ func run(command string, args []string) error {
 	return fmt.Errorf("unknown command %q\n\n%s", command, usage)
 }
 
-// exitCode gives a command that died of a signal the code a shell would give it.
+// exitCode returns the exit code of a command. For a command that a signal has killed, it is the same as in a shell.
 func exitCode(exit *exec.ExitError) int {
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -20,24 +20,23 @@ import (
 const (
 	bridge      = "cni0"
 	podCIDR     = "10.244.0.0/24"
-	nodeAddress = "10.244.0.1" // the bridge's: the same on every machine, and reachable from pods
+	nodeAddress = "10.244.0.1" // of the bridge: the same on every machine, and reachable from pods
 	serviceCIDR = "10.96.0.0/16"
 	nftTable    = "collection_operator_devcluster"
 )
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// firstAddress is what the API server gives the service "kubernetes".
+// firstAddress returns the address of the Service "kubernetes".
 func firstAddress(cidr string) string { return netip.MustParsePrefix(cidr).Addr().Next().String() }
 
-// bridgeOwner is written on the bridge, so that a second checkout does not take
-// over or remove the cluster of the first.
+// bridgeOwner returns the alias of the bridge, so that a second checkout does not change the cluster of the first.
 func bridgeOwner(p project) string { return "devcluster " + p.root }
 
-// checkNetwork refuses a machine on which the cluster's address ranges are taken.
+// checkNetwork fails if the cluster's address ranges are in use.
 func checkNetwork(p project) error {
 	if owner, exists := currentBridgeOwner(); exists && owner != bridgeOwner(p) {
-		return fmt.Errorf("interface %s exists and is not this cluster's (its alias is %q): stop whatever made it, or remove it with: ip link delete %s", bridge, owner, bridge)
+		return fmt.Errorf("interface %s exists and does not belong to this cluster (its alias is %q): stop the program that created it, or remove it with: ip link delete %s", bridge, owner, bridge)
 	}
 	table, err := os.Open("/proc/net/route")
 	if err != nil {
@@ -61,8 +60,8 @@ type route struct {
 	prefix netip.Prefix
 }
 
-// collision finds a route inside the range. A wider route, such as the default
-// one, is no collision: the cluster's own is more specific.
+// collision returns a route inside the range, or nil. A wider route, such as the default route, does not collide: the
+// cluster's route is more specific.
 func collision(wanted netip.Prefix, routes []route) *route {
 	for _, r := range routes {
 		if r.device != bridge && r.prefix.Bits() >= wanted.Bits() && wanted.Contains(r.prefix.Addr()) {
@@ -72,8 +71,7 @@ func collision(wanted netip.Prefix, routes []route) *route {
 	return nil
 }
 
-// parseRoutes reads /proc/net/route, whose addresses are hexadecimal in the
-// byte order of the (little-endian) machine.
+// parseRoutes parses /proc/net/route, whose addresses are hexadecimal in little-endian byte order.
 func parseRoutes(table io.Reader) ([]route, error) {
 	var routes []route
 	scanner := bufio.NewScanner(table)
@@ -111,8 +109,7 @@ func currentBridgeOwner() (owner string, exists bool) {
 	return strings.TrimSpace(string(alias)), err == nil
 }
 
-// setUpNetwork makes the bridge, its routes and the packet filter's table. All
-// of it may exist already.
+// setUpNetwork creates the bridge, its routes and the packet filter's table. It is idempotent.
 func setUpNetwork(ctx context.Context, p project) error {
 	if _, exists := currentBridgeOwner(); !exists {
 		if err := command(ctx, "ip", "link", "add", bridge, "type", "bridge"); err != nil {
@@ -135,8 +132,7 @@ func setUpNetwork(ctx context.Context, p project) error {
 	return forwardAlways(ctx)
 }
 
-// filterRules hides the pods behind the node, and the API server, which pods
-// must reach, from the machine's network.
+// filterRules masquerades the traffic of pods, and blocks access to the API server from the machine's network.
 var filterRules = fmt.Sprintf(`table ip %[1]s {}
 delete table ip %[1]s
 table ip %[1]s {
@@ -165,8 +161,7 @@ var forwardRules = [][]string{
 	{"FORWARD", "-o", bridge, "-m", "comment", "--comment", "devcluster", "-j", "ACCEPT"},
 }
 
-// forwardAlways lets pods through a machine that drops forwarded packets by
-// default, as one with Docker does. Other machines are left alone.
+// forwardAlways allows forwarding for pods if the machine drops forwarded packets by default, as with Docker.
 func forwardAlways(ctx context.Context) error {
 	policy, err := exec.CommandContext(ctx, "iptables", "-S", "FORWARD").Output()
 	if err != nil || !bytes.Contains(policy, []byte("-P FORWARD DROP")) {
@@ -183,7 +178,7 @@ func forwardAlways(ctx context.Context) error {
 	return nil
 }
 
-// tearDownNetwork removes what setUpNetwork, kube-proxy and the CNI plugins made.
+// tearDownNetwork removes the configuration of setUpNetwork, kube-proxy and the CNI plugins.
 func tearDownNetwork(ctx context.Context, p project) error {
 	var failed error
 	if owner, exists := currentBridgeOwner(); exists && owner == bridgeOwner(p) {

@@ -30,12 +30,12 @@ var files embed.FS
 func embedded(name string) string {
 	content, err := files.ReadFile("files/" + name)
 	if err != nil {
-		panic(err) // compiled in, so it is there
+		panic(err) // The file is embedded.
 	}
 	return string(content)
 }
 
-// node is the cluster's one machine.
+// node is the only node of the cluster.
 type node struct {
 	project
 	plane plane
@@ -102,7 +102,7 @@ func (n *node) prepare() error {
 func (n node) containerd() process {
 	program, err := exec.LookPath("containerd")
 	if err != nil {
-		program = "containerd" // starting it then says what is wrong
+		program = "containerd" // The start fails with an error.
 	}
 	return process{
 		name:   "containerd",
@@ -122,7 +122,7 @@ func (n node) kubelet() process {
 			"--kubeconfig=" + n.plane.kubeconfig(kubeletIdentity),
 			"--root-dir=" + n.kubeletRoot(),
 			"--cert-dir=" + n.state("pki"),
-			"--hostname-override=" + nodeName, // with --node-ip: no name of this machine needs to resolve
+			"--hostname-override=" + nodeName, // With --node-ip, the host name need not be resolvable.
 			"--node-ip=" + nodeAddress,
 		},
 		inputs: []string{n.conf("kubelet.yaml"), n.plane.kubeconfig(kubeletIdentity), n.plane.pki.cert(kubeletIdentity)},
@@ -148,7 +148,7 @@ func (n node) dns() process {
 	}
 }
 
-// snapshotter is overlayfs, or plain copies where overlays cannot be stacked.
+// snapshotter returns overlayfs, or native if overlays cannot be stacked.
 func (n node) snapshotter() string {
 	if onOverlay(n.root) {
 		return "native"

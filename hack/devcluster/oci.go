@@ -21,14 +21,14 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layer is an uncompressed tar archive; its digest is both blob and diff ID.
+// layer is an uncompressed tar archive. Its digest is both blob digest and diff ID.
 type layer struct {
 	File   string        `json:"file"`
 	Digest digest.Digest `json:"digest"`
 	Size   int64         `json:"size"`
 }
 
-// image is a set of layers and how to run them.
+// image is a list of layers with a configuration.
 type image struct {
 	name   string
 	layers []layer
@@ -37,7 +37,7 @@ type image struct {
 
 func (i image) reference() string { return imagePrefix + i.name + ":dev" }
 
-// blob is a piece of JSON in an image.
+// blob is a JSON blob of an image.
 type blob struct {
 	descriptor v1.Descriptor
 	content    []byte
@@ -48,8 +48,7 @@ func newBlob(mediaType string, value any) (blob, error) {
 	return blob{v1.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}, content}, err
 }
 
-// describe makes configuration and manifest. They contain no time stamp: the
-// same layers give the same digest.
+// describe returns configuration and manifest. They contain no timestamp, so that the same layers result in the same digest.
 func (i image) describe() (config, manifest blob, err error) {
 	description := v1.Image{
 		Platform: v1.Platform{Architecture: runtime.GOARCH, OS: "linux"},
@@ -69,8 +68,7 @@ func (i image) describe() (config, manifest blob, err error) {
 	return
 }
 
-// archive writes an OCI image layout as a tar archive, without the layers that
-// the reader has already.
+// archive writes an OCI image layout as a tar archive, without the layers in has.
 func (i image) archive(w io.Writer, has map[digest.Digest]bool) error {
 	config, manifest, err := i.describe()
 	if err != nil {
@@ -124,7 +122,7 @@ func addFile(archive *tar.Writer, source string, header *tar.Header) error {
 	return err
 }
 
-// load imports the image into containerd, and reports false if it was there already.
+// load imports the image into containerd, and returns false if it exists already.
 func (n node) load(ctx context.Context, i image) (imported bool, err error) {
 	_, manifest, err := i.describe()
 	if err != nil {
@@ -153,7 +151,7 @@ func (n node) load(ctx context.Context, i image) (imported bool, err error) {
 	return true, errors.Join(err, reader.Close())
 }
 
-// holdsImage looks for a reference with a digest in the list that ctr prints.
+// holdsImage reports whether the output of ctr lists a reference with a digest.
 func holdsImage(list, reference string, d digest.Digest) bool {
 	for line := range strings.Lines(list) {
 		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == reference && fields[2] == d.String() {
@@ -174,11 +172,11 @@ func (n node) ctr(ctx context.Context, args ...string) (string, error) {
 // entry is one file of a layer.
 type entry struct {
 	target string // path in the image, without the leading slash
-	source string // file on this machine, or
+	source string // file on this machine; or
 	data   string // its content
 }
 
-// fileLayer makes a layer of executable files.
+// fileLayer creates a layer of executable files.
 func fileLayer(p project, name string, entries ...entry) (layer, error) {
 	return writeLayer(p, name, func(archive *tar.Writer) error {
 		for _, e := range entries {
@@ -201,7 +199,7 @@ func fileLayer(p project, name string, entries ...entry) (layer, error) {
 	})
 }
 
-// treeLayer makes a layer of a folder's content, owned by root.
+// treeLayer creates a layer of a folder's content, owned by root.
 func treeLayer(p project, name, dir string) (layer, error) {
 	return writeLayer(p, name, func(archive *tar.Writer) error {
 		return filepath.WalkDir(dir, func(file string, e fs.DirEntry, err error) error {
@@ -241,7 +239,7 @@ func addToLayer(archive *tar.Writer, dir, file string, e fs.DirEntry) error {
 	return archive.WriteHeader(header)
 }
 
-// writeLayer stores a layer under its image's name; an older one is replaced.
+// writeLayer stores a layer under its image's name, and replaces an older one.
 func writeLayer(p project, name string, fill func(*tar.Writer) error) (layer, error) {
 	target := p.state("cache", "layers", name+".tar")
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {

@@ -18,17 +18,15 @@ const (
 	olmNamespace = "olm"
 )
 
-// olmDeployments are the pods of the Operator Lifecycle Manager (OLM), in the
-// order in which they depend on each other.
+// olmDeployments are the Deployments of the Operator Lifecycle Manager (OLM), in the order of their dependencies.
 var olmDeployments = []string{"olm-operator", "catalog-operator", "packageserver"}
 
 func olmComponent(name, command string) component {
 	return component{name: name, folder: "components/olm", pkg: olmModule + "/cmd/" + command}
 }
 
-// addOLM installs OLM into the running cluster, or checks what is there. All of
-// it runs in pods, as everywhere: catalog-operator resolves the names of
-// Services, and packageserver is an aggregated API with a certificate of OLM's.
+// addOLM installs OLM in the running cluster, or checks an existing installation. All components run in pods:
+// catalog-operator resolves the names of Services, and packageserver is an aggregated API with a certificate of OLM.
 func (n node) addOLM(ctx context.Context) error {
 	start := time.Now()
 	i, err := olmImage(n.project)
@@ -56,7 +54,7 @@ func (n node) addOLM(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "--server-side", "--field-manager=devcluster", "-f", crds},
 		{"wait", "--for=condition=Established", "--timeout=1m", "-f", crds},
-		// OLM writes into the ClusterServiceVersion, and mends it after us.
+		// OLM also writes to the ClusterServiceVersion, and restores its fields.
 		{"apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", n.conf("olm.yaml")},
 	} {
 		if _, err := n.kubectl(ctx, "", args...); err != nil {
@@ -70,8 +68,7 @@ func (n node) addOLM(ctx context.Context) error {
 	return nil
 }
 
-// olmReady returns nil when every pod of OLM is the current one and runs, and
-// the API server reaches the package server.
+// olmReady returns nil if all Deployments of OLM are rolled out and the API server reaches the package server.
 func (n node) olmReady(ctx context.Context) error {
 	phase, err := n.kubectl(ctx, "", "get", "clusterserviceversion", "--namespace="+olmNamespace, "packageserver", "--output=jsonpath={.status.phase}: {.status.message}")
 	if err == nil && !strings.HasPrefix(phase, "Succeeded:") {
@@ -89,7 +86,7 @@ func (n node) olmReady(ctx context.Context) error {
 	return err
 }
 
-// olmImage has OLM's three programs where OLM's own image has them.
+// olmImage returns an image with OLM's programs, at the same paths as in OLM's own image.
 func olmImage(p project) (image, error) {
 	var programs []entry
 	for _, c := range olmComponents {
@@ -114,13 +111,13 @@ func (n node) olmManifests(i image) (string, error) {
 	}
 	return strings.NewReplacer(
 		"{{olmImage}}", i.reference(),
-		"{{olmDigest}}", manifest.descriptor.Digest.String(), // a tag that stays the same restarts nothing
+		"{{olmDigest}}", manifest.descriptor.Digest.String(), // the tag does not change
 		"{{olmVersion}}", strings.TrimPrefix(version, "v"),
 	).Replace(embedded("olm.yaml")), nil
 }
 
-// olmCRDs returns the folder with the CRDs of the version of OLM that is built.
-// The module may be missing when only its binaries were kept.
+// olmCRDs returns the folder with the CRDs of the OLM version that is built. It downloads the module if only its binaries
+// were cached.
 func (n node) olmCRDs(ctx context.Context) (string, error) {
 	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", olmModule)
 	download.Dir = n.source("components", "olm")

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// hostPackages are what a node needs from Debian, each with a program by which it
-// is known to be there: it may have come from another package, such as
-// containerd from Docker's.
+// hostPackages are the Debian packages of a node, each with a program. The package is not installed if the program exists,
+// for example containerd from Docker's packages.
 var hostPackages = []struct{ name, program string }{
 	{"containerd", "containerd"},
 	{"containernetworking-plugins", cniPlugins + "/bridge"},
@@ -24,7 +23,7 @@ var hostPackages = []struct{ name, program string }{
 
 const cniPlugins = "/usr/lib/cni"
 
-// installPackages installs what is missing.
+// installPackages installs missing packages.
 func installPackages(ctx context.Context) error {
 	var missing []string
 	for _, wanted := range hostPackages {
@@ -48,7 +47,7 @@ func installPackages(ctx context.Context) error {
 	if err := apt(ctx, install...); err == nil {
 		return nil
 	}
-	// The lists may be older than the mirror: once more with fresh ones.
+	// The package lists may be outdated: retry after an update.
 	if err := apt(ctx, "update"); err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ import (
 
 const (
 	certificateLife  = 365 * 24 * time.Hour
-	certificateSpare = 30 * 24 * time.Hour // renewed when less than this is left
+	certificateSpare = 30 * 24 * time.Hour // renewed when less than this remains
 )
 
-// pki is a folder of keys and certificates; what is missing, nearly expired or
-// made for other names is made anew.
+// pki is a folder of keys and certificates. Those that are missing, nearly expired or issued for other names are issued
+// again.
 type pki struct{ dir string }
 
 func (p pki) cert(name string) string { return filepath.Join(p.dir, name+".crt") }
@@ -32,7 +32,7 @@ func (p pki) key(name string) string  { return filepath.Join(p.dir, name+".key")
 
 const (
 	clusterCA    = "ca"
-	frontProxyCA = "front-proxy-ca" // apart from clusterCA: what it signs may speak for any user
+	frontProxyCA = "front-proxy-ca" // separate from clusterCA: its certificates can impersonate any user
 	accountKey   = "service-accounts"
 )
 
@@ -42,10 +42,10 @@ type identity struct {
 	ca    string
 	name  string   // common name: the user, to the API server
 	group string   // organization: the group
-	hosts []string // names and addresses; none for a certificate of a mere client
+	hosts []string // names and addresses; none for a client certificate
 }
 
-// ensure makes the authorities, the key of service accounts, and the identities.
+// ensure creates the certificate authorities, the key for ServiceAccounts, and the identities.
 func (p pki) ensure(identities []identity) error {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
@@ -202,7 +202,7 @@ func readPEM(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// roots is the pool that trusts the cluster's authority.
+// roots returns a pool with the cluster's certificate authority.
 func (p pki) roots() (*x509.CertPool, error) {
 	content, err := os.ReadFile(p.cert(clusterCA))
 	if err != nil {

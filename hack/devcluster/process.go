@@ -17,24 +17,23 @@ import (
 	"time"
 )
 
-// process is a long-running component as it should be.
+// process describes a long-running component.
 type process struct {
 	name   string
 	argv   []string
-	inputs []string // files whose change calls for a restart
+	inputs []string // files whose change requires a restart
 	ready  func(context.Context) error
 }
 
-// record identifies a process that was started: a process ID alone may have
-// been given to another one since.
+// record identifies a process that was started: its process ID alone may have been reused.
 type record struct {
 	PID         int    `json:"pid"`
-	Start       string `json:"start"` // when the process began, as the kernel says it
+	Start       string `json:"start"` // start time of the process according to the kernel
 	Boot        string `json:"boot"`
 	Fingerprint string `json:"fingerprint"`
 }
 
-// alive reports whether the very process that was recorded still runs.
+// alive reports whether the recorded process still runs.
 func (r record) alive() bool {
 	if r.PID <= 0 || r.Boot != bootID() {
 		return false
@@ -43,14 +42,13 @@ func (r record) alive() bool {
 	return ok && start == r.Start
 }
 
-// supervisor starts processes that outlive this program, and finds them again.
+// supervisor manages processes that continue to run after this program.
 type supervisor struct {
 	runDir string // one record per process
 	logDir string
 }
 
-// ensure keeps a process that runs as wanted and answers; otherwise it ends
-// what is left of it and starts it anew. It returns when the process is ready.
+// ensure keeps a process that is up to date and ready, and otherwise restarts it. It returns when the process is ready.
 func (s supervisor) ensure(ctx context.Context, want process) (started bool, err error) {
 	fingerprint, err := want.fingerprint()
 	if err != nil {
@@ -103,7 +101,7 @@ func (s supervisor) start(want process, fingerprint string) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	go func() { _ = command.Wait() }() // reap it, should it end before we do
+	go func() { _ = command.Wait() }() // Reaps the process if it ends first.
 	start, _ := processStart(command.Process.Pid)
 	content, err := json.Marshal(record{PID: command.Process.Pid, Start: start, Boot: bootID(), Fingerprint: fingerprint})
 	if err != nil {
@@ -112,7 +110,7 @@ func (s supervisor) start(want process, fingerprint string) error {
 	return writeFile(s.recordFile(want.name), string(content), 0o644)
 }
 
-// stop ends a process and returns when it is gone. One that does not run is no error.
+// stop ends a process and waits for its end. It returns nil if the process does not run.
 func (s supervisor) stop(ctx context.Context, name string) error {
 	have, ok := s.read(name)
 	if !ok {
@@ -157,7 +155,7 @@ func (s supervisor) read(name string) (record, bool) {
 	}
 	var r record
 	if err := json.Unmarshal(content, &r); err != nil {
-		return record{}, true // torn by a crash: a record of nothing alive
+		return record{}, true // incomplete after a crash
 	}
 	return r, true
 }

@@ -11,8 +11,7 @@ import (
 
 const modulePath = "github.com/collection-operator/collection-operator"
 
-// project is a checkout of the repository; everything devcluster makes lies in
-// its .devcluster folder.
+// project is a checkout of the repository. All files of devcluster are in its .devcluster folder.
 type project struct {
 	root string
 }
@@ -64,8 +63,7 @@ func (p project) binary(name string) string { return p.state("bin", name) }
 func (p project) kubeconfig() string        { return p.state("kubeconfig") }
 func (p project) auditLog() string          { return p.state("audit.log") }
 
-// kubeletRoot is below .devcluster unless the unix sockets in it would then
-// exceed the 108 bytes a socket's path may have.
+// kubeletRoot returns a folder in .devcluster, unless the paths of its unix sockets would exceed 108 bytes.
 func (p project) kubeletRoot() string {
 	if dir := p.state("kubelet"); len(dir) <= 60 {
 		return dir
@@ -73,7 +71,7 @@ func (p project) kubeletRoot() string {
 	return "/var/lib/collection-operator-devcluster/kubelet"
 }
 
-// containerdSocket lies in /run when .devcluster's path is too long for a socket.
+// containerdSocket returns a path in .devcluster, or in /run if that path is too long for a socket.
 func (p project) containerdSocket() string {
 	if path := p.state("containerd", "containerd.sock"); len(path) <= 90 {
 		return path
@@ -81,8 +79,8 @@ func (p project) containerdSocket() string {
 	return "/run/collection-operator-devcluster/containerd.sock"
 }
 
-// writeFile leaves a file alone that has the content already: kube-proxy ends
-// when its configuration is written, and clients watch their kubeconfig.
+// writeFile writes a file unless its content is equal: kube-proxy exits when its configuration is written, and clients watch
+// their kubeconfig.
 func writeFile(path, content string, mode os.FileMode) error {
 	if have, err := os.ReadFile(path); err == nil && string(have) == content {
 		return os.Chmod(path, mode)

@@ -16,16 +16,15 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// basePackages are in the root file system that all our images share: what
-// ansible-operator needs, an SSH client, and for the stand-in host an SSH server.
+// basePackages are the packages of the root file system that all images share: those for ansible-operator, an SSH client,
+// and an SSH server for the substitute of a z/OS host.
 var basePackages = []string{
 	"ansible", "ansible-core", "ca-certificates", "libnss-wrapper", "openssh-client", "openssh-server", "openssh-sftp-server", "procps",
 	"python3", "python3-ansible-runner", "python3-jsonpatch", "python3-kubernetes", "python3-pip", "sshpass", "tar", "tini",
 }
 
-// baseOptions shape the root file system. Of the hundred collections in Debian's
-// package ansible only kubernetes.core is kept. Host keys made by installing the
-// SSH server would be the same in every container, so they go.
+// baseOptions customize the root file system. Of the collections in Debian's package ansible, only kubernetes.core is kept.
+// The host keys of the SSH server are removed, since all containers would share them.
 var baseOptions = []string{
 	"--mode=root", "--variant=minbase", "--format=tar", "--skip=output/dev",
 	`--aptopt=APT::Install-Recommends "false"`,
@@ -35,8 +34,7 @@ var baseOptions = []string{
 	`--customize-hook=chroot "$1" useradd --uid 1001 --gid 0 --no-create-home --home-dir /opt/ansible/home --shell /bin/sh ansible`,
 }
 
-// baseLayer makes the shared root file system from the same mirror that this
-// machine gets its packages from, or returns the one made before.
+// baseLayer returns the shared root file system. It is created once, from the package sources of this machine.
 func baseLayer(ctx context.Context, p project) (layer, error) {
 	release, err := debianRelease()
 	if err != nil {
@@ -110,8 +108,7 @@ func debianRelease() (string, error) {
 	return values["VERSION_CODENAME"], nil
 }
 
-// debianSources lists this machine's own sources of Debian packages, and leaves
-// out those of others.
+// debianSources returns this machine's sources of Debian packages, without third-party sources.
 func debianSources(ctx context.Context) (string, error) {
 	for range 2 {
 		targets, err := exec.CommandContext(ctx, "apt-get", "indextargets", "Created-By: Packages", "--format", "$(ORIGIN)|$(SITE)|$(RELEASE)|$(COMPONENT)").Output()
@@ -121,7 +118,7 @@ func debianSources(ctx context.Context) (string, error) {
 		if sources := sourceLines(string(targets)); sources != "" {
 			return sources, nil
 		}
-		if err := apt(ctx, "update"); err != nil { // the origin is known only after that
+		if err := apt(ctx, "update"); err != nil { // The origin is only known after an update.
 			return "", err
 		}
 	}
@@ -138,7 +135,7 @@ func sourceLines(targets string) string {
 	return sources.String()
 }
 
-// aptProxies passes this machine's proxy settings for apt on.
+// aptProxies returns this machine's proxy settings for apt.
 func aptProxies(ctx context.Context) ([]string, error) {
 	dump, err := exec.CommandContext(ctx, "apt-config", "dump", "Acquire").Output()
 	if err != nil {

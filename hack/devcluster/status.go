@@ -11,7 +11,7 @@ import (
 
 var componentNames = []string{"etcd", "containerd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns"}
 
-// status shows each component's process, and the node's condition.
+// status prints the state of each component's process and of the node.
 func status(ctx context.Context, p project) error {
 	n := newNode(p)
 	for _, name := range componentNames {

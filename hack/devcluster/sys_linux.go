@@ -11,14 +11,13 @@ import (
 	"syscall"
 )
 
-// bootID tells one boot of the machine from another.
+// bootID returns an identifier of the current boot of the machine.
 func bootID() string {
 	content, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(content))
 }
 
-// processStart is the start time of a process in clock ticks since boot; false
-// if there is no such process, or only its remains wait to be collected.
+// processStart returns the start time of a process in clock ticks since boot, or false if it does not exist or is a zombie.
 func processStart(pid int) (string, bool) {
 	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -27,8 +26,8 @@ func processStart(pid int) (string, bool) {
 	return parseStat(string(content))
 }
 
-// parseStat reads state and start time (fields 3 and 22 of proc(5)). The second
-// field is the program's name in parentheses and may contain anything.
+// parseStat parses state and start time (fields 3 and 22 of proc(5)). The second field is the program's name in parentheses
+// and may contain anything.
 func parseStat(stat string) (start string, running bool) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
@@ -37,16 +36,14 @@ func parseStat(stat string) (start string, running bool) {
 	return fields[19], true
 }
 
-// onOverlay reports whether a folder lies on overlayfs, on which containerd
-// cannot stack another overlay.
+// onOverlay reports whether a folder is on overlayfs, on which containerd cannot stack another overlay.
 func onOverlay(dir string) bool {
 	const overlayMagic = 0x794c7630
 	var stat syscall.Statfs_t
 	return syscall.Statfs(dir, &stat) == nil && stat.Type == overlayMagic
 }
 
-// unmountBelow unmounts everything mounted at or under the folders, the last
-// mounted first.
+// unmountBelow unmounts all mounts at or below the folders, in reverse order.
 func unmountBelow(dirs ...string) error {
 	points, err := mountPoints()
 	if err != nil {

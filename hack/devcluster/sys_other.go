@@ -13,7 +13,7 @@ var errNotLinux = errors.New("only on Linux")
 
 func bootID() string { return "" }
 
-// processStart asks ps, which knows when a process began to the second.
+// processStart returns the start time of a process from ps, with a resolution of one second.
 func processStart(pid int) (string, bool) {
 	output, err := exec.Command("ps", "-o", "lstart=", "-p", strconv.Itoa(pid)).Output()
 	start := strings.TrimSpace(string(output))

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// up brings the cluster to its full state from whatever is there. The Operator
-// Lifecycle Manager stays if it was added before.
+// up starts the cluster, or repairs it. The Operator Lifecycle Manager is kept if it was installed before.
 func up(ctx context.Context, p project, withOLM bool) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -88,7 +87,7 @@ func requireRoot() error {
 	return nil
 }
 
-// lock keeps a second command of the same kind away while one is at work.
+// lock prevents concurrent commands of the same kind.
 func lock(p project, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(p.state(), 0o755); err != nil {
 		return nil, err
@@ -138,8 +137,7 @@ func (n node) startAll(ctx context.Context) (started int, err error) {
 	return started, nil
 }
 
-// forgetOldBoot drops the runtime's record of containers and addresses that
-// ended when the machine was restarted.
+// forgetOldBoot removes the runtime's records of containers and addresses from before a restart of the machine.
 func (n node) forgetOldBoot() error {
 	bootFile := n.state("run", "boot")
 	if have, err := os.ReadFile(bootFile); err == nil && string(have) == bootID() {
@@ -153,7 +151,7 @@ func (n node) forgetOldBoot() error {
 	return writeFile(bootFile, bootID(), 0o644)
 }
 
-// checkPorts refuses ports that are in use by somebody else.
+// checkPorts fails if other processes use the required ports.
 func (n node) checkPorts() error {
 	ports := map[string][]string{
 		"etcd":                    {address(loopback, n.plane.ports.etcd), address(loopback, n.plane.ports.etcdPeer)},
@@ -179,16 +177,14 @@ func (n node) checkPorts() error {
 	return nil
 }
 
-// sysctls are the settings that a node changes: the first by us, the others by
-// the kubelet.
+// sysctls are the settings that a node changes. devcluster sets the first ones, the kubelet the others.
 var sysctls = []string{
 	"net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom",
 	"kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// saveSysctls notes the machine's settings, to be restored by down, and turns
-// on forwarding. Bridged packets must pass the packet filter, or a service
-// would not answer a pod on the same bridge as its endpoint.
+// saveSysctls saves the machine's settings, which down restores, and enables forwarding. Bridged packets must pass the
+// packet filter: otherwise a pod could not reach a Service whose endpoint is on the same bridge.
 func (n node) saveSysctls() error {
 	saved := n.state("sysctls.json")
 	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
@@ -206,7 +202,7 @@ func (n node) saveSysctls() error {
 			return err
 		}
 	}
-	_ = exec.Command("modprobe", "--all", "br_netfilter", "overlay").Run() // often built in
+	_ = exec.Command("modprobe", "--all", "br_netfilter", "overlay").Run() // They are often built in.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
@@ -257,8 +253,8 @@ func (n node) applyAddons(ctx context.Context) error {
 	return err
 }
 
-// offerVolumes keeps a stock of empty persistent volumes for claims without a
-// storage class. A volume whose claim is gone is emptied and offered again.
+// offerVolumes provides empty persistent volumes for claims without a storage class. Released volumes are emptied and
+// reused.
 func (n node) offerVolumes(ctx context.Context) error {
 	phases, err := n.kubectl(ctx, "", "get", "persistentvolumes", "--selector=devcluster=true",
 		`--output=jsonpath={range .items[*]}{.metadata.name} {.status.phase}{"\n"}{end}`)
@@ -316,7 +312,7 @@ func (n node) nodeReady(ctx context.Context) error {
 	return err
 }
 
-// resolvesService asks the cluster's DNS, as a pod would.
+// resolvesService resolves a Service with the cluster's DNS, like a pod.
 func resolvesService(ctx context.Context) error {
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, net.JoinHostPort(nodeAddress, "53"))
@@ -328,7 +324,7 @@ func resolvesService(ctx context.Context) error {
 	return err
 }
 
-// removeAll removes folders of the cluster, which must not contain mounts any more.
+// removeAll removes folders of the cluster. They must not contain mounts.
 func removeAll(paths ...string) error {
 	var failed error
 	for _, path := range paths {

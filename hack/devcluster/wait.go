@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// waitFor calls check until it returns nil, ctx ends, or the limit has passed;
-// the error then carries the last answer of check.
+// waitFor calls check until it returns nil, ctx ends, or the limit has passed. Then it returns an error with the last error
+// of check.
 func waitFor(ctx context.Context, what string, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -35,11 +35,11 @@ func waitFor(ctx context.Context, what string, limit time.Duration, check func(c
 	}
 }
 
-// permanentError ends waitFor at once.
+// permanentError aborts waitFor.
 type permanentError struct{ error }
 
-// answersOK is ready when url answers 200 over HTTP, or HTTPS under the given
-// authority. It never goes through a proxy.
+// answersOK returns a check that succeeds if url returns 200, over HTTP, or HTTPS with the given authority. It does not use
+// a proxy.
 func answersOK(url string, roots *x509.CertPool) func(context.Context) error {
 	client := &http.Client{
 		Timeout:   3 * time.Second,
@@ -62,7 +62,7 @@ func answersOK(url string, roots *x509.CertPool) func(context.Context) error {
 	}
 }
 
-// accepts is ready when a connection to the address can be made.
+// accepts returns a check that succeeds if the address accepts connections.
 func accepts(network, address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		connection, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, address)

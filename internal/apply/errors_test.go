@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the API server says about the object itself cannot be helped by trying again; everything else can.
+// A retry cannot resolve errors about the object itself, but all others.
 func TestRefused(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	for name, test := range map[string]struct {

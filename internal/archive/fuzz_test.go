@@ -17,7 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
-// seed adds archives and, for what lies behind gzip's checksum, the tars in them.
+// seed adds archives and the tars in them, to bypass gzip's checksum.
 func seed(f *testing.F) {
 	contents := [][]byte{hostile.Pack(collectionEntries...)}
 	for _, h := range hostile.Archives(testLimits) {
@@ -35,7 +35,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// variants are the input as an archive, and as a tar whose header checksums are made right.
+// variants returns the input as an archive, and as a tar with valid header checksums.
 func variants(content []byte) [][]byte {
 	tar := bytes.Clone(content)
 	for at := 0; at+512 <= len(tar); {

@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is written is what is read back, and valid by the rules of operator-registry.
+// The catalog is unchanged after it is written and read, and valid according to operator-registry.
 func TestCatalogIsReadBack(t *testing.T) {
 	catalog := mustBuild(t, bundles("widgets", "1.0.0", "1.1.0")...)
 	read, err := declcfg.LoadReader(strings.NewReader(text(t, catalog)))
@@ -142,8 +142,8 @@ func TestBuildLeavesBundlesAlone(t *testing.T) {
 	}
 }
 
-// A channel ends with its version and holds all older ones, in the order of semantic versions, whatever the order of the
-// bundles.
+// A channel ends with its version and contains all older ones, in the order of semantic versions, independent of the order
+// of the bundles.
 func TestChannelsAreChains(t *testing.T) {
 	var names []string
 	given := bundles("widgets", "0.9.9", "1.0.0-Alpha", "1.0.0-alpha.1", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc-2", "1.0.0", "1.2.0", "1.10.0+build.7")
@@ -171,7 +171,7 @@ func TestChannelsAreChains(t *testing.T) {
 	}
 }
 
-// A version that is not in the catalog any more is replaced all the same.
+// A version that is no longer in the catalog can still be upgraded.
 func TestOlderVersionsThatHaveLeftAreSkipped(t *testing.T) {
 	for version, older := range map[string]string{
 		"1.0.0": "0.9.0", "2.0.0": "2.0.0-rc.1", "2.0.0-rc.2": "2.0.0-rc.1", "1.0.0-rc-2": "1.0.0-rc-1", "3.0.0+build": "2.9.9",
@@ -254,7 +254,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A full catalog keeps what was given first, and what is small enough.
+// A full catalog contains the first bundles, and later ones that are small enough.
 func TestCatalogIsBounded(t *testing.T) {
 	given := bundles("widgets", "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 	given[2].ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10)

@@ -21,10 +21,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// patience is far longer than anything here takes.
+// patience is the timeout of the tests.
 const patience = 2 * time.Minute
 
-// started is a server that serves the catalog at an address, and stops when the test ends.
+// started returns a server that serves the catalog at an address, and stops when the test ends.
 func started(t *testing.T, catalog *declcfg.DeclarativeConfig) (s *Server, address string) {
 	t.Helper()
 	s = NewServer("")
@@ -54,7 +54,7 @@ func mustSet(t *testing.T, s *Server, catalog *declcfg.DeclarativeConfig) (diges
 	return digest, changed
 }
 
-// connect makes a client that OLM makes, too.
+// connect returns a client like that of OLM.
 func connect(t *testing.T, address string) *client.Client {
 	t.Helper()
 	c, err := client.NewClient(address)
@@ -65,7 +65,7 @@ func connect(t *testing.T, address string) *client.Client {
 	return c
 }
 
-// listed are all bundles that a client is told of, as "channel csv", or the error.
+// listed returns all bundles that a client lists, as "channel csv", or the error.
 func listed(ctx context.Context, c *client.Client) ([]string, error) {
 	bundles, err := c.ListBundles(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestServerAnswersWhatOLMAsks(t *testing.T) {
 	}
 }
 
-// OLM installs a bundle from its message alone if that names no image.
+// OLM installs a bundle without an image from its message alone.
 func TestServedBundleHoldsAllThatInstallsIt(t *testing.T) {
 	ctx := t.Context()
 	catalog := mustBuild(t, bundles("widgets", "1.0.0", "1.1.0")...)
@@ -191,7 +191,7 @@ func TestSetTellsWhetherContentChanged(t *testing.T) {
 	}
 }
 
-// The last version of the last collection may leave.
+// The last version of the last collection can be removed.
 func TestEmptyCatalogIsServed(t *testing.T) {
 	s, address := started(t, mustBuild(t, bundle("widgets", "1.0.0")))
 	mustSet(t, s, mustBuild(t))
@@ -213,7 +213,7 @@ func TestBrokenCatalogLeavesTheOldOne(t *testing.T) {
 	}
 }
 
-// OLM reads a catalog again when it has lost its connection, and only then.
+// OLM only reads a catalog again after its connection was closed.
 func TestChangedContentEndsConnections(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -236,7 +236,7 @@ func TestChangedContentEndsConnections(t *testing.T) {
 	}
 }
 
-// Whoever has begun to read a catalog gets all of it, and nothing of another one.
+// A client that has started to read a catalog gets all of it, and nothing of another one.
 func TestReadersGetOneCatalogWhole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -246,7 +246,7 @@ func TestReadersGetOneCatalogWhole(t *testing.T) {
 		var given []Bundle
 		for minor := range 5 {
 			b := bundle("widgets", fmt.Sprintf("%d.%d.0", i, minor))
-			b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10) // So that a reader takes its time.
+			b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10) // Slows down readers.
 			given = append(given, b)
 		}
 		catalogs = append(catalogs, mustBuild(t, given...))
@@ -291,7 +291,7 @@ func TestReadersGetOneCatalogWhole(t *testing.T) {
 	readers.Wait()
 }
 
-// Without a catalog OLM must find nobody, not an empty catalog.
+// Without a catalog, OLM must not be able to connect, rather than read an empty catalog.
 func TestServerDoesNotListenBeforeACatalogIsSet(t *testing.T) {
 	reserved, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

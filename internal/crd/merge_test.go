@@ -103,7 +103,7 @@ func TestMergeOrdersVersions(t *testing.T) {
 			t.Errorf("version %s: storage %v, served %v", version.Name, version.Storage, version.Served)
 		}
 	}
-	// Nobody contributes any of them later: their order must be known from their names.
+	// Without contributions, their order is derived from their names.
 	if diff := cmp.Diff(merged, merge(t, merged)); diff != "" {
 		t.Errorf("merged again without contributions (-first +second):\n%s", diff)
 	}

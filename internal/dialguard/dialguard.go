@@ -63,7 +63,7 @@ var embeddings = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4
 }
 
-// Control is a hook for net.Dialer. It fails with *[Error].
+// Control checks the address of a connection, as a hook for net.Dialer. It fails with *[Error].
 func (g *Guard) Control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The hook sees what a name resolves to, and its error is found below what a dialer wraps around it.
+// The hook is called with resolved addresses, and the dialer wraps its error.
 func TestControlSeesResolvedAddresses(t *testing.T) {
 	guard := &Guard{}
 	dialer := net.Dialer{Control: guard.Control}
@@ -129,7 +129,7 @@ func TestParseNetwork(t *testing.T) {
 	}
 }
 
-// No address that the guard lets through is one that Go itself calls local, however it is written.
+// The guard accepts no address that Go considers local, independent of its notation.
 func FuzzCheck(f *testing.F) {
 	for _, text := range []string{"127.0.0.1", "::ffff:127.0.0.1", "fe80::1%eth0", "2002:7f00:1::", "64:ff9b::a9fe:a9fe", "10.0.0.1"} {
 		address := netip.MustParseAddr(text)

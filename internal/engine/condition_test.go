@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// failingThing serves a resource whose Failure condition speaks of an earlier run. It refuses the first write, as if
-// somebody had written in between, and returns all writes.
+// failingThing serves a resource whose Failure condition has the message of an earlier run. It rejects the first write, like
+// after a concurrent change, and returns all writes.
 func failingThing(t *testing.T, status string) (kubeconfig string, writes *[]map[string]any) {
 	t.Helper()
 	writes = &[]map[string]any{}

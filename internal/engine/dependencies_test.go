@@ -21,19 +21,19 @@ import (
 	"github.com/collection-operator/collection-operator/test/registry"
 )
 
-// dependencies is an installed engine whose program "dependencies" is run as in a pod.
+// dependencies is an installed engine whose program "dependencies" runs as in a pod.
 type dependencies struct {
 	*rig
 	mutex    sync.Mutex
 	files    map[string][]byte
 	requests []*http.Request
-	// refuse, if set, decides which requests are answered with 401.
+	// refuse, if set, selects the requests that are answered with 401.
 	refuse func(*http.Request) bool
 	server *httptest.Server
 }
 
-// newDependencies also starts a server for collections and packages. Only the folders of the tests are looked at for
-// collections of the image, besides those that the system's Ansible brings.
+// newDependencies also starts a server for collections and packages. The collections of the image are those in the folders
+// of the tests and those of the system's Ansible.
 func newDependencies(t *testing.T) *dependencies {
 	t.Helper()
 	d := &dependencies{rig: newRig(t), files: map[string][]byte{}}
@@ -70,7 +70,7 @@ func (d *dependencies) serve(w http.ResponseWriter, r *http.Request) {
 	registry.Handler(d.files).ServeHTTP(w, r)
 }
 
-// offer makes the server offer more.
+// offer adds files to the server.
 func (d *dependencies) offer(collections []registry.Collection, packages []registry.Package) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -79,7 +79,7 @@ func (d *dependencies) offer(collections []registry.Collection, packages []regis
 
 type planned map[string]any
 
-// plan writes the plan as the manager does, with our server as Galaxy server and index.
+// plan writes the plan like the manager, with the test server as Galaxy server and index.
 func (d *dependencies) plan(more planned) {
 	d.t.Helper()
 	plan := planned{
@@ -136,7 +136,7 @@ func (d *dependencies) expectInstalled() {
 	}
 }
 
-// expectMissing fails the test unless the message says all parts; it returns the message and what was printed.
+// expectMissing fails the test unless the message contains all parts. It returns the message and the output.
 func (d *dependencies) expectMissing(parts ...string) (message, output string) {
 	d.t.Helper()
 	message, output = d.install()
@@ -163,7 +163,7 @@ func (d *dependencies) expectCollection(name, version string) {
 	}
 }
 
-// expectModule checks which version of a Python module Ansible would get, "" for none.
+// expectModule checks the version of a Python module that Ansible would import, "" for none.
 func (d *dependencies) expectModule(module, version string) {
 	d.t.Helper()
 	cmd := exec.Command("python3", "-c", "import "+module+"; print("+module+".__version__)")
@@ -204,7 +204,7 @@ func TestCollectionsFromAGalaxyServer(t *testing.T) {
 	d.expectCollection("acme.demo", "1.0.0")
 
 	before := len(d.asked())
-	d.expectInstalled() // the container's second start: all is fetched again
+	d.expectInstalled() // The second start of the container: everything is fetched again.
 	if len(d.asked()) == before {
 		t.Error("what an earlier run left was used")
 	}
@@ -331,7 +331,7 @@ func TestDependenciesHealInTheWaitingContainer(t *testing.T) {
 	d.offer(nil, nil)
 	d.expectMissing("acme.late (any version)", "acme.later (any version)")
 
-	// The entrypoint runs no playbook now: it waits, ends when the problem is another one, and again when there is none.
+	// The entrypoint runs no playbook now: it waits, and exits when the problem changes and when it is resolved.
 	wait := func() (int, string) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(d.root, "opt/ansible/engine/entrypoint"), "run")
 		cmd.Env, cmd.Dir = d.env, d.root

@@ -111,7 +111,7 @@ func TestRefusedBeforeConnecting(t *testing.T) {
 			r.reconcile(resource{name: "one", spec: test.spec}).expectFailure(t, test.want)
 		})
 	}
-	if n := server.logged(t, "Connection from"); n != 1 { // the one that waited for the port
+	if n := server.logged(t, "Connection from"); n != 1 { // the connection that waited for the port
 		t.Errorf("%d connections, want none of ours", n-1)
 	}
 }
@@ -160,8 +160,8 @@ func TestWrongHostKey(t *testing.T) {
 	}
 }
 
-// A refused credential is tried once, however often ansible-operator runs the
-// resource again, and once more when the resource or the credential changes.
+// A refused credential is used once, independent of the retries of ansible-operator, and once more after the resource or the
+// credential changes.
 func TestRefusedKeyIsTriedOnce(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	wrong, _ := newKey(t, "")
@@ -197,7 +197,7 @@ func TestRefusedKeyIsTriedOnce(t *testing.T) {
 	r.reconcile(other).expectSuccess(t)
 }
 
-// Runs that start together do not each try a credential of which nothing is known.
+// Concurrent runs do not all use a credential that was never accepted.
 func TestUnknownCredentialIsTriedByOneRunAtATime(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	wrong, _ := newKey(t, "")
@@ -219,7 +219,7 @@ func TestUnknownCredentialIsTriedByOneRunAtATime(t *testing.T) {
 	}
 }
 
-// ansible_runner_http posts the events where it is installed; we add ours.
+// If ansible_runner_http is installed, it posts the events, and the engine only adds its own.
 func TestStockEventPluginIsNotDoubled(t *testing.T) {
 	r := newRig(t)
 	r.write("opt/ansible/engine/python/ansible_runner_http.py", "")
@@ -324,7 +324,7 @@ func TestHostLostInMidRun(t *testing.T) {
 	got.expectMessage(t, "still here")
 }
 
-// Without OpenShift, an arbitrary UID has no name, and ssh refuses to run.
+// On clusters other than OpenShift, an arbitrary UID has no name, and ssh does not run.
 func TestArbitraryUID(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: only root can run as another user")

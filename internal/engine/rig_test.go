@@ -19,11 +19,10 @@ import (
 	"time"
 )
 
-// path is the tests' PATH: the system's own Ansible, whatever else is installed.
+// path is the PATH of the tests, with the system's Ansible.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// rig is an installed engine with a Secret, an author's collection and the place
-// where ansible-operator would listen for events.
+// rig is an installed engine with a Secret, an author's collection and a receiver for events.
 type rig struct {
 	t         *testing.T
 	root      string
@@ -79,7 +78,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// need skips the test, or fails it where Ansible is known to be installed.
+// need skips the test if a program is missing, or fails it if Ansible is required.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	var missing []string
@@ -114,7 +113,7 @@ func (r *rig) write(name, content string) {
 // playbook writes the author's playbook.
 func (r *rig) playbook(content string) { r.write("opt/ansible/content/playbooks/main.yml", content) }
 
-// secret sets one key of the endpoints Secret; files as a Secret volume gives them: readable by the group.
+// secret sets one key of the endpoints Secret. As in a Secret volume, the file is readable by the group.
 func (r *rig) secret(key, content string) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.endpoints, key), []byte(content), 0o640); err != nil {
@@ -139,7 +138,7 @@ func (r *rig) endpoint(name string, port int, hostKey, key, moreVars string) {
 	}
 }
 
-// result is what ansible-operator would have received.
+// result has the events that ansible-operator would have received.
 type result struct {
 	events []event
 	output string
@@ -157,8 +156,7 @@ func (e event) message() string {
 	return message
 }
 
-// failures are the messages from which ansible-operator makes the Failure
-// condition; with none the run is successful.
+// failures returns the messages of ansible-operator's Failure condition. Without any, the run is successful.
 func (r result) failures() []string {
 	var out []string
 	for _, e := range r.events {
@@ -169,7 +167,7 @@ func (r result) failures() []string {
 	return out
 }
 
-// messages are the texts of successful tasks.
+// messages returns the texts of successful tasks.
 func (r result) messages() []string {
 	var out []string
 	for _, e := range r.events {
@@ -220,13 +218,13 @@ func (r result) expectMessage(t *testing.T, message string) {
 	}
 }
 
-// resource is a custom resource as the engine sees it.
+// resource is a custom resource for the engine.
 type resource struct {
 	name string
 	spec map[string]any
-	// vars are more watch vars, and override ours.
+	// vars are additional watch vars, which take precedence.
 	vars map[string]any
-	// kubeconfig is the file that leads to ansible-operator's proxy, if there is one.
+	// kubeconfig for ansible-operator's proxy, if any.
 	kubeconfig string
 }
 
@@ -236,9 +234,8 @@ func (r *rig) run(endpoint string) result {
 	return r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": endpoint}})
 }
 
-// reconcile does what ansible-operator v1.34.1 does with a resource: it writes the
-// runner's folder, listens for events and calls ansible-runner, here through the
-// container's entrypoint.
+// reconcile handles a resource like ansible-operator v1.34.1: it writes the runner's folder, listens for events and runs
+// ansible-runner, through the container's entrypoint.
 func (r *rig) reconcile(cr resource) result {
 	r.t.Helper()
 	private := filepath.Join("run", cr.name)
@@ -342,8 +339,7 @@ func listen(t *testing.T, socket string) (stop func(), events *[]event) {
 	}, events
 }
 
-// sshd is a real OpenSSH server on a port of this machine. It offers no SFTP, so
-// that a module that travels by SFTP fails.
+// sshd is an OpenSSH server on a port of this machine. It has no SFTP, so that the transfer of modules by SFTP fails.
 type sshd struct {
 	port    int
 	hostKey string
@@ -393,7 +389,7 @@ func (s *sshd) logged(t *testing.T, text string) int {
 	return strings.Count(read(t, s.log), text)
 }
 
-// newKey makes an SSH key pair, encrypted if there is a passphrase.
+// newKey creates an SSH key pair, encrypted if there is a passphrase.
 func newKey(t *testing.T, passphrase string) (private, public string) {
 	t.Helper()
 	return newKeyFile(t, filepath.Join(t.TempDir(), "key"), passphrase)

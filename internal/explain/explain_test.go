@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// checkPage looks for what a terminal does not show as one line of at most Width columns.
+// checkPage checks that a terminal shows every line as one line of at most Width columns.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
 	for line := range strings.Lines(page) {
@@ -68,7 +68,7 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// Whatever the author of a collection writes, it is shown and not obeyed.
+// Texts of a collection's author cannot control the terminal.
 func TestReportOfHostileTexts(t *testing.T) {
 	const erase, back = "\x1b[2J\x1b]0;title\x07", "text \u202e txet \u200b\r\b\x00\xff"
 	long := strings.Repeat("w", 3*Width)

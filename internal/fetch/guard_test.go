@@ -53,7 +53,7 @@ func TestTheGuardIsAskedOnEachHop(t *testing.T) {
 		w.Header().Set("Location", r.URL.Query().Get("to"))
 		w.WriteHeader(http.StatusFound)
 	})
-	// Of loopback only the address of the origin is allowed, so that there is a first hop.
+	// Only the loopback address of the origin is allowed, for the first hop.
 	second := &dialguard.Guard{AllowLocal: true, Forbidden: []netip.Prefix{
 		netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("169.254.0.0/16"),
 	}}
@@ -220,7 +220,7 @@ func FuzzAllowList(f *testing.F) {
 		if err != nil || !(AllowList{prefix}).allows(u) {
 			return
 		}
-		// What a server makes of it is still below the prefix.
+		// Any interpretation by a server is still below the prefix.
 		clean := u.JoinPath().EscapedPath()
 		if u.Scheme != "https" || !strings.EqualFold(u.Hostname(), "host") || clean != "/a" && !strings.HasPrefix(clean, "/a/") && !strings.HasPrefix(clean, "/%61") {
 			t.Errorf("%q is allowed, and means %q", text, u)

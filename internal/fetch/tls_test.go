@@ -82,7 +82,7 @@ func private(t *testing.T) *authority {
 	return a
 }
 
-// issue makes a certificate for loopback and its key, fit for servers and clients, in PEM.
+// issue returns a certificate for loopback, for servers and clients, and its key in PEM.
 func (a *authority) issue(t *testing.T) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -105,7 +105,7 @@ func (a *authority) issue(t *testing.T) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der8})
 }
 
-// secret is a Secret's data with a client certificate, the authority that the client trusts, and more keys and values.
+// secret returns the data of a Secret with a client certificate, the trusted authority, and additional keys.
 func (a *authority) secret(t *testing.T, trusted *authority, more ...string) map[string][]byte {
 	t.Helper()
 	certificate, key := a.issue(t)
@@ -125,7 +125,7 @@ func credentials(t *testing.T, data map[string][]byte) Credentials {
 	return c
 }
 
-// serveTLS asks for client certificates that the same authority issued.
+// serveTLS requires client certificates of the same authority.
 func (a *authority) serveTLS(t *testing.T, auth tls.ClientAuthType, handler http.HandlerFunc) string {
 	t.Helper()
 	pair, err := tls.X509KeyPair(a.issue(t))
@@ -136,7 +136,7 @@ func (a *authority) serveTLS(t *testing.T, auth tls.ClientAuthType, handler http
 	pool.AddCert(a.certificate)
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	// Up to TLS 1.2 a client learns during the handshake that its certificate is refused, later it may learn it too late.
+	// Up to TLS 1.2 a certificate is rejected during the handshake. With later versions, the error may arrive too late.
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: auth, ClientCAs: pool, MaxVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -184,13 +184,13 @@ func TestServersAndClientsProveThemselves(t *testing.T) {
 	}
 }
 
-// seen is what a server learned about a client.
+// seen is what a server has received from a client.
 type seen struct {
 	authorization string
 	certificates  int
 }
 
-// witness serves archives and remembers what each request brought.
+// witness serves archives and records each request.
 type witness struct {
 	mu   sync.Mutex
 	seen []seen
@@ -259,7 +259,7 @@ func TestNoCredentialCrossesARedirectToAnotherHost(t *testing.T) {
 	}
 }
 
-// tunnel is a proxy that connects to wherever it is asked to.
+// tunnel is a proxy that connects to any address.
 func tunnel(witness *witness) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		witness.note(r)

@@ -69,7 +69,7 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
-// Messages of container states hold names and delays that change with every restart: status must not flap with them.
+// Messages of container states contain names and delays that change with every restart, and must not change status.
 func TestDescribeContainer(t *testing.T) {
 	for name, test := range map[string]struct {
 		state corev1.ContainerState

@@ -14,7 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// installedIn is a SubOperatorConfig with an operator in namespace a and the half of one in namespace b.
+// installedIn returns a SubOperatorConfig with an operator in namespace a and a partial one in namespace b.
 func installedIn() *v2beta2.SubOperatorConfig {
 	return &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "soc", Labels: ours("labelled", "things")},
@@ -30,7 +30,7 @@ func installedIn() *v2beta2.SubOperatorConfig {
 	}
 }
 
-// What one namespace has is found from status alone: nothing else may exist any more.
+// The installation in a namespace is read from status alone: no other object may exist.
 func TestWhatIsInstalledIsFoundFromStatus(t *testing.T) {
 	soc := installedIn()
 	if diff := cmp.Diff([]string{"a", "b"}, Namespaces(soc)); diff != "" {
@@ -56,7 +56,7 @@ func TestWhatIsInstalledIsFoundFromStatus(t *testing.T) {
 	}
 }
 
-// Users may change labels. What the manager recorded decides.
+// Users may change labels, so the recorded collection takes precedence.
 func TestRecordedCollection(t *testing.T) {
 	soc := installedIn()
 	if got := RecordedCollection(soc); got != (collection.ID{Domain: "labelled", Name: "things"}) {
@@ -87,7 +87,7 @@ func TestListOfInstallations(t *testing.T) {
 	}
 }
 
-// A request that failed says nothing about the operator that runs.
+// A failed request does not change the state of the running operator.
 func TestAFailureIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		err     error

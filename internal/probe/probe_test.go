@@ -95,7 +95,7 @@ func split(t *testing.T, address string) (string, int32) {
 	return host, int32(number)
 }
 
-// sshServer shows the host keys and counts attempts to log on, all of which it refuses.
+// sshServer presents the host keys, and counts and rejects all attempts to log on.
 func sshServer(t *testing.T, logons *atomic.Int32, signers ...ssh.Signer) (host string, port int32) {
 	t.Helper()
 	config := &ssh.ServerConfig{PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {

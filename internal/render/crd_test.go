@@ -45,7 +45,7 @@ func crdOf(t *testing.T, vars ...collection.Var) *apiextensionsv1.CustomResource
 	return crds[0]
 }
 
-// TestCRDDefaults creates instances as the API server does: what a user leaves out is there for the playbook.
+// TestCRDDefaults checks that the API server sets defaults for fields that a user omits.
 func TestCRDDefaults(t *testing.T) {
 	level := collection.Var{Name: "level", Type: collection.String, Default: "info", Required: true}
 	user := collection.Var{Name: "user", Type: collection.String, Required: true}

@@ -44,7 +44,7 @@ type ClusterServiceVersionOptions struct {
 	ServedVersions map[string]string
 }
 
-// PackageName is the name of the collection's package in a catalog.
+// PackageName returns the name of the collection's package in a catalog.
 func PackageName(c *collection.Collection) string { return c.OperatorName() }
 
 // ClusterServiceVersion renders the object with which the Operator Lifecycle Manager shows the collection to users and runs

@@ -14,7 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// Every field of every kind has a descriptor that the console's form understands, and no descriptor leads nowhere.
+// Every field of every kind has a descriptor that the console's form supports, and every descriptor has a field.
 func TestDescriptorsFollowTheSchema(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		o := testCSVOptions(c.Group(false))
@@ -91,8 +91,8 @@ func TestDescriptorsThatLeadNowhereAreFound(t *testing.T) {
 	}
 }
 
-// consoleProblems are what keeps OpenShift's console from showing a kind as its descriptors mean it. Served are the
-// kinds, as "group:version:Kind", of which there may be lists to choose from.
+// consoleProblems returns the descriptors that OpenShift's console does not show as intended. served has the kinds, as
+// "group:version:Kind", that lists may refer to.
 func consoleProblems(kind operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomResourceDefinition, served map[string]bool) []string {
 	if kind.Name != crd.Name || kind.Kind != crd.Spec.Names.Kind {
 		return []string{fmt.Sprintf("is %s %s, not that of the CRD", kind.Kind, kind.Name)}
@@ -158,7 +158,7 @@ func fieldAt(schema *apiextensionsv1.JSONSchemaProps, path string) *apiextension
 	return schema
 }
 
-// fieldPaths are the paths of all fields below a schema.
+// fieldPaths returns the paths of all fields below a schema.
 func fieldPaths(schema *apiextensionsv1.JSONSchemaProps, prefix string) []string {
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -174,7 +174,7 @@ func fieldPaths(schema *apiextensionsv1.JSONSchemaProps, prefix string) []string
 	return paths
 }
 
-// widgetProblem says why a field with these x-descriptors is not shown as what it is, or "".
+// widgetProblem returns the reason why a field with these x-descriptors has the wrong widget, or "".
 func widgetProblem(schema *apiextensionsv1.JSONSchemaProps, xDescriptors []string, served map[string]bool) string {
 	isGroup := schema.Type == "object" || schema.Type == "array"
 	switch {

@@ -55,7 +55,7 @@ func mustCSV(t *testing.T, c *collection.Collection, o ClusterServiceVersionOpti
 	return csv
 }
 
-// everyCollection runs a test for each collection that there is to test with.
+// everyCollection runs a test for each test collection.
 func everyCollection(t *testing.T, test func(*testing.T, *collection.Collection)) {
 	t.Helper()
 	var configs []string
@@ -77,8 +77,7 @@ func everyCollection(t *testing.T, test func(*testing.T, *collection.Collection)
 	}
 }
 
-// What the operator framework's own validators say. The warning that is left is about something that we do not know:
-// the oldest Kubernetes that works.
+// The Operator Framework's validators only warn about the minimum version of Kubernetes, which is unknown.
 func TestValidatorsAcceptTheClusterServiceVersion(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		for _, problem := range validateBundle(t, c, mustCSV(t, c, testCSVOptions(c.Group(false)))) {
@@ -139,7 +138,7 @@ func validateBundle(t *testing.T, c *collection.Collection, csv *operatorsv1alph
 	return problems
 }
 
-// An API server takes it: it fits the schema of its own kind, and so do its labels, annotations and name.
+// It is valid for the schema of its kind, and so are its labels, annotations and name.
 func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		csv := mustCSV(t, c, testCSVOptions(c.Group(true)))
@@ -152,7 +151,7 @@ func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
 	})
 }
 
-// An example is what a form begins with. An API server takes it, and it has nothing that a console would send as empty.
+// A form starts with an example. It is valid, and has no empty values that a console would submit.
 func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		owned, err := CRDs(c, c.Group(false))
@@ -186,7 +185,7 @@ func csvExamples(t *testing.T, csv *operatorsv1alpha1.ClusterServiceVersion) []m
 	return examples
 }
 
-// schemaProblems are what an API server has to say about an object of a version of a CRD, defaults applied.
+// schemaProblems returns the validation errors of an object in a version of a CRD, with defaults applied.
 func schemaProblems(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, version int, object any) fieldpath.ErrorList {
 	t.Helper()
 	internal := &apiextensions.CustomResourceValidation{}
@@ -320,7 +319,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A collection may say what it likes: what everybody's console loads stays small, and every text on a line of its own.
+// For any collection, the catalog content stays small, and single-line texts have one line.
 func TestHostileTextsAreBounded(t *testing.T) {
 	hostile := strings.Repeat("<script>alert(1)</script> \x00\u202e\n# **x** ", 1000)
 	variable := collection.Var{Name: "v", DisplayName: hostile, Description: hostile, Type: collection.String, Required: true, Default: strings.Repeat(hostile, 10)}
@@ -365,7 +364,7 @@ func TestHostileTextsAreBounded(t *testing.T) {
 	}
 }
 
-// A text that has nothing to show is none.
+// A text without printable characters is ignored.
 func TestTextsThatShowNothing(t *testing.T) {
 	const nothing = "\u202e \x00"
 	csv := mustCSV(t, plainCollection(func(c *collection.Collection) {
@@ -384,7 +383,7 @@ func TestTextsThatShowNothing(t *testing.T) {
 	}
 }
 
-// OLM copies the annotations to the pods, and an API server takes only so many.
+// OLM copies the annotations to the pods, where their size is limited.
 func TestAnnotationsFitIntoAPod(t *testing.T) {
 	c := plainCollection(func(c *collection.Collection) {
 		c.Domain, c.Name = strings.Repeat("d", 20), strings.Repeat("n", 20)
@@ -404,7 +403,7 @@ func TestAnnotationsFitIntoAPod(t *testing.T) {
 	}
 }
 
-// The example of a kind may be too large without keeping those of others away.
+// An example that is too large does not affect those of other kinds.
 func TestLargeExamplesAreLeftOut(t *testing.T) {
 	large := collection.Var{Name: "v", Type: collection.String, Default: strings.Repeat("x", maxExamplesBytes/2)}
 	c := plainCollection(func(c *collection.Collection) {
@@ -521,7 +520,7 @@ func TestInitializationResource(t *testing.T) {
 	}
 }
 
-// Whatever loads has a ClusterServiceVersion that an API server and the console take.
+// Every collection that loads has a ClusterServiceVersion that is valid for the API server and the console.
 func FuzzClusterServiceVersion(f *testing.F) {
 	files, err := filepath.Glob("../collection/testdata/*/operator-config.y*ml")
 	if err != nil || len(files) == 0 {
@@ -561,7 +560,7 @@ func FuzzClusterServiceVersion(f *testing.F) {
 		csvExamples(t, csv)
 		for i, kind := range csv.Spec.CustomResourceDefinitions.Owned {
 			for _, problem := range consoleProblems(kind, owned[i], nil) {
-				// Schemas have the author's titles, and descriptors what of these can be shown.
+				// Schemas have the author's titles, and descriptors their printable characters.
 				if !strings.Contains(problem, "another title") && !strings.Contains(problem, "nothing serves") {
 					t.Errorf("%s: %s", kind.Kind, problem)
 				}
@@ -570,7 +569,7 @@ func FuzzClusterServiceVersion(f *testing.F) {
 	})
 }
 
-// The pod is that of an installation without OLM but for what differs between namespaces.
+// The pod equals that of an installation without OLM, except for differences between namespaces.
 func TestBothWaysShareThePod(t *testing.T) {
 	c := loadCollection(t, "everything")
 	o := testCSVOptions(c.Group(false))

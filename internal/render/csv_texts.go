@@ -62,7 +62,7 @@ func line(s string, limit int) string {
 	return shorten(strings.Join(strings.Fields(s), " "), limit)
 }
 
-// text is like line, but keeps line breaks and tabs.
+// text returns a text like line, but keeps line breaks and tabs.
 func text(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

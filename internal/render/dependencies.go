@@ -111,7 +111,7 @@ func dependenciesJSON(c *collection.Collection, s DependencySettings) (string, e
 	return text.String(), nil
 }
 
-// DependenciesSecretName is the name of the Secret with the credentials for dependencies.
+// DependenciesSecretName returns the name of the Secret with the credentials for dependencies.
 func DependenciesSecretName(c *collection.Collection) string {
 	return c.OperatorName() + "-dependencies"
 }

@@ -86,7 +86,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What loads can be rendered, whatever rules it breaks, and an API server takes its CRDs.
+// Every collection that loads can be rendered, also if it breaks rules, and its CRDs are valid.
 func TestWhatLoadsIsRendered(t *testing.T) {
 	shapes, err := filepath.Glob("../lint/testdata/shapes/*/operator-config.y*")
 	if err != nil || len(shapes) == 0 {
@@ -180,8 +180,8 @@ func readGolden(t *testing.T, folder string) map[string]string {
 	return files
 }
 
-// validateCRD asks what the API server asks of a new CRD, and that it would give back just what it got: otherwise
-// every comparison of a rendered CRD with a live one would find a difference.
+// validateCRD validates a CRD like the API server, and checks that defaulting does not change it: otherwise a rendered CRD
+// would always differ from the live one.
 func validateCRD(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	internal := &apiextensions.CustomResourceDefinition{}

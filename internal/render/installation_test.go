@@ -87,7 +87,7 @@ func TestSecretsAreReadableOnlyForPasswordVariables(t *testing.T) {
 	}
 }
 
-// TestPodIsRestricted checks the pod against the restricted Pod Security Standard, and what OpenShift needs besides.
+// TestPodIsRestricted checks the pod against the restricted Pod Security Standard and the requirements of OpenShift.
 func TestPodIsRestricted(t *testing.T) {
 	pod := find[*appsv1.Deployment](t, install(t, testCollection("1.0.0"), testOptions(collection.Group))).Spec.Template.Spec
 	if s := pod.SecurityContext; !ptr.Deref(s.RunAsNonRoot, false) || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {

@@ -12,7 +12,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// testPolicy lets pods connect to an API server.
+// testPolicy allows pods to connect to an API server.
 func testPolicy() *v2beta2.NetworkPolicySpec {
 	return &v2beta2.NetworkPolicySpec{
 		Egress:  v2beta2.EgressRestricted,
@@ -20,7 +20,7 @@ func testPolicy() *v2beta2.NetworkPolicySpec {
 	}
 }
 
-// addresses are "cidr:port" of each network and port in the rules that name networks.
+// addresses returns "cidr:port" for each network and port in the rules.
 func addresses(rules []networkingv1.NetworkPolicyEgressRule) []string {
 	var found []string
 	for _, rule := range rules {
@@ -42,7 +42,7 @@ func TestEndpointsWithAnAddressAreLetThrough(t *testing.T) {
 	tests := map[string]struct {
 		endpoints []Endpoint
 		want      []string
-		// unknown is what EgressWarnings says of the only endpoint.
+		// unknown is the warning for the only endpoint.
 		unknown string
 	}{
 		"none":                         {},

@@ -120,11 +120,11 @@ func DescribeMissing(c *collection.Collection, missing []Permission) string {
 	}
 	var text strings.Builder
 	if len(never) > 0 {
-		text.WriteString("the collection asks for permissions that are never given, as they are a way to all others; its author has to " +
-			"remove them, or to name the verbs that are needed instead of *:\n" + listPermissions(never))
+		text.WriteString("the collection asks for permissions that are never granted, because they allow privilege escalation; its author must " +
+			"remove them, or list the required verbs instead of *:\n" + listPermissions(never))
 	}
 	if len(grantable) > 0 {
-		text.WriteString("the collection asks for permissions that nobody granted to collections:\n" + listPermissions(grantable))
+		text.WriteString("the collection asks for permissions that are not granted to collections:\n" + listPermissions(grantable))
 	}
 	if len(never) == 0 {
 		text.WriteString(describeGrant(c, grantable))

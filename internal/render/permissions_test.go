@@ -89,7 +89,7 @@ func TestEscalatingPermissionsAreNeverGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := len(missing) > 0; got != test.want {
-			t.Errorf("%v: never given is %t, want %t", test.rule, got, test.want)
+			t.Errorf("%v: never granted is %t, want %t", test.rule, got, test.want)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestDescribeMissing(t *testing.T) {
 	}
 	c := testCollection("1.0.0")
 	got := DescribeMissing(c, missing)
-	want := `the collection asks for permissions that nobody granted to collections:
+	want := `the collection asks for permissions that are not granted to collections:
   /version: get in the whole cluster
   apps/deployments: create, update in namespaces a, b
   apps/statefulsets: create, update in namespace a
@@ -174,12 +174,12 @@ rules:
 	}
 
 	text := DescribeMissing(c, append(missing[:11], Permission{Group: "rbac.authorization.k8s.io", Resource: "roles", Verb: "escalate"}))
-	if !strings.Contains(text, "never given") || !strings.Contains(text, "nodes: list") || strings.Contains(text, "apiVersion") {
+	if !strings.Contains(text, "never granted") || !strings.Contains(text, "nodes: list") || strings.Contains(text, "apiVersion") {
 		t.Errorf("a manifest that cannot help:\n%s", text)
 	}
 }
 
-// TestGrantManifestHoldsJustWhatIsMissing reads manifests back, whatever strings a collection made up.
+// TestGrantManifestHoldsJustWhatIsMissing parses manifests with arbitrary strings of a collection.
 func TestGrantManifestHoldsJustWhatIsMissing(t *testing.T) {
 	for name, asked := range map[string][]rbacv1.PolicyRule{
 		"one":                    {rule("", "pods", "get")},

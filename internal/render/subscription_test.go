@@ -37,7 +37,7 @@ func subscribe(t *testing.T, c *collection.Collection, o InstallationOptions) []
 	return objects
 }
 
-// TestGoldenSubscriptions compares what the Operator Lifecycle Manager gets with the files under testdata/subscribed.
+// TestGoldenSubscriptions compares the objects for the Operator Lifecycle Manager with the files in testdata/subscribed.
 func TestGoldenSubscriptions(t *testing.T) {
 	folders, err := os.ReadDir(filepath.Join("testdata", "collections"))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestGoldenSubscriptions(t *testing.T) {
 	}
 }
 
-// Whichever way an operator is installed, it gets the same configuration, and a change of it starts new pods.
+// An operator gets the same configuration with both methods, and a change of it starts new pods.
 func TestBothWaysShareTheRuntime(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Galaxy.RequiresAnsible = ">=2.15"

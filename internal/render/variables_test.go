@@ -125,7 +125,7 @@ func TestVariablesNamesAllProblems(t *testing.T) {
 	}
 }
 
-// FuzzVariables checks that whatever is accepted has a legal name and can be written to the endpoints' Secret.
+// FuzzVariables checks that accepted variables have valid names and can be written to the endpoints' Secret.
 func FuzzVariables(f *testing.F) {
 	for _, seed := range []any{
 		"PYZ: /usr/lpp/IBM/cyp/v3r8/pyz",

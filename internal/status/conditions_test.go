@@ -51,7 +51,7 @@ func TestSetReady(t *testing.T) {
 	}
 }
 
-// A status that says the same must be the same, or each look would be a write.
+// An unchanged status must be equal, so that it is not written again.
 func TestSetReadyTwiceChangesNothing(t *testing.T) {
 	var conditions []metav1.Condition
 	SetReady(&conditions, 1, Retry("R", errors.New("x")), "")

@@ -156,7 +156,7 @@ var _ = Describe("A collection's permissions", func() {
 		namespace := newNamespace(ctx)
 		soc := defaultSOC(importSample(ctx, namespace, s))
 		refused := And(
-			ContainSubstring("never given"),
+			ContainSubstring("never granted"),
 			ContainSubstring("\n  rbac.authorization.k8s.io/clusterroles: escalate in the whole cluster\n"),
 			ContainSubstring("\n  serviceaccounts: * in the whole cluster"),
 			Not(ContainSubstring("apiVersion")),

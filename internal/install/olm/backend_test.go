@@ -87,7 +87,7 @@ func TestPlanNamesWhatOLMCannotPassOn(t *testing.T) {
 	}
 }
 
-// A SubOperatorConfig whose Subscription is gone must not make another one.
+// A SubOperatorConfig whose Subscription was deleted must not create another one.
 func TestCheckMadeFor(t *testing.T) {
 	soc := &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMadeFor: "ns/sub/uid"}},

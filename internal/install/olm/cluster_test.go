@@ -35,7 +35,7 @@ func TestOLMBeforeItIsFound(t *testing.T) {
 	}
 }
 
-// The permissions for OLM are no part of the manager's usual ones, and name every kind that the manager works with.
+// The permissions for OLM are separate from the manager's default permissions, and include every kind that the manager uses.
 func TestPermissionsForOLM(t *testing.T) {
 	resources := func(file string) []string {
 		content, err := os.ReadFile(file)

@@ -37,7 +37,7 @@ func TestMethodIsDecidedOnce(t *testing.T) {
 		"OLM went away":                               {spec: auto, status: recorded(olm), want: olm},
 		"explicitly OLM":                              {spec: olm, status: recorded(direct), want: olm},
 		"explicitly without":                          {spec: direct, status: recorded(olm), userManaged: true, available: true, want: direct},
-		"a person has state":                          {spec: auto, status: recorded(direct), userManaged: true, available: true, want: olm},
+		"a user-managed Subscription":                 {spec: auto, status: recorded(direct), userManaged: true, available: true, want: olm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			soc := &v2beta2.SubOperatorConfig{Spec: v2beta2.SubOperatorConfigSpec{Install: test.spec}, Status: test.status}
@@ -96,7 +96,7 @@ func TestOperatorGroupIsChosen(t *testing.T) {
 	}
 }
 
-// expectReason wants no error for no text.
+// expectReason expects no error if text is empty.
 func expectReason(t *testing.T, err error, reason, text string) {
 	t.Helper()
 	switch {
@@ -110,7 +110,7 @@ func expectReason(t *testing.T, err error, reason, text string) {
 	}
 }
 
-// olmState is a Subscription to version 1.0.0 that has come to nothing yet.
+// olmState returns the state of a new Subscription to version 1.0.0.
 func olmState(change func(*state)) *state {
 	s := &state{subscription: &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub"},

@@ -31,7 +31,7 @@ func TestUpgradeGate(t *testing.T) {
 	const one, two, three = "1.0.0", "2.0.0", "3.0.0"
 	refused := &status.Error{Reason: v2beta2.ReasonPermissionsNotGranted, Err: errors.New("it asks for much")}
 	for name, test := range map[string]struct {
-		// wanted is the collection's version; the ClusterServiceVersion of version 1 is asked about.
+		// wanted is the collection's version. The condition of the ClusterServiceVersion of version 1 is checked.
 		wanted string
 		// next replaces it, if it is set.
 		next    string
