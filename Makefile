@@ -41,23 +41,50 @@ catalog: ## Make a catalog that offers what `make bundle` packed: make catalog B
 ##@ Test
 
 .PHONY: test
-test: build devcluster ## Run unit tests, and integration tests against a real API server (no root needed).
+test: build devcluster ## Run unit tests, the engine's, and integration specs against real API servers (no root needed).
 	hack/test-packages.sh
-	$(DEVCLUSTER) control-plane -- go test -timeout 60m ./...
+	$(DEVCLUSTER) build --control-plane
+	hack/parts.sh 'unit=nice make test-unit' 'engine=make test-engine' 'integration=make test-integration'
+
+# Prints the slowest tests of what gotestsum wrote down.
+SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --jsonfile
+
+.PHONY: test-unit
+test-unit:
+	@mkdir -p .devcluster/log
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $$(go list ./... | grep -v -e /test/integration -e /internal/engine)
+	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
 
-STORIES := KUBECONFIG=$(CURDIR)/.devcluster/kubeconfig go test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
+# Its tests wait for SSH servers and package indexes most of the time.
+.PHONY: test-engine
+test-engine:
+	@mkdir -p .devcluster/log
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- -count=1 -parallel 6 -timeout 30m ./internal/engine
+	@$(SLOWEST) .devcluster/log/engine.json
+
+GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m
+
+# Each process has a control plane and a manager of its own.
+INTEGRATION_PROCS ?= 4
+.PHONY: test-integration
+test-integration:
+	$(GINKGO) --procs=$(INTEGRATION_PROCS) $(ARGS) ./test/integration
+
+# The processes share the cluster, and each container of specs has namespaces of its own.
+E2E_PROCS ?= 5
+E2E := $(GINKGO) --procs=$(E2E_PROCS) --tags e2e
 
 .PHONY: e2e
-e2e: cluster-up images ## Run the stories on a real node, without and then with OLM (Linux, root).
-	$(STORIES) -ginkgo.label-filter '!olm'
+e2e: cluster-up images ## Run the end-to-end specs on a real node, without and then with OLM (Linux, root).
+	$(E2E) --label-filter '!olm' $(ARGS) ./test/e2e
 	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(STORIES) -ginkgo.label-filter 'olm && !times'
+	COMPONENTS=olm $(E2E) --label-filter 'olm && !times' $(ARGS) ./test/e2e
 
 .PHONY: attacks
 attacks: build devcluster cluster-up images ## Try the attacks of docs/security.md and print what was seen (Linux, root).
-	$(DEVCLUSTER) control-plane -- go test -count=1 -timeout 30m -v ./test/integration -ginkgo.label-filter attack
-	$(STORIES) -ginkgo.label-filter attack
+	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter attack ./test/integration
+	$(E2E) --label-filter attack ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
@@ -70,7 +97,7 @@ bench: ## Measure the way from an archive to its objects: time and memory.
 .PHONY: bench-olm
 bench-olm: cluster-up images ## Measure how long OLM takes to install a collection, beside kubectl apply (Linux, root).
 	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(STORIES) -ginkgo.label-filter times
+	COMPONENTS=olm $(GINKGO) --tags e2e --label-filter times ./test/e2e
 
 ##@ Change
 
@@ -93,9 +120,12 @@ lint: ## Run the linters.
 audit: ## Check the licences of what we link, and known vulnerabilities if the database can be reached.
 	hack/audit.sh
 
-.PHONY: verify
-verify: lint generate ## Run the linters and fail if anything generated is out of date.
+.PHONY: generated
+generated: generate ## Fail if anything generated is out of date.
 	@git diff --exit-code || { echo "generated files are out of date: run make generate and commit"; exit 1; }
+
+.PHONY: verify
+verify: lint generated ## Run the linters and fail if anything generated is out of date.
 
 ##@ Cluster on this machine
 

@@ -33,18 +33,31 @@ var layers = map[string][]string{
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
 	"internal/engine":     {},
+	"internal/credential": {},
+	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
+	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/render", "internal/status"},
+	"internal/install": {
+		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/grants", "internal/instances", "internal/render",
+		"internal/status",
+	},
+	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
+	"internal/install/olm": {
+		"api/v2beta2", "internal/apply", "internal/collection", "internal/install", "internal/install/direct", "internal/render",
+		"internal/status",
+	},
 	"internal/controller": {
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection",
-		"internal/crd", "internal/dialguard", "internal/fetch", "internal/instances", "internal/lint", "internal/probe", "internal/render", "internal/status",
-		"internal/verify",
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd",
+		"internal/credential",
+		"internal/dialguard", "internal/fetch", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
+		"internal/lint", "internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
 		"internal/explain", "internal/lint", "internal/render", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/probe",
-		"internal/render",
+		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/install/olm",
+		"internal/probe", "internal/render",
 	},
 }
 

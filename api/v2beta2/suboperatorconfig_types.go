@@ -140,6 +140,14 @@ type InstallationStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
+// CollectionReference identifies a collection in all its versions.
+type CollectionReference struct {
+	// domain of the collection.
+	Domain string `json:"domain"`
+	// name of the collection.
+	Name string `json:"name"`
+}
+
 // NamedObject carries the name of an object where clients look for it.
 type NamedObject struct {
 	// metadata holds the name.
@@ -167,6 +175,10 @@ type SubOperatorConfigStatus struct {
 	// message is the message of the Ready condition.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// collection identifies what is installed, in any version. Uninstalling needs nothing else but the inventory.
+	// +optional
+	Collection *CollectionReference `json:"collection,omitempty"`
 
 	// version of the collection that is installed.
 	// +optional

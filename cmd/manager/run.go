@@ -35,6 +35,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -193,7 +194,7 @@ func newManager(s settings) (manager.Manager, error) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		MapperProvider:                controller.NewRESTMapper,
+		MapperProvider:                olm.NewRESTMapper,
 		Cache:                         controller.CacheOptions(),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
@@ -212,7 +213,7 @@ func newManager(s settings) (manager.Manager, error) {
 }
 
 // newOLM is nil if the manager is to do without.
-func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
+func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	if s.bindAddress == "" {
 		return nil, nil
 	}
@@ -220,7 +221,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*controller.OLM, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &controller.OLM{
+	return &olm.Cluster{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Discovery: served,
 		CatalogAddress: s.address, CatalogNamespace: s.namespace,
 	}, nil
@@ -230,7 +231,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	olm, err := newOLM(mgr, s.catalog)
+	cluster, err := newOLM(mgr, s.catalog)
 	if err != nil {
 		return err
 	}
@@ -250,26 +251,26 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
-		olm,
+		cluster,
 		importer,
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: olm, Settings: settings,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: settings,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
 			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval,
 		},
-		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: olm},
+		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}
-	if olm != nil {
+	if cluster != nil {
 		importer.Publications = controller.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
 		if err := mgr.Add(server); err != nil {
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: settings, OLM: olm,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: settings, OLM: cluster,
 			Server: server, Publications: importer.Publications,
 		})
 	}

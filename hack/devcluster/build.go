@@ -66,8 +66,14 @@ func buildAll(ctx context.Context, p project, components ...component) error {
 	return nil
 }
 
-// build keeps the binary while the stamp beside it names the same sources.
+// build keeps the binary while the stamp beside it names the same sources. Who
+// wants it while another devcluster builds it waits for that one.
 func (c component) build(ctx context.Context, p project) error {
+	unlock, err := lock(p, "build-"+c.name+".lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	stamp, err := c.stamp(p)
 	if err != nil {
 		return err

@@ -49,7 +49,9 @@ func (e *ForeignObjectError) Error() string {
 // RefusedError says that the API server will not take an object as it is. Unwrap gives its answer.
 type RefusedError struct {
 	Object string
-	Err    error
+	// Kind of the object.
+	Kind schema.GroupKind
+	Err  error
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
@@ -170,7 +172,7 @@ func equal(live, result *unstructured.Unstructured) bool {
 
 func refused(object client.Object, err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		return &RefusedError{Object: Name(object), Err: err}
+		return &RefusedError{Object: Name(object), Kind: object.GetObjectKind().GroupVersionKind().GroupKind(), Err: err}
 	}
 	return fmt.Errorf("applying %s: %w", Name(object), err)
 }

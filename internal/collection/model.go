@@ -133,12 +133,8 @@ type Var struct {
 	Fields []Var
 }
 
-// OperatorName is the name of the collection's Deployment and ServiceAccount: "<domain>-<name>-operator" with the dots
-// of domain and name replaced by dashes; a DNS-1123 label. Different collections may share it ("a-b" "c" and "a"
-// "b-c"): identity is the pair of Domain and Name.
-func (c *Collection) OperatorName() string {
-	return strings.ReplaceAll(c.Domain+"-"+c.Name, ".", "-") + "-operator"
-}
+// OperatorName returns [ID.OperatorName].
+func (c *Collection) OperatorName() string { return c.ID().OperatorName() }
 
 // VersionLabel is the version without build metadata and in lower case: legal as a label value and in object names.
 func (c *Collection) VersionLabel() string {

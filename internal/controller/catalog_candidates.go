@@ -20,6 +20,8 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -51,7 +53,7 @@ func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) 
 		return nil, err
 	}
 	slices.SortFunc(inUse.collections, func(a, b v2beta2.OperatorCollection) int {
-		if older(&a, &b) {
+		if mapping.Older(&a, &b) {
 			return -1
 		}
 		return 1
@@ -85,12 +87,12 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if err := r.Client.List(ctx, crds); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	grants, err := readGrants(ctx, r.Client, r.Reader)
+	grants, err := grants.Read(ctx, r.Client, r.Reader)
 	if err != nil {
 		return err
 	}
 	// An unavailable API server must not remove collections from the catalog.
-	if _, err := grants.heldIn(ctx, ""); err != nil {
+	if _, err := grants.Held(ctx, ""); err != nil {
 		return err
 	}
 	made := map[bundleKey]*candidate{}
@@ -119,7 +121,7 @@ func unloaded(err error) error {
 	return loadFailure(err)
 }
 
-func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, grants *grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
+func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, granted *grants.Grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
 	group := groupOf(of.oc, c)
 	// Imported may still be about the archive before this one.
 	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
@@ -135,17 +137,17 @@ func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *co
 		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
-	return bundle, grants.check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
+	return bundle, granted.Check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
 }
 
 // rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
-func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []askedRole {
-	var roles []askedRole
+func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []grants.Role {
+	var roles []grants.Role
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		roles = append(roles, askedRole{rules: role.Rules, given: base})
+		roles = append(roles, grants.Role{Rules: role.Rules, Given: base})
 	}
 	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
-		roles = append(roles, askedRole{rules: role.Rules})
+		roles = append(roles, grants.Role{Rules: role.Rules})
 	}
 	return roles
 }

@@ -22,6 +22,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -48,7 +50,7 @@ type CatalogReconciler struct {
 	// Settings are those of all installations.
 	Settings render.Settings
 	// OLM is nil if the manager does not use it: then there is no catalog.
-	OLM *OLM
+	OLM *olm.Cluster
 	// Server serves the catalog.
 	Server *catalog.Server
 	// Publications take the result for each OperatorCollection.
@@ -65,7 +67,7 @@ type catalogRequest struct{}
 
 // Reconcile makes the catalog.
 func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Result, error) {
-	if !r.OLM.looked() {
+	if !r.OLM.Checked() {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	candidates, err := r.candidates(ctx)
@@ -73,9 +75,9 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 		return status.Result(err)
 	}
 	if !r.OLM.Available() {
-		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olmInterval, "%w", r.OLM.Err()))
+		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olm.Interval, "%w", r.OLM.Err()))
 		r.Publications.set(ctx, candidates.publications())
-		return ctrl.Result{RequeueAfter: olmInterval}, nil
+		return ctrl.Result{RequeueAfter: olm.Interval}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
 		return status.Result(err)
@@ -187,7 +189,7 @@ func installsOthers(e event.UpdateEvent) bool {
 // afterGrants triggers a reconcile shortly after the grants have changed.
 func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
 	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
-		if object.GetName() == grantsRole {
+		if object.GetName() == grants.ClusterRole {
 			queue.AddAfter(catalogRequest{}, grantDelay)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -21,10 +22,7 @@ func (r *CatalogReconciler) applyCatalogSource(ctx context.Context, digest strin
 	_, err := applier.Apply(ctx, []client.Object{r.catalogSource(digest)}, func(live client.Object) bool {
 		return live.GetLabels()[render.LabelManagedBy] == render.ManagedBy
 	})
-	if err != nil {
-		return applyFailure(err)
-	}
-	return nil
+	return install.ApplyError(err)
 }
 
 // catalogSource has no update strategy: OLM polls images, not addresses.

@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
@@ -165,39 +161,4 @@ func TestDescribePublished(t *testing.T) {
 	p = nil
 	p.describe(oc)
 	expect("without a catalog", "")
-}
-
-// The permissions for OLM are no part of the manager's usual ones, and name every kind that the manager works with.
-func TestPermissionsForOLM(t *testing.T) {
-	resources := func(file string) []string {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		document, _, _ := strings.Cut(string(content), "\n---\n")
-		role := &rbacv1.ClusterRole{}
-		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(document, "---\n")), role); err != nil {
-			t.Fatal(err)
-		}
-		var found []string
-		for _, rule := range role.Rules {
-			if slices.Contains(rule.APIGroups, "operators.coreos.com") && slices.Contains(rule.Verbs, "get") {
-				found = append(found, rule.Resources...)
-			}
-		}
-		slices.Sort(found)
-		return found
-	}
-	if usual := resources("../../config/rbac/role.yaml"); len(usual) > 0 {
-		t.Errorf("the manager always has permissions for %v", usual)
-	}
-	var kinds []string
-	for _, gvk := range olmKinds {
-		plural, _ := meta.UnsafeGuessKindToResource(gvk)
-		kinds = append(kinds, plural.Resource)
-	}
-	slices.Sort(kinds)
-	if diff := cmp.Diff(kinds, resources("../../config/components/olm/role.yaml")); diff != "" {
-		t.Error(diff)
-	}
 }

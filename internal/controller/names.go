@@ -4,11 +4,12 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -17,9 +18,6 @@ const (
 
 	// Finalizer keeps an OperatorCollection or SubOperatorConfig until what was made for it is deleted.
 	Finalizer = "zoscb.ibm.com/finalizer"
-
-	// annotationOwner names, as namespace/name, the SubOperatorConfig that an object was made for.
-	annotationOwner = "zoscb.ibm.com/suboperatorconfig"
 
 	// annotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
 	// OperatorCollection it names the SubOperatorConfig that was there, or was made, when that was decided.

@@ -12,6 +12,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -66,7 +67,7 @@ func checkVersion(oc *v2beta2.OperatorCollection, scope *importScope, others []v
 			other.Status.Collection.Version != scope.collection.Version.String() {
 			continue
 		}
-		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.artifact.Digest; imported && older(oc, other) {
+		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.artifact.Digest; imported && mapping.Older(oc, other) {
 			continue
 		}
 		return status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval,
@@ -88,7 +89,7 @@ func owningNamespace(ctx context.Context, reader client.Reader, key collection.I
 	}
 	var oldest *v2beta2.OperatorCollection
 	for i := range owners {
-		if importedID(&owners[i]) == key && (oldest == nil || older(&owners[i], oldest)) {
+		if importedID(&owners[i]) == key && (oldest == nil || mapping.Older(&owners[i], oldest)) {
 			oldest = &owners[i]
 		}
 	}
@@ -96,14 +97,6 @@ func owningNamespace(ctx context.Context, reader client.Reader, key collection.I
 		return "", nil
 	}
 	return oldest.Namespace, nil
-}
-
-// older says which of two objects came first.
-func older(a, b client.Object) bool {
-	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
-		return at.Before(&bt)
-	}
-	return a.GetUID() < b.GetUID()
 }
 
 // checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.

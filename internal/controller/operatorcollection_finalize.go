@@ -15,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -71,12 +72,12 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
-			allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
+			err := mapping.Consent(ctx, r.Reader, soc.Namespace, installation.Namespace)
+			if status.Is(err) {
+				continue
+			}
 			if err != nil {
 				return nil, nil, err
-			}
-			if !allowed {
-				continue
 			}
 			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
 			if err != nil {
@@ -94,16 +95,6 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		}
 	}
 	return served, abandoned, nil
-}
-
-// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
-// what is deleted.
-func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
-	err := consent(ctx, reader, from, namespace)
-	if status.Is(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,7 +21,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -158,9 +162,9 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if err != nil {
 		return fetch.Credentials{}, err
 	}
-	if !isCredential(secret) {
+	if !credential.Is(secret) {
 		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, labelCredential)
+			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, credential.Label)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
@@ -168,6 +172,18 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil
+}
+
+// requireSecret reads a Secret that a field of the spec names. One that does not exist is waited for, with a reason.
+func (r *OperatorCollectionReconciler) requireSecret(ctx context.Context, oc *v2beta2.OperatorCollection, field, name, reason string) (*corev1.Secret, error) {
+	secret, err := credential.Read(ctx, r.Reader, oc.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, status.Waiting(reason, status.MissingInterval, "%s: Secret %q does not exist in namespace %q", field, name, oc.Namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
+	}
+	return secret, nil
 }
 
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
@@ -254,7 +270,7 @@ func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx contex
 		return err
 	}
 	// Those are deleted with their Subscriptions, and do not say where else the collection is wanted.
-	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return isMadeFor(&soc) })
+	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return olm.IsMadeFor(&soc) })
 	if oc.Annotations[annotationDefault] == "" {
 		return r.decideDefault(ctx, oc, scope, socs)
 	}

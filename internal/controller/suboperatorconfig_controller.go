@@ -3,26 +3,24 @@ package controller
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"io/fs"
 	"strings"
 
-	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -40,178 +38,205 @@ type SubOperatorConfigReconciler struct {
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
 	// OLM is nil if the manager is to do without.
-	OLM *OLM
+	OLM *olm.Cluster
+}
+
+// configScope is what the steps for one SubOperatorConfig share.
+type configScope struct {
+	soc *v2beta2.SubOperatorConfig
+	// oc is the OperatorCollection that it names.
+	oc *v2beta2.OperatorCollection
+	// suspended says that oc is suspended: nothing but uninstalling is done.
+	suspended bool
+	// collection is what oc's archive holds.
+	collection *collection.Collection
+	// mappings are those of the spec that may be installed.
+	mappings []v2beta2.NamespaceMapping
+	// results of the installations, also of those that are being removed.
+	results []install.Result
+	// problems do not keep other namespaces from being served.
+	problems []error
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	soc := &v2beta2.SubOperatorConfig{}
-	if err := r.Reader.Get(ctx, req.NamespacedName, soc); err != nil {
+	s := &configScope{soc: &v2beta2.SubOperatorConfig{}}
+	if err := r.Reader.Get(ctx, req.NamespacedName, s.soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if soc.DeletionTimestamp != nil {
-		if !controllerutil.ContainsFinalizer(soc, Finalizer) {
+	steps := []func(context.Context, *configScope) error{
+		r.ensureFinalizer,
+		r.resolveNamespaces,
+		r.uninstallUnmapped,
+		r.findCollection,
+		r.setOwner,
+		r.loadCollection,
+		r.resolveConflicts,
+		r.install,
+	}
+	if s.soc.DeletionTimestamp != nil {
+		if !controllerutil.ContainsFinalizer(s.soc, Finalizer) {
 			return ctrl.Result{}, nil
 		}
-		return r.conclude(ctx, soc, &installationFacts{}, r.finalize(ctx, soc))
-	}
-	facts, err := r.reconcile(ctx, soc)
-	if facts.suspended {
-		return ctrl.Result{}, nil
-	}
-	return r.conclude(ctx, soc, facts, errors.Join(err, r.gateUpgrades(ctx, soc, facts, err)))
-}
-
-func (r *SubOperatorConfigReconciler) reconcile(ctx context.Context, soc *v2beta2.SubOperatorConfig) (*installationFacts, error) {
-	facts := &installationFacts{}
-	steps := []func(context.Context, *v2beta2.SubOperatorConfig, *installationFacts) error{
-		r.ensureFinalizer,
-		r.findCollection,
-		r.adopt,
-		r.loadCollection,
-		r.checkMapping,
-		r.composeEndpoints,
-		r.followEndpoints,
-		r.chooseMethods,
-		r.composeDependencies,
-		r.render,
-		r.recordInventory,
-		r.leave,
-		r.checkEnvironment,
-		r.checkPermissions,
-		r.switchMethods,
-		r.recordMethods,
-		r.apply,
-		r.rollByHand,
-		r.prune,
-		r.checkWorkloads,
-	}
-	for _, step := range steps {
-		if err := step(ctx, soc, facts); err != nil || facts.suspended {
-			return facts, err
+		steps = []func(context.Context, *configScope) error{
+			r.resolveNamespaces,
+			r.uninstallUnmapped,
+			r.awaitCollection,
+			r.uninstallAll,
+			r.removeFinalizer,
 		}
 	}
-	return facts, status.Join(facts.problems...)
+	var err error
+	for _, step := range steps {
+		if err = step(ctx, s); err != nil || s.suspended {
+			break
+		}
+	}
+	return r.writeStatus(ctx, s, err)
 }
 
-// SetupWithManager registers the controller.
-func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	owner := handler.EnqueueRequestsFromMapFunc(ownerOfObject)
-	b := ctrl.NewControllerManagedBy(mgr).
-		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
-		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofRival)).
-		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.ofEndpoint)).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret)).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace),
-			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
-		WatchesMetadata(&rbacv1.ClusterRole{}, r.whenGranted()).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.ofOperator))
-	for _, object := range []client.Object{
-		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
-	} {
-		b = b.WatchesMetadata(object, owner)
+func (r *SubOperatorConfigReconciler) installer() *install.Installer {
+	return &install.Installer{
+		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: r.Settings,
+		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader},
 	}
-	c, err := b.WithOptions(options(4)).Build(r)
+}
+
+func (r *SubOperatorConfigReconciler) resolver() *mapping.Resolver {
+	return &mapping.Resolver{Client: r.Client, Reader: r.Reader}
+}
+
+func (r *SubOperatorConfigReconciler) ensureFinalizer(ctx context.Context, s *configScope) error {
+	return addFinalizer(ctx, r.Client, s.soc)
+}
+
+// resolveNamespaces decides which namespaces are mapped. One that does not agree does not keep the others from being
+// served.
+func (r *SubOperatorConfigReconciler) resolveNamespaces(ctx context.Context, s *configScope) error {
+	agreed, refused, err := r.resolver().Namespaces(ctx, s.soc)
 	if err != nil {
 		return err
 	}
-	r.watchOLM(mgr, c)
+	s.mappings, s.problems = agreed, refused
+	if install.RecordedCollection(s.soc) == (collection.ID{}) {
+		return nil
+	}
+	return r.withoutConflicts(ctx, s, install.RecordedCollection(s.soc))
+}
+
+func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *configScope, id collection.ID) error {
+	free, conflicts, err := r.resolver().WithoutConflicts(ctx, s.soc, id, s.mappings)
+	s.mappings, s.problems = free, append(s.problems, conflicts...)
+	return err
+}
+
+// uninstallUnmapped removes the operator where it is mapped no longer, or the namespace has withdrawn its consent. Nothing
+// else is needed for it, and nothing that fails later keeps it from being done.
+func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *configScope) error {
+	for _, namespace := range install.Namespaces(s.soc) {
+		if !mapping.Contains(s.mappings, namespace) {
+			s.results = append(s.results, r.installer().Uninstall(ctx, s.soc, namespace))
+		}
+	}
 	return nil
 }
 
-// ownerOfObject is the SubOperatorConfig that an object was made for.
-func ownerOfObject(_ context.Context, object client.Object) []reconcile.Request {
-	namespace, name, ok := strings.Cut(object.GetAnnotations()[annotationOwner], "/")
-	if !ok {
+func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *configScope) error {
+	oc := &v2beta2.OperatorCollection{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.MissingInterval,
+			"OperatorCollection %q does not exist in namespace %q", s.soc.Spec.OperatorCollection, s.soc.Namespace)
+	case err != nil:
+		return fmt.Errorf("reading OperatorCollection %q: %w", s.soc.Spec.OperatorCollection, err)
+	case oc.DeletionTimestamp != nil:
+		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.MissingInterval, "OperatorCollection %q is being deleted", oc.Name)
+	case oc.Spec.Suspend:
+		s.suspended = true
 		return nil
+	case oc.Status.Artifact == nil:
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is not imported: %s", oc.Name,
+			strings.TrimSpace("see its status. "+oc.Status.Message))
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+	s.oc = oc
+	return nil
 }
 
-// ownedBy accepts objects that were made for this SubOperatorConfig.
-func ownedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
-	return func(live client.Object) bool {
-		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
-			return isSharedGroup(live)
+// setOwner makes the garbage collector remove the object after its OperatorCollection.
+func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configScope) error {
+	before := s.soc.DeepCopy()
+	if err := controllerutil.SetOwnerReference(s.oc, s.soc, r.Client.Scheme()); err != nil {
+		return err
+	}
+	if equality.Semantic.DeepEqual(before.OwnerReferences, s.soc.OwnerReferences) {
+		return nil
+	}
+	return r.Client.Patch(ctx, s.soc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+}
+
+func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, s *configScope) error {
+	c, err := r.Collections.Load(digest.Digest(s.oc.Status.Artifact.Digest))
+	if errors.Is(err, fs.ErrNotExist) {
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", s.oc.Name)
+	}
+	if err != nil {
+		return loadFailure(err)
+	}
+	missing, err := missingCRDs(ctx, r.Client, c, groupOf(s.oc, c))
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+	}
+	s.collection = c
+	// By its identity other controllers find out whether it has installed their collection, or needs a CRD.
+	return addLabels(ctx, r.Client, s.soc, render.Labels(c), render.LabelManagedBy, render.LabelDomain, render.LabelName)
+}
+
+// resolveConflicts decides which namespaces other SubOperatorConfigs have, if that was not known without the collection. An
+// OperatorCollection that has become another collection is installed once the former one is gone.
+func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *configScope) error {
+	switch recorded := s.soc.Status.Collection; {
+	case recorded == nil:
+	case install.RecordedCollection(s.soc) == s.collection.ID():
+		return nil
+	default:
+		if err := r.uninstallAll(ctx, s); err != nil {
+			return err
 		}
-		return render.IDOf(live.GetLabels()) != collection.ID{} && live.GetAnnotations()[annotationOwner] == soc.Namespace+"/"+soc.Name
-	}
-}
-
-func (r *SubOperatorConfigReconciler) ofCollection(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
-		return soc.Spec.OperatorCollection == object.GetName()
-	})
-}
-
-func (r *SubOperatorConfigReconciler) ofEndpoint(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
-		return slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return allows(m, object.GetName()) })
-	})
-}
-
-// ofRival leads from a SubOperatorConfig to the others of its collection: it may have let go of a namespace.
-func (r *SubOperatorConfigReconciler) ofRival(ctx context.Context, object client.Object) []reconcile.Request {
-	key := render.IDOf(object.GetLabels())
-	if key == (collection.ID{}) {
-		return nil
-	}
-	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
-		return render.IDOf(soc.GetLabels()) == key && soc.UID != object.GetUID()
-	})
-}
-
-// allows says whether a mapping lets its namespace use an endpoint.
-func allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
-	return mapping.ZosEndpoints == nil || slices.ContainsFunc(*mapping.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
-		return e.Name == endpoint
-	})
-}
-
-// ofSecret leads from a credential to those whose endpoints or dependencies use it, and from a Secret of an installation
-// to its maker.
-func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := ownerOfObject(ctx, object); requests != nil {
-		return requests
-	}
-	endpoints := &v2beta2.ZosEndpointList{}
-	if err := r.Client.List(ctx, endpoints, client.InNamespace(object.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list ZosEndpoints")
-	}
-	used := slices.ContainsFunc(endpoints.Items, func(e v2beta2.ZosEndpoint) bool {
-		return e.Spec.CredentialName == object.GetName()
-	})
-	collections := r.usersOfSecret(ctx, object)
-	return r.requests(ctx, object.GetNamespace(), func(soc *v2beta2.SubOperatorConfig) bool {
-		return used || collections[soc.Spec.OperatorCollection] || slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool {
-			return m.ZosEndpoints != nil && slices.ContainsFunc(*m.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
-				return e.CredentialName == object.GetName()
-			})
-		})
-	})
-}
-
-// ofNamespace leads from a namespace to those that map it from elsewhere: its consent may have changed.
-func (r *SubOperatorConfigReconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
-		return soc.Namespace != object.GetName() && mapsNamespace(soc, object.GetName())
-	})
-}
-
-func (r *SubOperatorConfigReconciler) requests(ctx context.Context, namespace string, match func(*v2beta2.SubOperatorConfig) bool) []reconcile.Request {
-	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list SubOperatorConfigs")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		before := s.soc.DeepCopy()
+		s.soc.Status.Collection = nil
+		if err := status.Patch(ctx, r.Client, s.soc, before); err != nil {
+			return err
 		}
 	}
-	return requests
+	return r.withoutConflicts(ctx, s, s.collection.ID())
+}
+
+func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScope) error {
+	dependencies, blocked := r.resolver().Dependencies(ctx, s.oc, r.Settings.Dependencies)
+	if blocked != nil && !status.Is(blocked) {
+		return blocked
+	}
+	installer := r.installer()
+	for _, m := range s.mappings {
+		endpoints, problems, err := r.resolver().Endpoints(ctx, s.soc, m)
+		if err != nil {
+			return err
+		}
+		s.problems = append(s.problems, problems...)
+		i := &install.Installation{
+			Owner: s.soc, OperatorCollection: s.oc, Namespace: m.Namespace,
+			Collection: s.collection, Group: groupOf(s.oc, s.collection), Digest: digest.Digest(s.oc.Status.Artifact.Digest),
+			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(s.oc.Spec.Runtime, s.soc.Spec.Runtime),
+		}
+		i.Backend, i.Blocked = r.OLM.Choose(ctx, i, r.Settings.RuntimeImage)
+		if i.Blocked == nil {
+			i.Blocked = blocked
+		}
+		s.results = append(s.results, installer.Reconcile(ctx, i))
+	}
+	return nil
 }

@@ -9,55 +9,79 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// conclude writes the status that follows from the facts and from the error of the last step, and an event when Ready
-// changed. It is the only place that turns errors into conditions.
-func (r *SubOperatorConfigReconciler) conclude(ctx context.Context, soc *v2beta2.SubOperatorConfig, facts *installationFacts, err error) (ctrl.Result, error) {
-	if soc.DeletionTimestamp != nil && err == nil {
+// writeStatus writes the status that follows from the results, and from the error of the step that failed, if any.
+func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *configScope, err error) (ctrl.Result, error) {
+	deleting := s.soc.DeletionTimestamp != nil
+	if deleting && err == nil {
 		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
 	}
-	before := soc.DeepCopy()
-	now := &soc.Status
-	now.ObservedGeneration = soc.Generation
-	if facts.applied {
-		if len(facts.kept) == 0 {
-			now.Version = facts.collection.Version.String()
-			now.ClusterServiceVersion, now.Packages = facts.namesInOLM()
-		}
-		now.Installations = slices.Concat(facts.installations, facts.leaving, facts.kept)
-		slices.SortFunc(now.Installations, byNamespace)
-		now.CustomResourceDefinition = facts.crdNames()
-		now.Warnings = boundWarnings(facts.warnings)
+	before := s.soc.DeepCopy()
+	now := &s.soc.Status
+	errs := []error{err}
+	if !deleting {
+		errs = append(errs, s.problems...)
 	}
-	status.SetReady(&now.Conditions, soc.Generation, err, facts.readyMessage())
+	applied, complete := s.collection != nil && err == nil, true
+	for _, result := range s.results {
+		errs = append(errs, result.Err)
+		complete = complete && (result.Applied || !mapping.Contains(s.mappings, result.Namespace))
+		if result.Status == nil {
+			now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
+			continue
+		}
+		now.Installations = install.WithInstallation(now.Installations, *result.Status)
+	}
+	if s.suspended {
+		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {
+			return status.Result(patchErr)
+		}
+		return status.Result(status.Join(errs[1+len(s.problems):]...))
+	}
+	now.ObservedGeneration = s.soc.Generation
+	if applied {
+		s.describeInstallations(now, complete)
+	}
+	err = status.Join(errs...)
+	status.SetReady(&now.Conditions, s.soc.Generation, err, s.readyMessage())
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
 	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
-	return writer.Write(ctx, soc, before, err)
+	return writer.Write(ctx, s.soc, before, err)
+}
+
+// describeInstallations reports the version once it is applied in all namespaces, and names that clients look for.
+func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus, complete bool) {
+	if complete {
+		now.Version = s.collection.Version.String()
+		now.ClusterServiceVersion, now.Packages = s.namesInOLM()
+	}
+	now.CustomResourceDefinition = nil
+	for _, resource := range s.collection.Resources {
+		now.CustomResourceDefinition = append(now.CustomResourceDefinition, v2beta2.NamedObject{
+			Metadata: v2beta2.NamedObjectMeta{Name: resource.Plural() + "." + groupOf(s.oc, s.collection)},
+		})
+	}
+	var warnings []string
+	for _, result := range s.results {
+		warnings = append(warnings, result.Warnings...)
+	}
+	now.Warnings = boundWarnings(warnings)
 }
 
 // namesInOLM are those under which clients find the collection in OLM, if OLM runs it anywhere.
-func (f *installationFacts) namesInOLM() (*v2beta2.NamedObject, []string) {
-	if !slices.ContainsFunc(f.installations, func(i v2beta2.InstallationStatus) bool { return i.Install == v2beta2.InstallOLM }) {
+func (s *configScope) namesInOLM() (*v2beta2.NamedObject, []string) {
+	if !slices.ContainsFunc(s.results, func(r install.Result) bool { return r.Applied && r.Status.Install == v2beta2.InstallOLM }) {
 		return nil, nil
 	}
-	return &v2beta2.NamedObject{Metadata: v2beta2.NamedObjectMeta{Name: f.collection.CSVName()}}, []string{render.PackageName(f.collection)}
+	return &v2beta2.NamedObject{Metadata: v2beta2.NamedObjectMeta{Name: s.collection.CSVName()}}, []string{s.collection.OperatorName()}
 }
 
-func (f *installationFacts) crdNames() []v2beta2.NamedObject {
-	var names []v2beta2.NamedObject
-	for _, resource := range f.collection.Resources {
-		names = append(names, v2beta2.NamedObject{
-			Metadata: v2beta2.NamedObjectMeta{Name: resource.Plural() + "." + groupOf(f.oc, f.collection)},
-		})
-	}
-	return names
-}
-
-// boundWarnings sorts warnings, each of which may hold for several namespaces, and shows the first of them.
+// boundWarnings sorts warnings, each of which may be reported for several namespaces, and returns the first of them.
 func boundWarnings(warnings []string) []string {
 	warnings = slices.Compact(slices.Sorted(slices.Values(warnings)))
 	if len(warnings) <= maxWarnings {
@@ -66,13 +90,15 @@ func boundWarnings(warnings []string) []string {
 	return append(warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%d more warnings", len(warnings)-maxWarnings))
 }
 
-func (f *installationFacts) readyMessage() string {
-	if len(f.installations) == 0 {
+func (s *configScope) readyMessage() string {
+	var namespaces []string
+	for _, result := range s.results {
+		if result.Applied {
+			namespaces = append(namespaces, result.Namespace)
+		}
+	}
+	if len(namespaces) == 0 {
 		return "no namespace is mapped"
 	}
-	var namespaces []string
-	for _, installation := range f.installations {
-		namespaces = append(namespaces, installation.Namespace)
-	}
-	return fmt.Sprintf("version %s runs in namespace %s", f.collection.Version, strings.Join(namespaces, ", "))
+	return fmt.Sprintf("version %s runs in namespace %s", s.collection.Version, strings.Join(namespaces, ", "))
 }

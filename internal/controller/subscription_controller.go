@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -21,12 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
-
-// annotationMadeFor on a SubOperatorConfig names, as namespace/name/UID, the Subscription that it was made for. It goes
-// with that Subscription.
-const annotationMadeFor = "zoscb.ibm.com/made-for-subscription"
 
 // SubscriptionReconciler makes the SubOperatorConfig for a Subscription that a person made, from the tile in OperatorHub
 // for instance. Without one, the operator's pods wait for a ConfigMap and a Secret that nobody writes.
@@ -38,7 +35,7 @@ type SubscriptionReconciler struct {
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// OLM is nil if the manager is to do without.
-	OLM *OLM
+	OLM *olm.Cluster
 
 	told notes
 }
@@ -53,7 +50,7 @@ func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if err := r.removeAbandoned(ctx, req.NamespacedName, subscription.UID); err != nil {
 		return status.Result(err)
 	}
-	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.handMade(subscription) {
+	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.userManaged(subscription) {
 		r.told.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -69,17 +66,9 @@ func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	return status.Result(err)
 }
 
-// handMade says whether a Subscription wants one of our packages and was not made for a SubOperatorConfig.
-func (r *SubscriptionReconciler) handMade(subscription *operatorsv1alpha1.Subscription) bool {
-	return r.OLM.offers(subscription) && subscription.Annotations[annotationOwner] == ""
-}
-
-// offers says whether a Subscription points to the manager's catalog.
-func (o *OLM) offers(subscription *operatorsv1alpha1.Subscription) bool {
-	spec := subscription.Spec
-	return spec != nil && o.Available() && o.CatalogSource() == types.NamespacedName{
-		Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource,
-	}
+// userManaged says whether a Subscription wants one of our packages and was not made for a SubOperatorConfig.
+func (r *SubscriptionReconciler) userManaged(subscription *operatorsv1alpha1.Subscription) bool {
+	return r.OLM.Offers(subscription) && subscription.Annotations[install.AnnotationOwner] == ""
 }
 
 // removeAbandoned deletes the SubOperatorConfigs that were made for a Subscription with this name and another UID.
@@ -91,8 +80,8 @@ func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.
 	}
 	for i := range list.Items {
 		soc := &list.Items[i]
-		of, made, ok := madeFor(soc)
-		if !ok || of != key || made == uid || soc.DeletionTimestamp != nil || takenOver(soc, key.Namespace) {
+		of, made, ok := olm.MadeFor(soc)
+		if !ok || of != key || made == uid || soc.DeletionTimestamp != nil || olm.TakenOver(soc, key.Namespace) {
 			continue
 		}
 		live := &operatorsv1alpha1.Subscription{}
@@ -109,35 +98,6 @@ func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.
 			"Subscription %q, which this was made for, is gone", key)
 	}
 	return nil
-}
-
-// madeFor is the Subscription that a SubOperatorConfig was made for, if it was.
-func madeFor(soc client.Object) (key types.NamespacedName, uid types.UID, ok bool) {
-	parts := strings.Split(soc.GetAnnotations()[annotationMadeFor], "/")
-	if len(parts) != 3 {
-		return key, "", false
-	}
-	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, types.UID(parts[2]), true
-}
-
-// takenOver says whether a SubOperatorConfig that was made for a Subscription was changed to do something else as well, or
-// to do without OLM. Then it is not removed with the Subscription.
-func takenOver(soc *v2beta2.SubOperatorConfig, namespace string) bool {
-	return soc.Spec.Install != v2beta2.InstallOLM || len(soc.Spec.Mapping) != 1 || soc.Spec.Mapping[0].Namespace != namespace
-}
-
-// checkMadeFor keeps a SubOperatorConfig whose Subscription is gone from making another one before it is removed.
-func checkMadeFor(soc *v2beta2.SubOperatorConfig, namespace string, subscription *operatorsv1alpha1.Subscription) error {
-	key, uid, ok := madeFor(soc)
-	if !ok || takenOver(soc, namespace) || subscription != nil && subscription.UID == uid {
-		return nil
-	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "Subscription %q, which this was made for, is gone", key)
-}
-
-func isMadeFor(soc client.Object) bool {
-	_, _, ok := madeFor(soc)
-	return ok
 }
 
 // tell records a failure as an event on the Subscription, unless it was the last that was told of it.
@@ -159,7 +119,7 @@ func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	all := handler.EnqueueRequestsFromMapFunc(r.handMadeOnes)
+	all := handler.EnqueueRequestsFromMapFunc(r.userManagedOnes)
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	r.OLM.OnAvailable(func(context.Context) error {
@@ -175,8 +135,8 @@ func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// handMadeOnes are the Subscriptions that a change of something else may help.
-func (r *SubscriptionReconciler) handMadeOnes(ctx context.Context, _ client.Object) []reconcile.Request {
+// userManagedOnes are the Subscriptions that a change of something else may help.
+func (r *SubscriptionReconciler) userManagedOnes(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &operatorsv1alpha1.SubscriptionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot list Subscriptions")
@@ -184,7 +144,7 @@ func (r *SubscriptionReconciler) handMadeOnes(ctx context.Context, _ client.Obje
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if r.handMade(&list.Items[i]) {
+		if r.userManaged(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
@@ -193,7 +153,7 @@ func (r *SubscriptionReconciler) handMadeOnes(ctx context.Context, _ client.Obje
 
 // ofMadeFor leads from a SubOperatorConfig to the Subscription that it was made for, whether that exists or not.
 func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
-	key, _, ok := madeFor(object)
+	key, _, ok := olm.MadeFor(object)
 	if !ok {
 		return nil
 	}
@@ -207,7 +167,7 @@ func keepSubscription(object any) (any, error) {
 		return object, nil // Only its metadata was asked for.
 	}
 	subscription.ManagedFields = nil
-	if subscription.Spec != nil && subscription.Spec.CatalogSource == catalogSourceName {
+	if subscription.Spec != nil && subscription.Spec.CatalogSource == olm.CatalogSourceName {
 		return subscription, nil
 	}
 	return &operatorsv1alpha1.Subscription{TypeMeta: subscription.TypeMeta, ObjectMeta: metav1.ObjectMeta{

@@ -19,6 +19,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -96,14 +98,14 @@ func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
 
 // refusal says why an OperatorCollection may not be installed in a namespace without anybody in its own being asked.
 func (r *SubscriptionReconciler) refusal(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string) (refused, err error) {
-	if err := consent(ctx, r.Client, oc.Namespace, namespace); err != nil {
+	if err := mapping.Consent(ctx, r.Client, oc.Namespace, namespace); err != nil {
 		if f := (*status.Error)(nil); !errors.As(err, &f) {
 			return nil, err
 		}
 		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
 			"the operator waits for a SubOperatorConfig: OperatorCollection %q is in namespace %q, which this namespace does not allow to map it: "+
 				"give namespace %q the annotation %s: %s, and this one is made: %s",
-			oc.Name, oc.Namespace, namespace, annotationAllowMapping, oc.Namespace, manifest(oc, namespace)), nil
+			oc.Name, oc.Namespace, namespace, mapping.AnnotationAllow, oc.Namespace, manifest(oc, namespace)), nil
 	}
 	if oc.Namespace != namespace && oc.Spec.Dependencies != nil && oc.Spec.Dependencies.CredentialsSecret != "" {
 		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
@@ -138,14 +140,14 @@ func (r *SubscriptionReconciler) served(ctx context.Context, reader client.Reade
 		for i := range socs {
 			soc := &socs[i]
 			switch {
-			case soc.DeletionTimestamp != nil || !mapsNamespace(soc, subscription.Namespace):
+			case soc.DeletionTimestamp != nil || !mapping.Maps(soc, subscription.Namespace):
 				continue
 			case soc.Spec.Install == v2beta2.InstallDirect:
 				return false, status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
 					"SubOperatorConfig %q in namespace %q runs this operator without OLM: set its spec.install to %s, or delete this Subscription",
 					soc.Name, soc.Namespace, v2beta2.InstallOLM)
 			}
-			if allowed := consent(ctx, r.Client, soc.Namespace, subscription.Namespace); allowed == nil {
+			if allowed := mapping.Consent(ctx, r.Client, soc.Namespace, subscription.Namespace); allowed == nil {
 				return true, nil
 			}
 		}
@@ -212,7 +214,7 @@ func subOperatorConfigFor(subscription *operatorsv1alpha1.Subscription, p *provi
 			Namespace: p.oc.Namespace, Name: name,
 			Labels: render.Labels(p.collection),
 			Annotations: map[string]string{
-				annotationMadeFor: fmt.Sprintf("%s/%s/%s", subscription.Namespace, subscription.Name, subscription.UID),
+				olm.AnnotationMadeFor: fmt.Sprintf("%s/%s/%s", subscription.Namespace, subscription.Name, subscription.UID),
 			},
 		},
 		Spec: v2beta2.SubOperatorConfigSpec{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
 )
 
 func TestChooseProvider(t *testing.T) {
@@ -82,9 +83,9 @@ func TestNamesForSubscriptions(t *testing.T) {
 func TestKeepSubscription(t *testing.T) {
 	whole := &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "ns", UID: "1", ResourceVersion: "2", Annotations: map[string]string{"big": "text"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
-		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: catalogSourceName, Package: "p"},
+		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: olm.CatalogSourceName, Package: "p"},
 	}
-	for source, kept := range map[string]bool{catalogSourceName: true, "community-operators": false} {
+	for source, kept := range map[string]bool{olm.CatalogSourceName: true, "community-operators": false} {
 		subscription := whole.DeepCopy()
 		subscription.Spec.CatalogSource = source
 		object, err := keepSubscription(subscription)

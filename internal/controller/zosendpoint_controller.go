@@ -22,6 +22,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -113,7 +114,7 @@ func (r *ZosEndpointReconciler) findUsers(ctx context.Context, endpoint *v2beta2
 		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	for _, soc := range list.Items {
-		if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return allows(m, endpoint.Name) }) {
+		if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return mapping.Allows(m, endpoint.Name) }) {
 			scope.users = append(scope.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
 		}
 	}
@@ -132,7 +133,7 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.Zos
 	}
 	defer release()
 	known := scope.known
-	if len(known) == 0 && endpoint.Status.PinnedFor == address(endpoint) {
+	if len(known) == 0 && endpoint.Status.PinnedFor == mapping.Address(endpoint) {
 		for _, line := range endpoint.Status.HostKeys {
 			if key, err := probe.ParseHostKey(line); err == nil {
 				known = append(known, key)
@@ -192,13 +193,13 @@ func describeReachable(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
 	case scope.unreachable != nil:
 		set(status.Retry(v2beta2.ReasonHostUnreachable, scope.unreachable), "")
 	default:
-		set(nil, fmt.Sprintf("%s answers with host key %s", address(endpoint), ssh.FingerprintSHA256(scope.shown)))
+		set(nil, fmt.Sprintf("%s answers with host key %s", mapping.Address(endpoint), ssh.FingerprintSHA256(scope.shown)))
 	}
 	switch {
 	case len(endpoint.Spec.HostKeys) > 0 || endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
 		now.HostKeys, now.PinnedFor = nil, ""
 	case scope.shown != nil:
-		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(scope.shown)}, address(endpoint)
+		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(scope.shown)}, mapping.Address(endpoint)
 	}
 }
 

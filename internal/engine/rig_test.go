@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -33,10 +34,18 @@ type rig struct {
 	credential *syscall.Credential
 }
 
-// newRig installs the engine below a short path (sockets lie in it).
+func TestMain(m *testing.M) {
+	if err := os.Setenv("PATH", path); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// newRig installs the engine below a short path (sockets lie in it). The test runs beside others from here on: what it
+// needs lies below that path, and its servers have ports of their own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	t.Setenv("PATH", path)
+	t.Parallel()
 	need(t, "ansible-runner", "ansible-playbook", "ssh", "sshd", "ssh-keygen")
 	root, err := os.MkdirTemp("/tmp", "zs")
 	if err != nil {
@@ -396,14 +405,30 @@ func newKeyFile(t *testing.T, file, passphrase string) (private, public string) 
 	return read(t, file), strings.TrimSpace(read(t, file+".pub"))
 }
 
+var (
+	portsMutex sync.Mutex
+	portsGiven = map[int]bool{}
+)
+
+// freePort returns a port that no other test gets. It is below those that the system gives to connections, so that it
+// stays free until the test uses it.
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	portsMutex.Lock()
+	defer portsMutex.Unlock()
+	for range 1000 {
+		port := 20000 + rand.IntN(12000)
+		if portsGiven[port] {
+			continue
+		}
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = listener.Close()
+			portsGiven[port] = true
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("no free port")
+	return 0
 }
 
 func waitForPort(t *testing.T, port int) {

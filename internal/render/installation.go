@@ -2,6 +2,7 @@ package render
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,10 +66,12 @@ func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + 
 // EndpointsSecretName is the name of the Secret that EndpointsSecret renders.
 func EndpointsSecretName(c *collection.Collection) string { return c.OperatorName() + "-endpoints" }
 
+const clusterRolePrefix = "zoscb:"
+
 // ClusterRoleName is the name of the ClusterRole and ClusterRoleBinding of the installation in a namespace. No other
 // installation has it, as neither namespaces nor operator names contain a colon.
 func ClusterRoleName(c *collection.Collection, namespace string) string {
-	return "zoscb:" + namespace + ":" + c.OperatorName()
+	return clusterRolePrefix + namespace + ":" + c.OperatorName()
 }
 
 func objectMeta(c *collection.Collection, namespace, name string) metav1.ObjectMeta {
@@ -82,4 +85,14 @@ func sortedPlurals(c *collection.Collection, suffix string) []string {
 	}
 	slices.Sort(plurals)
 	return plurals
+}
+
+// ClusterRoleNamespace returns the namespace of the installation whose ClusterRoleName this is, "" if it is of none.
+func ClusterRoleNamespace(name string) string {
+	rest, ok := strings.CutPrefix(name, clusterRolePrefix)
+	if !ok {
+		return ""
+	}
+	namespace, _, _ := strings.Cut(rest, ":")
+	return namespace
 }

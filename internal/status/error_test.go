@@ -66,3 +66,40 @@ func TestAsError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestJoin(t *testing.T) {
+	cause := errors.New("cause")
+	progress := Waiting(v2beta2.ReasonProgressing, 5*time.Second, "soon")
+	for name, test := range map[string]struct {
+		problems []error
+		want     *Error
+		message  string
+	}{
+		"nothing":                         {problems: []error{nil, nil}},
+		"one":                             {[]error{nil, Stalled("A", cause)}, &Error{Reason: "A", Stalled: true}, "cause"},
+		"the first reason wins":           {[]error{Waiting("A", time.Minute, "a"), Waiting("B", time.Hour, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "a\nb"},
+		"unless it is one of progress":    {[]error{progress, Waiting("B", time.Minute, "b")}, &Error{Reason: "B", RetryAfter: 5 * time.Second}, "soon\nb"},
+		"all are stalled":                 {[]error{Stalled("A", cause), Stalled("B", cause)}, &Error{Reason: "A", Stalled: true}, "cause\ncause"},
+		"one can be retried":              {[]error{Stalled("A", cause), Waiting("B", time.Minute, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "cause\nb"},
+		"growing delays begin with short": {[]error{Waiting("A", time.Minute, "a"), cause}, &Error{Reason: "A"}, "a\ncause"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Join(test.problems...)
+			if test.want == nil {
+				if err != nil {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			got := AsError(err)
+			if got.Reason != test.want.Reason || got.Stalled != test.want.Stalled || got.RetryAfter != test.want.RetryAfter || got.Error() != test.message {
+				t.Errorf("got %+v: %q", got, got)
+			}
+			for _, problem := range test.problems {
+				if problem != nil && !errors.Is(err, problem) {
+					t.Errorf("%v is lost", problem)
+				}
+			}
+		})
+	}
+}

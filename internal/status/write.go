@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +14,13 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 )
+
+// Object is an object of one of our kinds.
+type Object interface {
+	client.Object
+	// StatusConditions returns the conditions of its status, to be read and changed.
+	StatusConditions() *[]metav1.Condition
+}
 
 // Writer writes status and records events.
 type Writer struct {
@@ -24,7 +32,7 @@ type Writer struct {
 
 // Write patches the status of object if it differs from before, records an event if Ready changed, and returns what the
 // reconciler returns for the error of its steps.
-func (w *Writer) Write(ctx context.Context, object, before v2beta2.Object, err error) (ctrl.Result, error) {
+func (w *Writer) Write(ctx context.Context, object, before Object, err error) (ctrl.Result, error) {
 	if patchErr := Patch(ctx, w.Client, object, before); patchErr != nil {
 		return Result(client.IgnoreNotFound(patchErr))
 	}
@@ -32,7 +40,7 @@ func (w *Writer) Write(ctx context.Context, object, before v2beta2.Object, err e
 	is := meta.FindStatusCondition(*object.StatusConditions(), v2beta2.ConditionReady)
 	if was == nil || was.Reason != is.Reason || was.Message != is.Message {
 		eventType := corev1.EventTypeNormal
-		if is.Status != "True" && !IsProgress(is.Reason) {
+		if is.Status != metav1.ConditionTrue && !IsProgress(is.Reason) {
 			eventType = corev1.EventTypeWarning
 		}
 		w.Recorder.Eventf(object, nil, eventType, is.Reason, w.Action, "%s", Truncate(is.Message, MaxEventBytes))

@@ -1,4 +1,4 @@
-// Package attack makes a table of the attacks that a suite of stories tries: what was tried, what was expected, and what
+// Package attack makes a table of the attacks that a suite of specs tries: what was tried, what was expected, and what
 // was observed. docs/security.md promises that these attacks fail.
 package attack
 
@@ -11,7 +11,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// Label marks the stories that hold attacks, and those that prepare them.
+// Label marks the specs that hold attacks, and those that prepare them.
 var Label = ginkgo.Label("attack")
 
 const entryName = "attack"
@@ -23,15 +23,15 @@ func (r row) String() string {
 	return fmt.Sprintf("%s: %s\n  expected: %s\n  observed: %s\n", r.Group, r.Attack, r.Expected, r.Observed)
 }
 
-// Repelled records, inside a story, an attack that was tried and did not succeed. Call it after the assertions: what is
-// recorded of a story that fails is printed as such. Observed is what the attacker got to see, in one line.
+// Repelled records, inside a spec, an attack that was tried and did not succeed. Call it after the assertions: what is
+// recorded of a spec that fails is printed as such. Observed is what the attacker got to see, in one line.
 func Repelled(group, attack, expected, observed string) {
 	ginkgo.GinkgoHelper()
 	observed = strings.Join(strings.Fields(observed), " ")
 	ginkgo.AddReportEntry(entryName, row{group, attack, expected, observed}, types.ReportEntryVisibilityNever)
 }
 
-// Table is every attack of a run in the order of groups and stories, with the attacks of failed stories marked.
+// Table is every attack of a run in the order of groups and specs, with the attacks of failed specs marked.
 func Table(report types.Report) string {
 	var b strings.Builder
 	var rows []row
@@ -42,7 +42,7 @@ func Table(report types.Report) string {
 				continue
 			}
 			if spec.Failed() {
-				tried.Observed = "THE STORY FAILED: " + tried.Observed
+				tried.Observed = "THE SPEC FAILED: " + tried.Observed
 			}
 			rows = append(rows, tried)
 		}

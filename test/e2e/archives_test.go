@@ -3,11 +3,6 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,10 +12,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// domain of every collection of the stories.
+// domain of every collection of the specs.
 const domain = "example"
 
 // mirrorResource is a kind that shows what templates make of a resource's text, added to the sample collection. The
@@ -104,18 +99,25 @@ const waitBeforeRemoval = `
 
 `
 
-// minimalConfig is the operator-config of the smallest collection there can be.
-const minimalConfig = `
-domain: example
+// minimal is the folder of the smallest collection there can be; changes replace files, or remove them if they are empty.
+func minimal(name, kind string, changes map[string]string) fstest.MapFS {
+	return minimalOf(domain, name, kind, changes)
+}
+
+func minimalOf(domain, name, kind string, changes map[string]string) fstest.MapFS {
+	config := strings.NewReplacer("DOMAIN", domain, "NAME", name, "KIND", kind).Replace(`
+domain: DOMAIN
 name: NAME
 version: 1.0.0
 displayName: NAME
 resources:
   - kind: KIND
     playbook: play.yml
-`
+`)
+	return Minimal(domain, name, "1.0.0", config, changes)
+}
 
-// buildArchives makes all archives of the stories.
+// buildArchives makes all archives of the specs.
 func buildArchives() {
 	GinkgoHelper()
 	sample := fstest.MapFS{}
@@ -136,71 +138,28 @@ func buildArchives() {
 	removal := sample["roles/datafile/tasks/remove.yml"]
 	removal.Data = append([]byte(waitBeforeRemoval), removal.Data...)
 
-	archives["files.tar.gz"] = build(sample)
-	archives["uploaded.tar.gz"] = build(minimal("uploaded", "UploadedThing", nil))
-	archives["second.tar.gz"] = build(minimal("second", "SecondThing", nil))
+	archives["files.tar.gz"] = Build(sample)
+	archives["uploaded.tar.gz"] = Build(minimal("uploaded", "UploadedThing", nil))
+	archives["second.tar.gz"] = Build(minimal("second", "SecondThing", nil))
 	buildBadArchives()
 }
 
 func buildBadArchives() {
 	GinkgoHelper()
-	good := build(minimal("bad", "BadThing", nil))
+	good := Build(minimal("bad", "BadThing", nil))
 	archives["good.tar.gz"] = good
 	archives["text.tar.gz"] = []byte("this is not an archive")
 	archives["truncated.tar.gz"] = good[:len(good)/2]
-	archives["escape.tar.gz"] = tarball("../../outside.txt", "MANIFEST.json")
-	archives["no-config.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": ""}))
-	archives["two-configs.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yaml": "domain: example"}))
-	archives["no-playbook.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"play.yml": ""}))
-	archives["bad-yaml.tar.gz"] = build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": "domain: [example"}))
-	archives["bad-kind.tar.gz"] = build(minimal("bad", "Bad-Thing", nil))
-}
-
-// minimal is the folder of a small collection; changes replace files, or remove them if they are empty.
-func minimal(name, kind string, changes map[string]string) fstest.MapFS {
-	files := map[string]string{
-		"galaxy.yml":          "{namespace: example, name: " + name + ", version: 1.0.0, readme: README.md, authors: [e2e]}",
-		"README.md":           "# " + name + "\n",
-		"operator-config.yml": strings.NewReplacer("NAME", name, "KIND", kind).Replace(minimalConfig),
-		"play.yml":            "- {name: Nothing, hosts: all, gather_facts: false, tasks: [ansible.builtin.raw: 'true']}\n",
-	}
-	for file, content := range changes {
-		files[file] = content
-	}
-	folder := fstest.MapFS{}
-	for file, content := range files {
-		if content != "" {
-			folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
-		}
-	}
-	return folder
-}
-
-func build(folder fs.FS) []byte {
-	GinkgoHelper()
-	var archive bytes.Buffer
-	Expect(collection.Build(folder, &archive)).To(Succeed())
-	return archive.Bytes()
-}
-
-// tarball is a tar.gz of empty files.
-func tarball(names ...string) []byte {
-	GinkgoHelper()
-	var archive bytes.Buffer
-	zipped := gzip.NewWriter(&archive)
-	writer := tar.NewWriter(zipped)
-	for _, name := range names {
-		Expect(writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644})).To(Succeed())
-	}
-	Expect(writer.Close()).To(Succeed())
-	Expect(zipped.Close()).To(Succeed())
-	return archive.Bytes()
+	archives["escape.tar.gz"] = Tarball("../../outside.txt", "MANIFEST.json")
+	archives["no-config.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": ""}))
+	archives["two-configs.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yaml": "domain: example"}))
+	archives["no-playbook.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"play.yml": ""}))
+	archives["bad-yaml.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": "domain: [example"}))
+	archives["bad-kind.tar.gz"] = Build(minimal("bad", "Bad-Thing", nil))
 }
 
 func archiveURL(name string) string {
 	return "http://archives." + namespace + ".svc.cluster.local/" + name
 }
 
-func digestOf(name string) string { return digestOfArchive(archives[name]) }
-
-func digestOfArchive(archive []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(archive)) }
+func digest(name string) string { return DigestOf(archives[name]) }

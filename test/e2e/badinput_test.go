@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 func operatorCollection(name string, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
@@ -22,34 +23,34 @@ func operatorCollection(name string, spec v2beta2.OperatorCollectionSpec) *v2bet
 
 // pinned is the spec of an OperatorCollection whose digest is right.
 func pinned(archive string) v2beta2.OperatorCollectionSpec {
-	return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL(archive), Digest: digestOf(archive)}
+	return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL(archive), Digest: digest(archive)}
 }
 
-func badInputStories() {
+func badInputSpecs() {
 	DescribeTable("refuses it with a reason of its own, and installs nothing",
 		func(ctx context.Context, name, reason, message string, spec func() v2beta2.OperatorCollectionSpec) {
 			oc := operatorCollection(name, spec())
-			create(ctx, oc)
+			Create(ctx, oc)
 			DeferCleanup(func(ctx context.Context) {
-				remove(ctx, oc)
-				Eventually(gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+				Remove(ctx, oc)
+				Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 			}, NodeTimeout(time.Minute))
 
-			Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
-				Should(And(beFalse(), because(reason), saying(message)))
+			Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+				Should(And(ConditionFalse(), WithReason(reason), WithMessage(message)))
 			Eventually(func(g Gomega) {
-				g.Expect(field(ctx, oc, "status", "phase")(g)).To(Equal(string(v2beta2.PhaseFailed)))
-				reconciling := condition(ctx, oc, v2beta2.ConditionReconciling)(g)
-				stalled := condition(ctx, oc, v2beta2.ConditionStalled)(g)
+				g.Expect(Field(ctx, oc, "status", "phase")(g)).To(Equal(string(v2beta2.PhaseFailed)))
+				reconciling := Condition(ctx, oc, v2beta2.ConditionReconciling)(g)
+				stalled := Condition(ctx, oc, v2beta2.ConditionStalled)(g)
 				g.Expect(reconciling.Status == metav1.ConditionTrue).NotTo(Equal(stalled.Status == metav1.ConditionTrue),
 					"either it is tried again or only its author can help")
 			}).WithContext(ctx).Should(Succeed())
 
 			var crds apiextensionsv1.CustomResourceDefinitionList
-			Expect(k8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
+			Expect(K8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
 			Expect(crds.Items).To(BeEmpty())
 			var socs v2beta2.SubOperatorConfigList
-			Expect(k8s.List(ctx, &socs, client.InNamespace(namespace))).To(Succeed())
+			Expect(K8s.List(ctx, &socs, client.InNamespace(namespace))).To(Succeed())
 			Expect(socs.Items).To(BeEmpty())
 		},
 		Entry("a server that is not there", NodeTimeout(3*time.Minute), "bad-server", v2beta2.ReasonSourceUnreachable, "nobody.e2e", func() v2beta2.OperatorCollectionSpec {
@@ -77,10 +78,10 @@ func badInputStories() {
 	DescribeTable("says why it does not reach an endpoint, which it accepts all the same",
 		func(ctx context.Context, name, reason string, spec func() v2beta2.ZosEndpointSpec) {
 			endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: spec()}
-			create(ctx, endpoint)
-			DeferCleanup(remove, endpoint)
-			Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(beFalse(), because(reason)))
-			Expect(condition(ctx, endpoint, v2beta2.ConditionReady)(Default)).To(beTrue())
+			Create(ctx, endpoint)
+			DeferCleanup(Remove, endpoint)
+			Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(reason)))
+			Expect(Condition(ctx, endpoint, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 		},
 		Entry("no such host", NodeTimeout(time.Minute), "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
 			return v2beta2.ZosEndpointSpec{Host: "nobody.e2e.svc.cluster.local"}
@@ -97,12 +98,12 @@ func badInputStories() {
 	It("says what is wrong with an endpoint, and kubectl wait sees it", func(ctx context.Context) {
 		endpoint := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: "bad-variables", Namespace: namespace},
-			Spec:       v2beta2.ZosEndpointSpec{Host: lpar1.host(), Variables: variables(`17`)},
+			Spec:       v2beta2.ZosEndpointSpec{Host: lpar1.host(), Variables: Variables(`17`)},
 		}
-		create(ctx, endpoint)
-		DeferCleanup(remove, endpoint)
-		Eventually(condition(ctx, endpoint, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonInvalidVariables)))
+		Create(ctx, endpoint)
+		DeferCleanup(Remove, endpoint)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInvalidVariables)))
 		printed, err := kubectlWait(ctx, "zosendpoint/bad-variables", "3s")
 		Expect(err).To(HaveOccurred())
 		Expect(printed).To(ContainSubstring("timed out"))

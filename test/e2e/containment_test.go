@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // Groups of attacks.
@@ -59,30 +60,30 @@ func statuses(ctx context.Context, namespace, deployment string, requests ...str
 func expectRestrictedPods(ctx context.Context, namespace string, labels client.MatchingLabels) {
 	GinkgoHelper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(space), space)).To(Succeed())
+	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(space), space)).To(Succeed())
 	Expect(space.Labels).To(HaveKeyWithValue(enforced, "restricted"))
 	var pods corev1.PodList
-	Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), labels)).To(Succeed())
+	Expect(K8s.List(ctx, &pods, client.InNamespace(namespace), labels)).To(Succeed())
 	Expect(pods.Items).To(HaveLen(1))
 	Expect(pods.Items[0].Status.Phase).To(Equal(corev1.PodRunning))
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "weaker", Namespace: namespace}, Spec: *pods.Items[0].Spec.DeepCopy()}
 	pod.Spec.NodeName = ""
-	Expect(k8s.Create(ctx, pod.DeepCopy(), client.DryRunAll)).To(Succeed())
+	Expect(K8s.Create(ctx, pod.DeepCopy(), client.DryRunAll)).To(Succeed())
 	pod.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true)
-	err := k8s.Create(ctx, pod, client.DryRunAll)
+	err := K8s.Create(ctx, pod, client.DryRunAll)
 	Expect(err).To(MatchError(ContainSubstring("restricted")))
 	attack.Repelled(podsAndNetwork, "run the pod of "+labels["component"]+labels["operator-name"]+" with more privileges where restricted is enforced",
 		"the namespace admits the pod as it is, and not one that may escalate privileges", err.Error())
 }
 
-func containmentStories() {
+func containmentSpecs() {
 	It("lets an operator's pod read no other object than it must", attack.Label, useToken, NodeTimeout(time.Minute))
 
 	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, useArchives, NodeTimeout(time.Minute))
 
 	It("runs the manager where the level restricted is enforced", attack.Label, func(ctx context.Context) {
-		expectRestrictedPods(ctx, managerNamespace, client.MatchingLabels{"component": "manager"})
+		expectRestrictedPods(ctx, ManagerNamespace, client.MatchingLabels{"component": "manager"})
 	}, NodeTimeout(time.Minute))
 }
 
@@ -106,7 +107,7 @@ func useToken(ctx context.Context) {
 	own, custom := "/api/v1/namespaces/"+namespace, "/apis/zoscb.ibm.com/v2beta2/namespaces/"+namespace
 	for _, t := range []try{
 		{"list the Secrets of its namespace", "403", []string{"GET " + own + "/secrets"}},
-		{"read Secrets of other namespaces", "403", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + managerNamespace + "/secrets/any"}},
+		{"read Secrets of other namespaces", "403", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + ManagerNamespace + "/secrets/any"}},
 		{"list Pods, make one, and run a command in one", "403", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
 		{"take a token of another ServiceAccount", "403", []string{"POST " + own + "/serviceaccounts/default/token"}},
 		{"bind a role", "403", []string{"POST /apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings"}},
@@ -122,13 +123,13 @@ func useToken(ctx context.Context) {
 
 // useArchives asks the server of archives for more than it should give.
 func useArchives(ctx context.Context) {
-	server := "http://collection-operator-artifacts." + managerNamespace + ".svc"
-	digest, folder := strings.TrimPrefix(digestOf("files.tar.gz"), "sha256:"), server+"/artifacts/sha256/"
-	exact, absent := folder+digest+".tar.gz", folder+strings.Repeat("0", 64)+".tar.gz"
+	server := "http://collection-operator-artifacts." + ManagerNamespace + ".svc"
+	hex, folder := strings.TrimPrefix(digest("files.tar.gz"), "sha256:"), server+"/artifacts/sha256/"
+	exact, absent := folder+hex+".tar.gz", folder+strings.Repeat("0", 64)+".tar.gz"
 	for _, t := range []try{
 		{"list archives", "404", []string{"GET " + server + "/", "GET " + server + "/artifacts/", "GET " + folder, "HEAD " + server + "/artifacts/sha256"}},
 		{"name a part of a digest, capitals, or another digest", "404", []string{
-			"GET " + folder + digest[:12] + ".tar.gz", "GET " + folder + digest, "GET " + folder + strings.ToUpper(digest) + ".tar.gz", "HEAD " + absent,
+			"GET " + folder + hex[:12] + ".tar.gz", "GET " + folder + hex, "GET " + folder + strings.ToUpper(hex) + ".tar.gz", "HEAD " + absent,
 		}},
 		{"leave the folder", "404", []string{
 			"GET " + folder + "../../etc/passwd", "GET " + folder + "..%2f..%2fetc%2fpasswd", "GET " + server + "//etc/passwd", "GET " + exact + "/../../../etc/passwd",

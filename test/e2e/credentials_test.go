@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"testing/fstest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const (
@@ -57,39 +57,35 @@ resources:
         path: "/tmp/note-{{ ansible_operator_meta.name }}"
 `,
 	}
-	folder := fstest.MapFS{}
-	for name, content := range files {
-		folder[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
-	}
-	return folder
+	return Folder(files)
 }
 
 var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
-	l := &lab{namespace: "e2e-credentials", domain: "credentials-lab"}
-	zos := &system{lab: l, name: "zos1", user: "ibmuser", password: "swordfish"}
+	e := &environment{namespace: "e2e-credentials", domain: "credentials-lab"}
+	zos := &system{environment: e, name: "zos1", user: "ibmuser", password: "swordfish"}
 
 	BeforeAll(func(ctx context.Context) {
 		archives := archivesOf(map[string]fs.FS{"notes.tar.gz": notesCollection()})
-		l.start(ctx, archives)
+		e.start(ctx, archives)
 		zos.start(ctx)
-		l.install(ctx, "notes.credentials-lab.1.0.0", "notes.tar.gz", archives["notes.tar.gz"])
+		e.install(ctx, "notes.credentials-lab.1.0.0", "notes.tar.gz", archives["notes.tar.gz"])
 	}, NodeTimeout(8*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	Context("of each kind", func() { credentialKinds(l, zos) })
-	Context("that changes while the operator runs", func() { liveChanges(l, zos) })
-	Context("that is refused", func() { refusedCredentials(l, zos) })
-	Context("in a pod with a user ID that the image does not know", func() { anyUserID(l, zos) })
+	Context("of each kind", func() { credentialKinds(e, zos) })
+	Context("that changes while the operator runs", func() { liveChanges(e, zos) })
+	Context("that is refused", func() { refusedCredentials(e, zos) })
+	Context("in a pod with a user ID that the image does not know", func() { anyUserID(e, zos) })
 
-	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, l, zos) },
+	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, e, zos) },
 		NodeTimeout(time.Minute))
 
 	It("cannot be read with the operator's token", attack.Label, func(ctx context.Context) {
-		secrets := "GET /api/v1/namespaces/" + l.namespace + "/secrets/"
-		notes := "GET /apis/suboperator.zoscb.ibm.com/" + notesVersion + "/namespaces/" + l.namespace + "/notes"
-		Expect(statuses(ctx, l.namespace, notesPod, notes)).To(Equal([]string{"200"}))
-		seen := statuses(ctx, l.namespace, notesPod, secrets+"plain", secrets+notesPod+"-endpoints")
+		secrets := "GET /api/v1/namespaces/" + e.namespace + "/secrets/"
+		notes := "GET /apis/suboperator.zoscb.ibm.com/" + notesVersion + "/namespaces/" + e.namespace + "/notes"
+		Expect(statuses(ctx, e.namespace, notesPod, notes)).To(Equal([]string{"200"}))
+		seen := statuses(ctx, e.namespace, notesPod, secrets+"plain", secrets+notesPod+"-endpoints")
 		Expect(seen).To(HaveEach("403"))
 		attack.Repelled(permissions, "an operator's token: read a Secret of its namespace when no kind has a password variable", "forbidden", strings.Join(seen, " "))
 	}, NodeTimeout(time.Minute))
@@ -102,8 +98,8 @@ var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
 })
 
 // note is a resource whose playbook writes a text on an endpoint.
-func (l *lab) note(name, endpoint, text string) *unstructured.Unstructured {
-	return l.instance(notesVersion, "Note", name, map[string]any{"zosendpoint": endpoint, "text": text})
+func (e *environment) note(name, endpoint, text string) *unstructured.Unstructured {
+	return e.instance(notesVersion, "Note", name, map[string]any{"zosendpoint": endpoint, "text": text})
 }
 
 // readNote waits until the note on the system is the wanted one.
@@ -115,20 +111,20 @@ func (s *system) readNote(ctx context.Context, name, want string) {
 }
 
 // arrives waits until a file of the mounted Secret holds a text, and reports how long it took since the change.
-func (l *lab) arrives(ctx context.Context, what, file, text string) {
+func (e *environment) arrives(ctx context.Context, what, file, text string) {
 	GinkgoHelper()
 	changed := time.Now()
 	Eventually(func() string {
-		return l.inOperator(ctx, notesPod, "cat /etc/zoscb/endpoints/"+file+" 2>/dev/null || true")
+		return e.inOperator(ctx, notesPod, "cat /etc/zoscb/endpoints/"+file+" 2>/dev/null || true")
 	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring(text))
 	AddReportEntry(what+" reached the pod after", fmt.Sprint(time.Since(changed).Round(time.Second)))
 }
 
 // runs is how often a note's playbook was started.
-func (l *lab) runs(ctx context.Context, name string) int {
+func (e *environment) runs(ctx context.Context, name string) int {
 	GinkgoHelper()
-	folder := "/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/" + notesVersion + "/Note/" + l.namespace + "/" + name
-	count, err := strconv.Atoi(strings.TrimSpace(l.inOperator(ctx, notesPod, "ls -d "+folder+"/artifacts/[0-9]* | wc -l")))
+	folder := "/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/" + notesVersion + "/Note/" + e.namespace + "/" + name
+	count, err := strconv.Atoi(strings.TrimSpace(e.inOperator(ctx, notesPod, "ls -d "+folder+"/artifacts/[0-9]* | wc -l")))
 	Expect(err).NotTo(HaveOccurred())
 	return count
 }
@@ -136,23 +132,23 @@ func (l *lab) runs(ctx context.Context, name string) int {
 // keyLine is a line of a private key that is in no other.
 func keyLine(private string) string { return strings.Split(private, "\n")[2] }
 
-// expectSecrecy looks for all secrets of the stories where users, logs or backups could find them.
-func expectSecrecy(ctx context.Context, l *lab, zos *system) {
+// expectSecrecy looks for all secrets of the specs where users, logs or backups could find them.
+func expectSecrecy(ctx context.Context, e *environment, zos *system) {
 	GinkgoHelper()
 	search := "for folder in /etc/zoscb/endpoints /tmp /opt/ansible/content /etc/zoscb/runtime; do echo $folder $(grep -rlF -e '" +
 		strings.Join(zos.secrets, "' -e '") + "' $folder/ | wc -l); done"
-	Expect(l.inOperator(ctx, notesPod, "cat /tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/"+notesVersion+"/Note/"+l.namespace+"/plain/artifacts/*/stdout")).
+	Expect(e.inOperator(ctx, notesPod, "cat /tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/"+notesVersion+"/Note/"+e.namespace+"/plain/artifacts/*/stdout")).
 		To(ContainSubstring("ESTABLISH SSH CONNECTION"), "somebody asked Ansible to tell much")
-	found := l.inOperator(ctx, notesPod, search)
+	found := e.inOperator(ctx, notesPod, search)
 	Expect(found).To(MatchRegexp(`^/etc/zoscb/endpoints [1-9]\d*\n/tmp 0\n/opt/ansible/content 0\n/etc/zoscb/runtime 0\n$`))
 	attack.Repelled(secretsAndHosts, "turn up Ansible's verbosity by an annotation, and look for keys, passphrases and passwords in files of the pod",
 		"only the mounted Secret has them", "files with secrets: "+found)
 
 	for what, args := range map[string][]string{
-		"the operator's log":                           {"logs", "-n", l.namespace, "deployment/" + notesPod, "-c", "operator"},
-		"the manager's log":                            {"logs", "-n", managerNamespace, "deployment/" + managerName},
-		"the operator's Deployment and Pod":            {"get", "deployments,pods", "-n", l.namespace, "-l", "operator-name=notes", "-o", "yaml"},
-		"events, ConfigMaps and the product's objects": {"get", "events,configmaps,zoscb,notes", "-n", l.namespace, "-o", "yaml"},
+		"the operator's log":                           {"logs", "-n", e.namespace, "deployment/" + notesPod, "-c", "operator"},
+		"the manager's log":                            {"logs", "-n", ManagerNamespace, "deployment/" + ManagerName},
+		"the operator's Deployment and Pod":            {"get", "deployments,pods", "-n", e.namespace, "-l", "operator-name=notes", "-o", "yaml"},
+		"events, ConfigMaps and the product's objects": {"get", "events,configmaps,zoscb,notes", "-n", e.namespace, "-o", "yaml"},
 	} {
 		text := kubectl(ctx, args...)
 		for _, secret := range append(zos.secrets, "PRIVATE KEY") {
@@ -162,9 +158,9 @@ func expectSecrecy(ctx context.Context, l *lab, zos *system) {
 	}
 }
 
-func credentialKinds(l *lab, zos *system) {
+func credentialKinds(e *environment, zos *system) {
 	It("is not needed to find out whether a system answers", func(ctx context.Context) {
-		l.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
+		e.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
 		Expect(zos.log(ctx)).To(ContainSubstring("[preauth]"))
 		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(2*time.Minute))
@@ -180,14 +176,14 @@ func credentialKinds(l *lab, zos *system) {
 			"encrypted": {"username": "ibmuser", "ssh-privatekey": encrypted, "passphrase": "open sesame"},
 			"password":  {"username": "ibmuser", "password": "swordfish"},
 		} {
-			l.credential(ctx, name, data)
-			l.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name})
-			talkative := l.note(name, name, "by "+name)
+			e.credential(ctx, name, data)
+			e.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name})
+			talkative := e.note(name, name, "by "+name)
 			talkative.SetAnnotations(map[string]string{"ansible.sdk.operatorframework.io/verbosity": "4"})
-			create(ctx, talkative)
+			Create(ctx, talkative)
 		}
 		for _, name := range []string{"plain", "encrypted", "password"} {
-			expectSuccess(ctx, l.note(name, name, ""))
+			expectSuccess(ctx, e.note(name, name, ""))
 			zos.readNote(ctx, name, "by "+name+" hello ibmuser")
 		}
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted password for ibmuser"))
@@ -195,33 +191,33 @@ func credentialKinds(l *lab, zos *system) {
 	}, NodeTimeout(5*time.Minute))
 
 	It("is not needed in the operator's own pod", attack.Label, func(ctx context.Context) {
-		l.endpoint(ctx, "here", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal})
-		here := l.note("here", "here", "inside")
-		create(ctx, here.DeepCopy())
+		e.endpoint(ctx, "here", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal})
+		here := e.note("here", "here", "inside")
+		Create(ctx, here.DeepCopy())
 		expectSuccess(ctx, here)
-		Expect(l.inOperator(ctx, notesPod, "cat /tmp/note-here")).To(HavePrefix("inside hello "))
+		Expect(e.inOperator(ctx, notesPod, "cat /tmp/note-here")).To(HavePrefix("inside hello "))
 	}, NodeTimeout(3*time.Minute))
 }
 
-func liveChanges(l *lab, zos *system) {
+func liveChanges(e *environment, zos *system) {
 	var pod types.UID
-	BeforeAll(func(ctx context.Context) { pod = l.operatorPod(ctx, "notes") }, NodeTimeout(time.Minute))
+	BeforeAll(func(ctx context.Context) { pod = e.operatorPod(ctx, "notes") }, NodeTimeout(time.Minute))
 
 	It("takes an endpoint that is new", func(ctx context.Context) {
-		late := l.note("late", "late", "first")
-		create(ctx, late.DeepCopy())
-		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("EndpointNotFound")))
-		l.endpoint(ctx, "late", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "plain", Variables: variables(`"greeting=hi"`)})
-		l.arrives(ctx, "a new endpoint", "late_vars.yaml", "hi")
+		late := e.note("late", "late", "first")
+		Create(ctx, late.DeepCopy())
+		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
+		e.endpoint(ctx, "late", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "plain", Variables: Variables(`"greeting=hi"`)})
+		e.arrives(ctx, "a new endpoint", "late_vars.yaml", "hi")
 		expectSuccess(ctx, late)
 		zos.readNote(ctx, "late", "first hi ibmuser")
 	}, NodeTimeout(5*time.Minute))
 
 	It("takes variables that changed", func(ctx context.Context) {
-		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: l.meta("late")}
-		patch(ctx, endpoint, `{"spec": {"variables": [{"name": "site", "value": {"word": "good"}}, "greeting={{ site.word }}-evening"]}}`)
-		l.arrives(ctx, "a changed variable", "late_vars.yaml", "evening")
-		patch(ctx, l.note("late", "late", ""), `{"spec": {"text": "second"}}`)
+		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("late")}
+		Patch(ctx, endpoint, `{"spec": {"variables": [{"name": "site", "value": {"word": "good"}}, "greeting={{ site.word }}-evening"]}}`)
+		e.arrives(ctx, "a changed variable", "late_vars.yaml", "evening")
+		Patch(ctx, e.note("late", "late", ""), `{"spec": {"text": "second"}}`)
 		zos.readNote(ctx, "late", "second good-evening ibmuser")
 	}, NodeTimeout(4*time.Minute))
 
@@ -229,90 +225,90 @@ func liveChanges(l *lab, zos *system) {
 		rotated, rotatedKey := newKey("")
 		zos.secrets = append(zos.secrets, keyLine(rotated))
 		zos.authorize(ctx, "plain", rotatedKey)
-		patch(ctx, &corev1.Secret{ObjectMeta: l.meta("plain")}, mustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": rotated}}))
-		l.arrives(ctx, "a rotated key", "late_key", keyLine(rotated))
-		patch(ctx, l.note("late", "late", ""), `{"spec": {"text": "third"}}`)
+		Patch(ctx, &corev1.Secret{ObjectMeta: e.meta("plain")}, MustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": rotated}}))
+		e.arrives(ctx, "a rotated key", "late_key", keyLine(rotated))
+		Patch(ctx, e.note("late", "late", ""), `{"spec": {"text": "third"}}`)
 		zos.readNote(ctx, "late", "third good-evening ibmuser")
 		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(4*time.Minute))
 
 	It("has needed no restart for that", func(ctx context.Context) {
-		Expect(l.operatorPod(ctx, "notes")).To(Equal(pod))
-		Expect(kubectl(ctx, "get", "pods", "-n", l.namespace, "-l", "operator-name=notes", "-o", "jsonpath={..restartCount}")).To(Equal("0 0"))
+		Expect(e.operatorPod(ctx, "notes")).To(Equal(pod))
+		Expect(kubectl(ctx, "get", "pods", "-n", e.namespace, "-l", "operator-name=notes", "-o", "jsonpath={..restartCount}")).To(Equal("0 0"))
 	}, NodeTimeout(time.Minute))
 }
 
-func refusedCredentials(l *lab, zos *system) {
+func refusedCredentials(e *environment, zos *system) {
 	var stranger, strangerKey string
-	refused, another := l.note("refused", "refused", "let me in"), l.note("another", "refused", "me too")
-	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: l.meta("refused")}
+	refused, another := e.note("refused", "refused", "let me in"), e.note("another", "refused", "me too")
+	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("refused")}
 	var tried int
 
 	It("is tried once, by one of many resources", attack.Label, func(ctx context.Context) {
 		stranger, strangerKey = newKey("")
 		zos.secrets = append(zos.secrets, keyLine(stranger))
-		l.credential(ctx, "refused", map[string]string{"username": "ibmuser", "ssh-privatekey": stranger})
-		l.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused"})
-		l.arrives(ctx, "a credential", "refused_key", "PRIVATE KEY")
+		e.credential(ctx, "refused", map[string]string{"username": "ibmuser", "ssh-privatekey": stranger})
+		e.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused"})
+		e.arrives(ctx, "a credential", "refused_key", "PRIVATE KEY")
 		tried = zos.refusals(ctx)
-		create(ctx, refused.DeepCopy(), another.DeepCopy())
+		Create(ctx, refused.DeepCopy(), another.DeepCopy())
 		for _, note := range []*unstructured.Unstructured{refused, another} {
-			Eventually(condition(ctx, note, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("AuthenticationFailed"), saying("not tried again")))
+			Eventually(Condition(ctx, note, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("AuthenticationFailed"), WithMessage("not tried again")))
 		}
-		Eventually(func() int { return l.runs(ctx, "refused") + l.runs(ctx, "another") }).WithContext(ctx).
+		Eventually(func() int { return e.runs(ctx, "refused") + e.runs(ctx, "another") }).WithContext(ctx).
 			Should(BeNumerically(">", 6), "the operator runs the playbooks again and again")
 		Expect(zos.refusals(ctx)-tried).To(Equal(1), "repeated logons revoke a user ID")
 		attack.Repelled(secretsAndHosts, "have a user ID revoked by resources whose credential is refused", "one logon, whatever runs again",
-			fmt.Sprintf("%d logon in %d runs: %s", zos.refusals(ctx)-tried, l.runs(ctx, "refused")+l.runs(ctx, "another"),
-				condition(ctx, refused, "Failure")(Default).Message))
+			fmt.Sprintf("%d logon in %d runs: %s", zos.refusals(ctx)-tried, e.runs(ctx, "refused")+e.runs(ctx, "another"),
+				Condition(ctx, refused, "Failure")(Default).Message))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is tried once more when somebody asks for it", func(ctx context.Context) {
-		patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "the user ID was resumed"}}}`)
+		Patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "the user ID was resumed"}}}`)
 		Eventually(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(2))
-		Eventually(condition(ctx, another, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("not tried again")))
+		Eventually(Condition(ctx, another, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("not tried again")))
 		Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is not used by probes", func(ctx context.Context) {
-		patch(ctx, endpoint.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
-		patch(ctx, endpoint.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
-		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Patch(ctx, endpoint.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
+		Patch(ctx, endpoint.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(2*time.Minute))
 
 	It("works as soon as the system accepts it and somebody asks", func(ctx context.Context) {
 		zos.authorize(ctx, "refused", strangerKey)
-		patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "and again"}}}`)
+		Patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "and again"}}}`)
 		for _, note := range []*unstructured.Unstructured{refused, another} {
-			Eventually(condition(ctx, note, "Successful")).WithContext(ctx).WithTimeout(6 * time.Minute).Should(beTrue())
+			Eventually(Condition(ctx, note, "Successful")).WithContext(ctx).WithTimeout(6 * time.Minute).Should(ConditionTrue())
 		}
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(8*time.Minute))
 }
 
 // anyUserID is what OpenShift does to every pod: some UID, in group 0.
-func anyUserID(l *lab, zos *system) {
+func anyUserID(e *environment, zos *system) {
 	It("is used as in any other, also where the level restricted is enforced", attack.Label, func(ctx context.Context) {
-		patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}, `{"metadata": {"labels": {"`+enforced+`": "restricted"}}}`)
-		deployment := &appsv1.Deployment{ObjectMeta: l.meta(notesPod)}
-		before := l.operatorPod(ctx, "notes")
-		patch(ctx, deployment.DeepCopy(), `{"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1000730000, "runAsGroup": 0}}}}}`)
-		kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/"+notesPod, "--timeout=3m")
-		Eventually(func() types.UID { return l.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(Equal(before))
-		Expect(l.inOperator(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
-		Expect(l.inOperator(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
-		expectRestrictedPods(ctx, l.namespace, client.MatchingLabels{"operator-name": "notes"})
+		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}, `{"metadata": {"labels": {"`+enforced+`": "restricted"}}}`)
+		deployment := &appsv1.Deployment{ObjectMeta: e.meta(notesPod)}
+		before := e.operatorPod(ctx, "notes")
+		Patch(ctx, deployment.DeepCopy(), `{"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1000730000, "runAsGroup": 0}}}}}`)
+		kubectl(ctx, "rollout", "status", "-n", e.namespace, "deployment/"+notesPod, "--timeout=3m")
+		Eventually(func() types.UID { return e.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(Equal(before))
+		Expect(e.inOperator(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
+		Expect(e.inOperator(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
+		expectRestrictedPods(ctx, e.namespace, client.MatchingLabels{"operator-name": "notes"})
 
 		for _, name := range []string{"plain", "encrypted", "password", "here"} {
-			patch(ctx, l.note(name, name, ""), `{"spec": {"text": "anybody"}}`)
+			Patch(ctx, e.note(name, name, ""), `{"spec": {"text": "anybody"}}`)
 		}
 		for _, name := range []string{"plain", "encrypted", "password"} {
 			zos.readNote(ctx, name, "anybody hello ibmuser")
-			expectSuccess(ctx, l.note(name, name, ""))
+			expectSuccess(ctx, e.note(name, name, ""))
 		}
-		Eventually(func() string { return l.inOperator(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).
+		Eventually(func() string { return e.inOperator(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).
 			WithContext(ctx).Should(HavePrefix("anybody hello "))
-		Expect(condition(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: l.meta("notes.credentials-lab.1.0.0-soc")}, v2beta2.ConditionReady)(Default)).To(beTrue())
+		Expect(Condition(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("notes.credentials-lab.1.0.0-soc")}, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 	}, NodeTimeout(8*time.Minute))
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // inOperator runs a script in the operator's pod.
@@ -24,7 +25,7 @@ func inOperator(ctx context.Context, script string) string {
 	return kubectl(ctx, "exec", "-n", namespace, "deployment/"+operator.Name, "--", "/bin/sh", "-euc", script)
 }
 
-func customResourceStories() {
+func customResourceSpecs() {
 	hello := dataFile("hello", map[string]any{
 		"zosendpoint": lpar1.name,
 		"filename":    "hello.txt",
@@ -33,7 +34,7 @@ func customResourceStories() {
 	})
 
 	It("creates what a custom resource asks for, defaults included", func(ctx context.Context) {
-		create(ctx, hello.DeepCopy())
+		Create(ctx, hello.DeepCopy())
 		expectSuccess(ctx, hello)
 		content := lpar1.content(ctx, "hello.txt")
 		Expect(content).To(Equal(`# Managed by example.zos_files
@@ -44,9 +45,9 @@ first line
 second line
 `))
 		Expect(lpar1.shell(ctx, "stat -c '%a %U' "+lpar1.base()+"/hello.txt")).To(Equal("640 ibmuser\n"))
-		Expect(field(ctx, hello, "status", "path")(Default)).To(Equal(lpar1.base() + "/hello.txt"))
-		Expect(field(ctx, hello, "status", "sha256")(Default)).To(Equal(fmt.Sprintf("%x", sha256.Sum256([]byte(content)))))
-		Expect(read(ctx, Default, hello).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Expect(Field(ctx, hello, "status", "path")(Default)).To(Equal(lpar1.base() + "/hello.txt"))
+		Expect(Field(ctx, hello, "status", "sha256")(Default)).To(Equal(fmt.Sprintf("%x", sha256.Sum256([]byte(content)))))
+		Expect(Live(ctx, Default, hello).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 	}, NodeTimeout(3*time.Minute))
 
 	It("updates it, with every type of variable, through the collection's own plugins", func(ctx context.Context) {
@@ -54,9 +55,9 @@ second line
 			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace},
 			StringData: map[string]string{"content": "a well kept secret"},
 		}
-		create(ctx, secret)
-		DeferCleanup(remove, secret)
-		patch(ctx, hello.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{
+		Create(ctx, secret)
+		DeferCleanup(Remove, secret)
+		Patch(ctx, hello.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{
 			"format": "records", "record_length": 12, "lines": []any{"short", "much longer than twelve"},
 			"retention_years": 2.25, "uppercase": true, "contentSecret": "hello-content", "DFS_Mode": "0600",
 			"owner_info": map[string]any{"department": "Storage", "extension": 1, "notify": false},
@@ -89,14 +90,14 @@ second line
 			{"zosendpoint": lpar1.name, "filename": "x", "record_length": "eighty"},
 			{"zosendpoint": lpar1.name, "filename": "x", "owner_info": map[string]any{"department": "nameless"}},
 		} {
-			err := k8s.Create(ctx, dataFile("refused", spec))
+			err := K8s.Create(ctx, dataFile("refused", spec))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v: %v", spec, err)
 		}
 	}, NodeTimeout(time.Minute))
 
 	It("runs on the endpoint that the resource names, and on no other", func(ctx context.Context) {
 		second := dataFile("second", map[string]any{"zosendpoint": lpar2.name, "filename": "second.csv", "format": "csv", "lines": []any{"a", "b"}})
-		create(ctx, second.DeepCopy())
+		Create(ctx, second.DeepCopy())
 		expectSuccess(ctx, second)
 		Expect(lpar2.content(ctx, "second.csv")).To(ContainSubstring("# written on lpar2 by opsuser\n"))
 		Expect(lpar2.content(ctx, "second.csv")).To(HaveSuffix("\n1;a\n2;b\n"))
@@ -106,11 +107,11 @@ second line
 
 	It("runs in the operator's own pod for a local endpoint", func(ctx context.Context) {
 		local := dataFile("local", map[string]any{"zosendpoint": "here", "filename": "local.txt", "lines": []any{"in the pod"}})
-		create(ctx, local.DeepCopy())
+		Create(ctx, local.DeepCopy())
 		expectSuccess(ctx, local)
 		Expect(inOperator(ctx, "cat /tmp/files/local.txt")).To(HaveSuffix("\nin the pod\n"))
-		remove(ctx, local.DeepCopy())
-		Eventually(gone(ctx, local)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, local.DeepCopy())
+		Eventually(Gone(ctx, local)).WithContext(ctx).Should(BeTrue())
 		Expect(inOperator(ctx, "ls /tmp/files")).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
@@ -119,32 +120,32 @@ second line
 			ObjectMeta: metav1.ObjectMeta{Name: "lpar3", Namespace: namespace},
 			Spec:       v2beta2.ZosEndpointSpec{Host: lpar1.host(), CredentialName: lpar2.name + "-credential"},
 		}
-		create(ctx, stray)
-		DeferCleanup(remove, stray)
+		Create(ctx, stray)
+		DeferCleanup(Remove, stray)
 		unmapped := dataFile("unmapped", map[string]any{"zosendpoint": "lpar3", "filename": "unmapped.txt"})
-		create(ctx, unmapped.DeepCopy())
-		Eventually(condition(ctx, unmapped, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("EndpointNotFound")))
-		patch(ctx, unmapped.DeepCopy(), `{"spec":{"zosendpoint":"lpar1"}}`)
+		Create(ctx, unmapped.DeepCopy())
+		Eventually(Condition(ctx, unmapped, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
+		Patch(ctx, unmapped.DeepCopy(), `{"spec":{"zosendpoint":"lpar1"}}`)
 		expectSuccess(ctx, unmapped)
-		remove(ctx, unmapped.DeepCopy())
-		Eventually(gone(ctx, unmapped)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, unmapped.DeepCopy())
+		Eventually(Gone(ctx, unmapped)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 
 	It("acts on another resource by kindReference", func(ctx context.Context) {
 		fileCopy := instance("FileCopy", "hello-copy", map[string]any{"zosendpoint": lpar1.name, "source": "hello", "copy_name": "copied.txt"})
-		create(ctx, fileCopy.DeepCopy())
+		Create(ctx, fileCopy.DeepCopy())
 		expectSuccess(ctx, fileCopy)
 		Expect(lpar1.shell(ctx, "cat "+lpar1.base()+"/copies/copied.txt")).To(Equal(lpar1.content(ctx, "hello.txt")))
 
-		remove(ctx, fileCopy.DeepCopy())
-		Eventually(gone(ctx, fileCopy)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, fileCopy.DeepCopy())
+		Eventually(Gone(ctx, fileCopy)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.shell(ctx, "ls "+lpar1.base()+"/copies")).To(BeEmpty())
 		Expect(lpar1.files(ctx)).To(ContainElement("hello.txt"))
 	}, NodeTimeout(4*time.Minute))
 
 	It("deletes through the finalizer playbook", func(ctx context.Context) {
-		remove(ctx, hello.DeepCopy())
-		Eventually(gone(ctx, hello)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, hello.DeepCopy())
+		Eventually(Gone(ctx, hello)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("hello.txt"))
 	}, NodeTimeout(3*time.Minute))
 

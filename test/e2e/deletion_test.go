@@ -5,11 +5,13 @@ package e2e
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -17,42 +19,55 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func deletionStories() {
+func deletionSpecs() {
 	keeper := dataFile("keeper", map[string]any{"zosendpoint": lpar1.name, "filename": "keeper.txt", "lines": []any{"stay"}})
 
 	It("refuses to delete a collection that has instances, and says which", func(ctx context.Context) {
-		create(ctx, keeper.DeepCopy())
+		Create(ctx, keeper.DeepCopy())
 		expectSuccess(ctx, keeper)
-		remove(ctx, files.DeepCopy())
-		Eventually(condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonInstancesExist), saying("keeper")))
+		Remove(ctx, files.DeepCopy())
+		Eventually(Condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInstancesExist), WithMessage("keeper")))
 
-		patch(ctx, keeper.DeepCopy(), `{"spec":{"lines":["still served"]}}`)
+		Patch(ctx, keeper.DeepCopy(), `{"spec":{"lines":["still served"]}}`)
 		Eventually(func(g Gomega) {
 			g.Expect(lpar1.content(ctx, "keeper.txt")).To(HaveSuffix("\nstill served\n"))
 		}).WithContext(ctx).Should(Succeed())
-		Consistently(gone(ctx, filesSOC)).WithContext(ctx).WithTimeout(5 * time.Second).Should(BeFalse())
+		Consistently(Gone(ctx, filesSOC)).WithContext(ctx).WithTimeout(5 * time.Second).Should(BeFalse())
 		live := &appsv1.Deployment{}
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
 	}, NodeTimeout(5*time.Minute))
 
-	It("with Finalize runs the finalizer playbooks and leaves the cluster as it was", func(ctx context.Context) {
-		patch(ctx, files.DeepCopy(), `{"spec":{"deletionPolicy":"Finalize"}}`)
-		Eventually(gone(ctx, files)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
+	It("with Finalize runs the finalizer playbooks and leaves nothing of the collection", func(ctx context.Context) {
+		Patch(ctx, files.DeepCopy(), `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Eventually(Gone(ctx, files)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("keeper.txt"))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"), "what was only recorded stays")
-		Eventually(gone(ctx, filesSOC)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, filesSOC)).WithContext(ctx).Should(BeTrue())
 
-		remove(ctx, lpar1.credential)
+		Remove(ctx, lpar1.credential)
+		// Other specs create objects meanwhile; the whole cluster is compared where nothing else happens.
 		Eventually(func(g Gomega) {
-			after := listObjects(ctx, namespace)
+			after := ours(listObjects(ctx, namespace))
 			g.Expect(slices.DeleteFunc(slices.Clone(after), in(objectsBefore))).To(BeEmpty(), "left behind")
 			g.Expect(slices.DeleteFunc(slices.Clone(objectsBefore), in(after))).To(BeEmpty(), "gone too")
+			var crds apiextensionsv1.CustomResourceDefinitionList
+			g.Expect(K8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
+			g.Expect(crds.Items).To(BeEmpty())
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(8*time.Minute))
+}
+
+// ours are the objects in the main container's namespace, and those with the domain or the namespace in their names.
+func ours(objects []string) []string {
+	return slices.DeleteFunc(objects, func(object string) bool {
+		_, name, _ := strings.Cut(object, " ")
+		return !strings.HasPrefix(name, namespace+"/") && !strings.Contains(name, domain) && !strings.Contains(name, ":"+namespace+":")
+	})
 }
 
 func in(list []string) func(string) bool {
@@ -65,10 +80,10 @@ func in(list []string) func(string) bool {
 // with a web server for archives.
 func listObjects(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
-	discoveryClient := discovery.NewDiscoveryClientForConfigOrDie(restConfig)
+	discoveryClient := discovery.NewDiscoveryClientForConfigOrDie(RestConfig)
 	lists, err := discoveryClient.ServerPreferredResources()
 	Expect(err).NotTo(HaveOccurred())
-	metadataClient := metadata.NewForConfigOrDie(restConfig)
+	metadataClient := metadata.NewForConfigOrDie(RestConfig)
 	objects := []string{}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)

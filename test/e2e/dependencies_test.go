@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"strings"
-	"testing/fstest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -21,10 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 	"github.com/collection-operator/collection-operator/test/registry"
 )
 
-// registryScript serves a folder. What is below /private/ needs the credentials of the stories.
+// registryScript serves a folder. What is below /private/ needs the credentials of the specs.
 const registryScript = `
 import base64, http.server, os
 
@@ -83,38 +83,29 @@ func sayingModules(name, version string) registry.Collection {
 
 // dependent is the folder of a collection that says something and has further files.
 func dependent(name, kind, said string, files map[string]string) fs.FS {
-	all := map[string]string{
-		"galaxy.yml":          "{namespace: deps_lab, name: " + strings.ReplaceAll(name, "-", "_") + ", version: 1.0.0, readme: README.md, authors: [e2e]}",
-		"README.md":           "# " + name + "\n",
-		"operator-config.yml": strings.NewReplacer("NAME", name, "KIND", kind).Replace(dependentConfig),
-		"play.yml":            strings.ReplaceAll(dependentPlaybook, "SAID", said),
-	}
+	all := map[string]string{"play.yml": strings.ReplaceAll(dependentPlaybook, "SAID", said)}
 	maps.Copy(all, files)
-	folder := fstest.MapFS{}
-	for file, content := range all {
-		folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
-	}
-	return folder
+	return Minimal("deps-lab", name, "1.0.0", strings.NewReplacer("NAME", name, "KIND", kind).Replace(dependentConfig), all)
 }
 
 // What collections need is installed, or named.
 var _ = Describe("A collection with dependencies", Ordered, ContinueOnFailure, func() {
-	l := &dependencyLab{lab: lab{namespace: "e2e-dependencies", domain: "deps-lab"}}
+	e := &dependencyEnvironment{environment: environment{namespace: "e2e-dependencies", domain: "deps-lab"}}
 
 	BeforeAll(func(ctx context.Context) {
-		l.archives = archivesOf(dependentCollections())
-		l.start(ctx, l.archives)
-		l.startRegistry(ctx)
-		create(ctx, &v2beta2.ZosEndpoint{ObjectMeta: l.meta("here"), Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}})
+		e.archives = archivesOf(dependentCollections())
+		e.start(ctx, e.archives)
+		e.startRegistry(ctx)
+		Create(ctx, &v2beta2.ZosEndpoint{ObjectMeta: e.meta("here"), Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}})
 	}, NodeTimeout(6*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", l.installsAll, NodeTimeout(6*time.Minute))
-	It("says all that is missing, keeps calm, and goes on by itself once the server has it", l.heals, NodeTimeout(8*time.Minute))
-	It("says which versions exclude each other", l.namesConflicts, NodeTimeout(5*time.Minute))
-	It("says that the image's ansible-core does not fit", l.checksAnsible, NodeTimeout(5*time.Minute))
-	It("logs on to the servers, and shows the credentials nowhere", l.logsOn, NodeTimeout(8*time.Minute))
+	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", e.installsAll, NodeTimeout(6*time.Minute))
+	It("says all that is missing, keeps calm, and goes on by itself once the server has it", e.heals, NodeTimeout(8*time.Minute))
+	It("says which versions exclude each other", e.namesConflicts, NodeTimeout(5*time.Minute))
+	It("says that the image's ansible-core does not fit", e.checksAnsible, NodeTimeout(5*time.Minute))
+	It("logs on to the servers, and shows the credentials nowhere", e.logsOn, NodeTimeout(8*time.Minute))
 })
 
 func dependentCollections() map[string]fs.FS {
@@ -144,17 +135,17 @@ func dependentCollections() map[string]fs.FS {
 	}
 }
 
-type dependencyLab struct {
-	lab
+type dependencyEnvironment struct {
+	environment
 	archives map[string][]byte
 }
 
-func (l *dependencyLab) registryURL() string {
-	return "http://registry." + l.namespace + ".svc.cluster.local"
+func (e *dependencyEnvironment) registryURL() string {
+	return "http://registry." + e.namespace + ".svc.cluster.local"
 }
 
 // startRegistry starts the Galaxy server and package index.
-func (l *dependencyLab) startRegistry(ctx context.Context) {
+func (e *dependencyEnvironment) startRegistry(ctx context.Context) {
 	GinkgoHelper()
 	labels := map[string]string{"app": "registry"}
 	container := corev1.Container{
@@ -164,89 +155,89 @@ func (l *dependencyLab) startRegistry(ctx context.Context) {
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}},
 		VolumeMounts:   []corev1.VolumeMount{{Name: "srv", MountPath: "/srv"}},
 	}
-	create(ctx, &appsv1.Deployment{ObjectMeta: l.meta("registry"), Spec: appsv1.DeploymentSpec{
+	Create(ctx, &appsv1.Deployment{ObjectMeta: e.meta("registry"), Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			Containers: []corev1.Container{container}, TerminationGracePeriodSeconds: new(int64),
 			Volumes: []corev1.Volume{{Name: "srv", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		}},
-	}}, &corev1.Service{ObjectMeta: l.meta("registry"), Spec: corev1.ServiceSpec{
+	}}, &corev1.Service{ObjectMeta: e.meta("registry"), Spec: corev1.ServiceSpec{
 		Selector: labels, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}})
-	kubectl(ctx, "rollout", "status", "-n", l.namespace, "deployment/registry", "--timeout=3m")
+	kubectl(ctx, "rollout", "status", "-n", e.namespace, "deployment/registry", "--timeout=3m")
 	needs := func(name, dependency, version string) registry.Collection {
 		return registry.Collection{Namespace: "depslab", Name: name, Version: "1.0.0", Dependencies: map[string]string{dependency: version}}
 	}
-	l.offer(ctx, "", []registry.Collection{
+	e.offer(ctx, "", []registry.Collection{
 		sayingModules("far", "1.0.0"), sayingModules("far", "1.1.0"), sayingModules("far", "2.0.0"),
 		needs("left", "depslab.far", ">=2.0.0"), needs("right", "depslab.far", "<2.0.0"),
 	}, []registry.Package{{Name: "deps-index", Version: "1.0"}, {Name: "deps-index", Version: "2.0"}})
-	l.offer(ctx, "/private", []registry.Collection{sayingModules("far", "1.1.0")}, []registry.Package{{Name: "deps-index", Version: "1.0"}})
+	e.offer(ctx, "/private", []registry.Collection{sayingModules("far", "1.1.0")}, []registry.Package{{Name: "deps-index", Version: "1.0"}})
 }
 
 // offer adds collections and packages to what the registry offers below a path.
-func (l *dependencyLab) offer(ctx context.Context, path string, collections []registry.Collection, packages []registry.Package) {
+func (e *dependencyEnvironment) offer(ctx context.Context, path string, collections []registry.Collection, packages []registry.Package) {
 	GinkgoHelper()
-	packed := registry.Tarball(registry.Files(l.registryURL()+path, collections, packages))
-	kubectl(ctx, "exec", "-n", l.namespace, "deployment/registry", "--", "/bin/sh", "-euc",
+	packed := registry.Tarball(registry.Files(e.registryURL()+path, collections, packages))
+	kubectl(ctx, "exec", "-n", e.namespace, "deployment/registry", "--", "/bin/sh", "-euc",
 		fmt.Sprintf("mkdir -p /srv%s; echo %s | base64 -d | tar xzC /srv%s", path, base64.StdEncoding.EncodeToString(packed), path))
 }
 
 // importing creates an OperatorCollection; the manager makes the SubOperatorConfig.
-func (l *dependencyLab) importing(ctx context.Context, name string, dependencies *v2beta2.DependenciesSpec) (*v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {
+func (e *dependencyEnvironment) importing(ctx context.Context, name string, dependencies *v2beta2.DependenciesSpec) (*v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {
 	GinkgoHelper()
-	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name + ".deps-lab.1.0.0"), Spec: v2beta2.OperatorCollectionSpec{
-		CollectionURL:             "http://archives." + l.namespace + ".svc.cluster.local/" + name + ".tar.gz",
+	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name + ".deps-lab.1.0.0"), Spec: v2beta2.OperatorCollectionSpec{
+		CollectionURL:             "http://archives." + e.namespace + ".svc.cluster.local/" + name + ".tar.gz",
 		SkipSignatureVerification: true, DeletionPolicy: v2beta2.DeletionFinalize, Dependencies: dependencies,
 	}}
-	create(ctx, oc)
-	return oc, &v2beta2.SubOperatorConfig{ObjectMeta: l.meta(oc.Name + "-soc")}
+	Create(ctx, oc)
+	return oc, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(oc.Name + "-soc")}
 }
 
-func (l *dependencyLab) servers(path string) *v2beta2.DependenciesSpec {
-	return &v2beta2.DependenciesSpec{GalaxyURL: l.registryURL() + path + registry.GalaxyPath, PipIndexURL: l.registryURL() + path + registry.IndexPath}
+func (e *dependencyEnvironment) servers(path string) *v2beta2.DependenciesSpec {
+	return &v2beta2.DependenciesSpec{GalaxyURL: e.registryURL() + path + registry.GalaxyPath, PipIndexURL: e.registryURL() + path + registry.IndexPath}
 }
 
 // says runs a playbook and checks what it says.
-func (l *dependencyLab) says(ctx context.Context, kind, text string) {
+func (e *dependencyEnvironment) says(ctx context.Context, kind, text string) {
 	GinkgoHelper()
-	object := l.instance("v1minor0patch0", kind, "one", map[string]any{"zosendpoint": "here"})
-	create(ctx, object.DeepCopy())
+	object := e.instance("v1minor0patch0", kind, "one", map[string]any{"zosendpoint": "here"})
+	Create(ctx, object.DeepCopy())
 	expectSuccess(ctx, object)
-	Expect(field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal(text))
+	Expect(Field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal(text))
 }
 
-func (l *dependencyLab) installsAll(ctx context.Context) {
-	oc, _ := l.importing(ctx, "all", l.servers(""))
-	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(beTrue())
-	l.says(ctx, "AllDep", "local 1.0.0 with 0.1, far 1.1.0 with 1.0")
+func (e *dependencyEnvironment) installsAll(ctx context.Context) {
+	oc, _ := e.importing(ctx, "all", e.servers(""))
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	e.says(ctx, "AllDep", "local 1.0.0 with 0.1, far 1.1.0 with 1.0")
 }
 
-func (l *dependencyLab) heals(ctx context.Context) {
-	oc, soc := l.importing(ctx, "late", l.servers(""))
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
-		because(v2beta2.ReasonDependencyMissing), saying("collection depslab.late >=1.0.0 (from requirements.yml)"),
-		saying("Python package deps-late>=1 (from requirements.txt)"), saying(l.registryURL()+registry.GalaxyPath), saying(l.registryURL()+registry.IndexPath),
+func (e *dependencyEnvironment) heals(ctx context.Context) {
+	oc, soc := e.importing(ctx, "late", e.servers(""))
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("collection depslab.late >=1.0.0 (from requirements.yml)"),
+		WithMessage("Python package deps-late>=1 (from requirements.txt)"), WithMessage(e.registryURL()+registry.GalaxyPath), WithMessage(e.registryURL()+registry.IndexPath),
 	))
-	Expect(condition(ctx, soc, v2beta2.ConditionReconciling)(NewWithT(GinkgoT()))).To(beTrue())
-	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(beFalse(), saying("depslab.late")))
+	Expect(Condition(ctx, soc, v2beta2.ConditionReconciling)(NewWithT(GinkgoT()))).To(ConditionTrue())
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("depslab.late")))
 
-	message := condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT())).Message
+	message := Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT())).Message
 	Consistently(func(g Gomega) {
-		g.Expect(condition(ctx, soc, v2beta2.ConditionReady)(g).Message).To(Equal(message))
-		g.Expect(l.restarts(ctx, g, "late")).To(BeZero())
+		g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g).Message).To(Equal(message))
+		g.Expect(e.restarts(ctx, g, "late")).To(BeZero())
 	}).WithContext(ctx).WithTimeout(45 * time.Second).Should(Succeed())
 
-	l.offer(ctx, "", []registry.Collection{sayingModules("late", "1.0.0")}, []registry.Package{{Name: "deps-late", Version: "1.5"}})
-	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(beTrue())
-	Eventually(l.restarts).WithArguments(ctx, NewWithT(GinkgoT()), "late").Should(BeNumerically("==", 1))
-	l.says(ctx, "LateDep", "late 1.0.0 with 1.5")
+	e.offer(ctx, "", []registry.Collection{sayingModules("late", "1.0.0")}, []registry.Package{{Name: "deps-late", Version: "1.5"}})
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(e.restarts).WithArguments(ctx, NewWithT(GinkgoT()), "late").Should(BeNumerically("==", 1))
+	e.says(ctx, "LateDep", "late 1.0.0 with 1.5")
 }
 
 // restarts is how often containers of a collection's pods were started again.
-func (l *dependencyLab) restarts(ctx context.Context, g Gomega, name string) int32 {
+func (e *dependencyEnvironment) restarts(ctx context.Context, g Gomega, name string) int32 {
 	var pods corev1.PodList
-	g.Expect(k8s.List(ctx, &pods, client.InNamespace(l.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
+	g.Expect(K8s.List(ctx, &pods, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
 	total := int32(0)
 	for _, pod := range pods.Items {
 		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
@@ -256,44 +247,44 @@ func (l *dependencyLab) restarts(ctx context.Context, g Gomega, name string) int
 	return total
 }
 
-func (l *dependencyLab) namesConflicts(ctx context.Context) {
-	oc, soc := l.importing(ctx, "conflict", l.servers(""))
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
-		because(v2beta2.ReasonDependencyMissing),
-		saying("collection depslab.far <2.0.0 (from depslab.right 1.0.0) and >=2.0.0 (from depslab.left 1.0.0)"),
-		saying("deps-index>=2 (from requirements.txt), deps-index<2 (from roles/x/requirements.txt)"),
+func (e *dependencyEnvironment) namesConflicts(ctx context.Context) {
+	oc, soc := e.importing(ctx, "conflict", e.servers(""))
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+		WithReason(v2beta2.ReasonDependencyMissing),
+		WithMessage("collection depslab.far <2.0.0 (from depslab.right 1.0.0) and >=2.0.0 (from depslab.left 1.0.0)"),
+		WithMessage("deps-index>=2 (from requirements.txt), deps-index<2 (from roles/x/requirements.txt)"),
 	))
-	remove(ctx, oc)
+	Remove(ctx, oc)
 }
 
-func (l *dependencyLab) checksAnsible(ctx context.Context) {
-	oc, soc := l.importing(ctx, "ansible", nil)
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
-		because(v2beta2.ReasonDependencyMissing), saying("the runtime image has ansible-core 2."), saying("meta/runtime.yml requires >=99.1"),
+func (e *dependencyEnvironment) checksAnsible(ctx context.Context) {
+	oc, soc := e.importing(ctx, "ansible", nil)
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("the runtime image has ansible-core 2."), WithMessage("meta/runtime.yml requires >=99.1"),
 	))
-	remove(ctx, oc)
+	Remove(ctx, oc)
 }
 
-func (l *dependencyLab) logsOn(ctx context.Context) {
-	spec := l.servers("/private")
-	oc, soc := l.importing(ctx, "private", spec)
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
-		because(v2beta2.ReasonDependencyMissing), saying("depslab.far"), saying("deps-index"), saying("401"),
+func (e *dependencyEnvironment) logsOn(ctx context.Context) {
+	spec := e.servers("/private")
+	oc, soc := e.importing(ctx, "private", spec)
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("depslab.far"), WithMessage("deps-index"), WithMessage("401"),
 	))
-	patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"servers"}}}`)
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
-		because(v2beta2.ReasonCredentialsInvalid), saying(`Secret "servers" does not exist`),
+	Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"servers"}}}`)
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+		WithReason(v2beta2.ReasonCredentialsInvalid), WithMessage(`Secret "servers" does not exist`),
 	))
-	servers := l.meta("servers")
+	servers := e.meta("servers")
 	servers.Labels = map[string]string{"zoscb.ibm.com/credential": "true"}
-	create(ctx, &corev1.Secret{ObjectMeta: servers, StringData: map[string]string{
+	Create(ctx, &corev1.Secret{ObjectMeta: servers, StringData: map[string]string{
 		"galaxyToken": dependencyToken, "pipUsername": "pipuser", "pipPassword": dependencyPassword,
 	}})
-	Eventually(condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(beTrue())
-	l.says(ctx, "PrivateDep", "far 1.1.0 with 1.0")
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	e.says(ctx, "PrivateDep", "far 1.1.0 with 1.0")
 
-	told := kubectl(ctx, "get", "-n", l.namespace, "zoscb,configmaps,pods,replicasets,events", "-o", "yaml") +
-		kubectl(ctx, "logs", "-n", l.namespace, "-l", "operator-name=private", "--all-containers", "--tail=-1")
+	told := kubectl(ctx, "get", "-n", e.namespace, "zoscb,configmaps,pods,replicasets,events", "-o", "yaml") +
+		kubectl(ctx, "logs", "-n", e.namespace, "-l", "operator-name=private", "--all-containers", "--tail=-1")
 	told = strings.ReplaceAll(told, "value: "+dependencyToken, "")
 	told = strings.ReplaceAll(told, "value: pipuser:"+dependencyPassword, "")
 	Expect(told).NotTo(ContainSubstring(dependencyToken))

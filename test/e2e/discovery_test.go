@@ -10,9 +10,11 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func discoveryStories() {
+func discoverySpecs() {
 	discovery := instance("FileDiscovery", "discovery", map[string]any{"zosendpoint": lpar1.name, "pattern": "*.lst"})
 
 	// discovered lists the data files that the discovery made.
@@ -21,14 +23,14 @@ func discoveryStories() {
 			list := &unstructured.UnstructuredList{}
 			list.SetAPIVersion(instanceAPI)
 			list.SetKind("DataFileList")
-			g.Expect(k8s.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"discovered-by": "discovery"})).To(Succeed())
+			g.Expect(K8s.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"discovered-by": "discovery"})).To(Succeed())
 			return list.Items
 		}
 	}
 
 	It("makes resources for them", func(ctx context.Context) {
 		lpar1.shell(ctx, "mkdir -p "+lpar1.base()+"; echo old > "+lpar1.base()+"/old.lst; echo older > "+lpar1.base()+"/OLDER.lst; chown -R ibmuser "+lpar1.base())
-		create(ctx, discovery.DeepCopy())
+		Create(ctx, discovery.DeepCopy())
 		expectSuccess(ctx, discovery)
 		found := discovered(ctx)(Default)
 		Expect(found).To(HaveLen(2))
@@ -37,12 +39,12 @@ func discoveryStories() {
 			Expect(found[i].GetOwnerReferences()).To(BeEmpty())
 		}
 		Expect(lpar1.content(ctx, "old.lst")).To(Equal("old\n"))
-		Expect(read(ctx, Default, discovery).GetFinalizers()).To(BeEmpty(), "the kind has no finalizer playbook")
+		Expect(Live(ctx, Default, discovery).GetFinalizers()).To(BeEmpty(), "the kind has no finalizer playbook")
 	}, NodeTimeout(4*time.Minute))
 
 	It("leaves what it discovered when it is deleted", func(ctx context.Context) {
-		remove(ctx, discovery.DeepCopy())
-		Eventually(gone(ctx, discovery)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, discovery.DeepCopy())
+		Eventually(Gone(ctx, discovery)).WithContext(ctx).Should(BeTrue())
 		Consistently(discovered(ctx)).WithContext(ctx).WithTimeout(5 * time.Second).Should(HaveLen(2))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"))
 	}, NodeTimeout(time.Minute))

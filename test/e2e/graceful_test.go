@@ -5,8 +5,6 @@ package e2e
 import (
 	"context"
 	"io/fs"
-	"strings"
-	"testing/fstest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // slow is the folder of a version of a collection whose playbook ends when somebody lets it.
@@ -46,56 +45,51 @@ resources:
       ansible.builtin.shell: "echo VERSION ends >> /tmp/slow"
 `,
 	}
-	values := strings.NewReplacer("DOMAIN", domain, "KIND", kind, "VERSION", version)
-	folder := fstest.MapFS{}
-	for name, content := range files {
-		folder[name] = &fstest.MapFile{Data: []byte(values.Replace(content)), Mode: 0o644}
-	}
-	return folder
+	return Folder(files, "DOMAIN", domain, "KIND", kind, "VERSION", version)
 }
 
 var _ = Describe("A playbook that runs while its operator is replaced", Ordered, func() {
-	playsEnd(&lab{namespace: "e2e-slow", domain: "slow-lab"}, "Slow")
+	playsEnd(&environment{namespace: "e2e-slow", domain: "slow-lab"}, "Slow")
 })
 
 var _ = Describe("A playbook that runs while OLM replaces its operator", Label("olm"), Ordered, func() {
-	playsEnd(&lab{namespace: "e2e-slow-olm", domain: "slow-olm-lab"}, "SlowOLM")
+	playsEnd(&environment{namespace: "e2e-slow-olm", domain: "slow-olm-lab"}, "SlowOLM")
 })
 
 // playsEnd upgrades a collection in the middle of a run.
-func playsEnd(l *lab, kind string) {
-	zos := &system{lab: l, name: "zos1", user: "ibmuser"}
-	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta("slow")}
+func playsEnd(e *environment, kind string) {
+	zos := &system{environment: e, name: "zos1", user: "ibmuser"}
+	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta("slow")}
 	var built map[string][]byte
 
 	BeforeAll(func(ctx context.Context) {
-		built = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": slow(l.domain, kind, "1.0.0"), "1.1.0.tar.gz": slow(l.domain, kind, "1.1.0")})
-		l.start(ctx, built)
+		built = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": slow(e.domain, kind, "1.0.0"), "1.1.0.tar.gz": slow(e.domain, kind, "1.1.0")})
+		e.start(ctx, built)
 		zos.start(ctx)
 		private, public := newKey("")
 		zos.authorize(ctx, "operator", public)
-		l.credential(ctx, "zos1", map[string]string{"username": zos.user, "ssh-privatekey": private})
-		l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
-			Host: zos.host(), CredentialName: "zos1", Variables: variables(`"ansible_python_interpreter: /usr/bin/python3"`),
+		e.credential(ctx, "zos1", map[string]string{"username": zos.user, "ssh-privatekey": private})
+		e.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
+			Host: zos.host(), CredentialName: "zos1", Variables: Variables(`"ansible_python_interpreter: /usr/bin/python3"`),
 		})
-		l.install(ctx, oc.Name, "1.0.0.tar.gz", built["1.0.0.tar.gz"])
+		e.install(ctx, oc.Name, "1.0.0.tar.gz", built["1.0.0.tar.gz"])
 	}, NodeTimeout(8*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
 	It("ends, and only then the new operator begins", func(ctx context.Context) {
 		trace := func() string { return zos.shell(ctx, "cat /tmp/slow 2>/dev/null || true") }
-		thing := l.instance("v1minor0patch0", kind, "thing", map[string]any{"zosendpoint": "zos1"})
-		create(ctx, thing)
+		thing := e.instance("v1minor0patch0", kind, "thing", map[string]any{"zosendpoint": "zos1"})
+		Create(ctx, thing)
 		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n"))
 
-		patch(ctx, oc.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{
-			"collectionURL": "http://archives." + l.namespace + ".svc.cluster.local/1.1.0.tar.gz",
-			"digest":        digestOfArchive(built["1.1.0.tar.gz"]),
+		Patch(ctx, oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{
+			"collectionURL": "http://archives." + e.namespace + ".svc.cluster.local/1.1.0.tar.gz",
+			"digest":        DigestOf(built["1.1.0.tar.gz"]),
 		}}))
 		pods := func(g Gomega) []corev1.Pod {
 			var list corev1.PodList
-			g.Expect(k8s.List(ctx, &list, client.InNamespace(l.namespace), client.MatchingLabels{"operator-name": "slow"})).To(Succeed())
+			g.Expect(K8s.List(ctx, &list, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": "slow"})).To(Succeed())
 			return list.Items
 		}
 		terminating := And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil()))))

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const (
@@ -28,34 +29,34 @@ const (
 
 // Each way in which public collections are written, in collections of our own.
 var _ = Describe("A collection in the habits of its author", Ordered, ContinueOnFailure, func() {
-	l := &lab{namespace: "e2e-habits", domain: "habits-lab"}
-	zos := &system{lab: l, name: "zos1", user: "ibmuser"}
+	e := &environment{namespace: "e2e-habits", domain: "habits-lab"}
+	zos := &system{environment: e, name: "zos1", user: "ibmuser"}
 
 	BeforeAll(func(ctx context.Context) {
 		folder := func(name string) fs.FS {
 			return os.DirFS(filepath.Join(projectDir, "test", "collections", "habits", name))
 		}
 		archives := archivesOf(map[string]fs.FS{"regions.tar.gz": folder("regions"), "queues.tar.gz": folder("queues")})
-		l.start(ctx, archives)
+		e.start(ctx, archives)
 		zos.start(ctx)
 		private, public := newKey("")
 		zos.authorize(ctx, "ibmuser", public)
-		l.credential(ctx, "zos1", map[string]string{"username": "ibmuser", "ssh-privatekey": private})
-		l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "zos1", Variables: variables(
+		e.credential(ctx, "zos1", map[string]string{"username": "ibmuser", "ssh-privatekey": private})
+		e.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "zos1", Variables: Variables(
 			`{"name": "site", "value": {"name": "the lab of {{ inventory_hostname }}", "home": "/home/{{ ansible_user }}",
 				"departments": {"regions": "Transactions", "queues": "Messaging"}}}`,
 			`"PYZ=/usr"`,
 			`"ansible_python_interpreter: '{{ PYZ }}/bin/python3'"`,
 			`{"name": "zos_environment", "value": {"REGION_HOME": "{{ site.home }}", "_BPXK_AUTOCVT": "ON"}}`,
 		)})
-		l.install(ctx, "zos-regions.habits-lab.1.2.0", "regions.tar.gz", archives["regions.tar.gz"])
-		l.install(ctx, "zos-queues.habits-lab.0.3.0-beta.1", "queues.tar.gz", archives["queues.tar.gz"])
+		e.install(ctx, "zos-regions.habits-lab.1.2.0", "regions.tar.gz", archives["regions.tar.gz"])
+		e.install(ctx, "zos-queues.habits-lab.0.3.0-beta.1", "queues.tar.gz", archives["queues.tar.gz"])
 	}, NodeTimeout(10*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	Context("with everything at the root and plugins inside a role", func() { regionStories(l, zos) })
-	Context("with everything below playbooks/ and plugins called by their full names", func() { queueStories(l, zos) })
+	Context("with everything at the root and plugins inside a role", func() { regionSpecs(e, zos) })
+	Context("with everything below playbooks/ and plugins called by their full names", func() { queueSpecs(e, zos) })
 
 	It("sends templates by SFTP, as Ansible does, but no module", func(ctx context.Context) {
 		sent := zos.transferred(ctx)
@@ -65,8 +66,8 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 	}, NodeTimeout(time.Minute))
 })
 
-func regionStories(l *lab, zos *system) {
-	region := l.instance(regionsVersion, "Region", "cicsa", map[string]any{
+func regionSpecs(e *environment, zos *system) {
+	region := e.instance(regionsVersion, "Region", "cicsa", map[string]any{
 		"zosendpoint":       "zos1",
 		"DFH_REGION_APPLID": "CICSA001",
 		"adminSecret":       "administrator",
@@ -75,21 +76,21 @@ func regionStories(l *lab, zos *system) {
 	passwordHash := fmt.Sprintf("%x", sha256.Sum256([]byte("correct horse")))
 
 	It("creates", func(ctx context.Context) {
-		create(ctx, &corev1.Secret{ObjectMeta: l.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}})
-		create(ctx, region.DeepCopy())
+		Create(ctx, &corev1.Secret{ObjectMeta: e.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}})
+		Create(ctx, region.DeepCopy())
 		expectSuccess(ctx, region)
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(Equal(
 			"* Region of habits_lab.zos_regions, Transactions at the lab of zos1\n//CICSA001 JOB CLASS=A,USER=ibmuser\n"))
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")).To(Equal(
 			"* written by the action plugin for zos1\nGRPLIST=LAB\nMXT=50\nSTART=AUTO\nADMIN=master," + passwordHash + "\n"))
-		Expect(field(ctx, region, "status", "region", "dataset")(Default)).To(Equal("REGIONS.CICSA001.SYSIN"))
-		Expect(field(ctx, region, "status", "region", "environment")(Default)).To(Equal("/home/ibmuser"))
-		Expect(l.inOperator(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
-		Expect(kubectl(ctx, "logs", "-n", l.namespace, "deployment/"+regionsPod, "-c", "operator")).NotTo(ContainSubstring("correct horse"))
+		Expect(Field(ctx, region, "status", "region", "dataset")(Default)).To(Equal("REGIONS.CICSA001.SYSIN"))
+		Expect(Field(ctx, region, "status", "region", "environment")(Default)).To(Equal("/home/ibmuser"))
+		Expect(e.inOperator(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
+		Expect(kubectl(ctx, "logs", "-n", e.namespace, "deployment/"+regionsPod, "-c", "operator")).NotTo(ContainSubstring("correct horse"))
 	}, NodeTimeout(4*time.Minute))
 
 	It("updates", func(ctx context.Context) {
-		patch(ctx, region.DeepCopy(), `{"spec": {"DFS_JobClass": "B", "max_tasks": 70, "sit_parameters": null, "adminSecret": null}}`)
+		Patch(ctx, region.DeepCopy(), `{"spec": {"DFS_JobClass": "B", "max_tasks": 70, "sit_parameters": null, "adminSecret": null}}`)
 		Eventually(func() string {
 			return zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")
 		}).WithContext(ctx).Should(Equal("* written by the action plugin for zos1\nMXT=70\nSTART=AUTO\n"))
@@ -98,26 +99,26 @@ func regionStories(l *lab, zos *system) {
 	}, NodeTimeout(3*time.Minute))
 
 	It("says what the collection's own test plugin finds wrong", func(ctx context.Context) {
-		wrong := l.instance(regionsVersion, "Region", "wrong", map[string]any{"zosendpoint": "zos1", "DFH_REGION_APPLID": "9TOOLONGNAME"})
-		create(ctx, wrong.DeepCopy())
-		Eventually(condition(ctx, wrong, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("9TOOLONGNAME is not an APPLID")))
-		patch(ctx, wrong.DeepCopy(), `{"spec": {"DFH_REGION_APPLID": "CICSB001"}}`)
+		wrong := e.instance(regionsVersion, "Region", "wrong", map[string]any{"zosendpoint": "zos1", "DFH_REGION_APPLID": "9TOOLONGNAME"})
+		Create(ctx, wrong.DeepCopy())
+		Eventually(Condition(ctx, wrong, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("9TOOLONGNAME is not an APPLID")))
+		Patch(ctx, wrong.DeepCopy(), `{"spec": {"DFH_REGION_APPLID": "CICSB001"}}`)
 		expectSuccess(ctx, wrong)
-		remove(ctx, wrong.DeepCopy())
-		Eventually(gone(ctx, wrong)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, wrong.DeepCopy())
+		Eventually(Gone(ctx, wrong)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 
 	It("deletes with the playbook that created", func(ctx context.Context) {
-		remove(ctx, region.DeepCopy())
-		Eventually(gone(ctx, region)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, region.DeepCopy())
+		Eventually(Gone(ctx, region)).WithContext(ctx).Should(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/regions")).To(Equal("journal\n"))
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/journal")).To(ContainSubstring("removed cicsa001\n"))
-		Expect(l.inOperator(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
+		Expect(e.inOperator(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 }
 
-func queueStories(l *lab, zos *system) {
-	manager := l.instance(queuesVersion, "QueueManager", "orders", map[string]any{
+func queueSpecs(e *environment, zos *system) {
+	manager := e.instance(queuesVersion, "QueueManager", "orders", map[string]any{
 		"zosendpoint": "zos1", "ssid": "QM01", "queue_names": []any{"ORDERS.IN", "ORDERS.OUT"},
 	})
 	queue := func(name string) func() string {
@@ -125,37 +126,37 @@ func queueStories(l *lab, zos *system) {
 			return zos.shell(context.Background(), "cat /home/ibmuser/queues/QM01/"+name+" 2>&1 || true")
 		}
 	}
-	in := l.instance(queuesVersion, "Queue", "orders-orders-in", nil)
-	out := l.instance(queuesVersion, "Queue", "orders-orders-out", nil)
+	in := e.instance(queuesVersion, "Queue", "orders-orders-in", nil)
+	out := e.instance(queuesVersion, "Queue", "orders-orders-out", nil)
 
 	It("creates, resources of another kind included", func(ctx context.Context) {
-		create(ctx, manager.DeepCopy())
+		Create(ctx, manager.DeepCopy())
 		expectSuccess(ctx, manager)
 		definition := "DEFINE QMGR(QM01) CCSID(1047) CUSTOM('zos1') DESCR('defined by habits_lab.zos_queues for Messaging')"
 		Expect(queue("QMGR.QM01")()).To(Equal(definition + "\n"))
-		Expect(field(ctx, manager, "status", "definition")(Default)).To(Equal(definition))
-		Expect(field(ctx, manager, "status", "system")(Default)).To(Equal("Linux"))
+		Expect(Field(ctx, manager, "status", "definition")(Default)).To(Equal(definition))
+		Expect(Field(ctx, manager, "status", "system")(Default)).To(Equal("Linux"))
 		for _, q := range []client.Object{in, out} {
 			expectSuccess(ctx, q)
-			Expect(read(ctx, Default, q).GetOwnerReferences()).To(BeEmpty())
+			Expect(Live(ctx, Default, q).GetOwnerReferences()).To(BeEmpty())
 		}
 		Expect(queue("QLOCAL.ORDERS.IN")()).To(Equal(
 			"DEFINE QLOCAL(ORDERS.IN) CUSTOM('zos1') DESCR('defined by habits_lab.zos_queues for Messaging') MAXDEPTH(5000)\n"))
 	}, NodeTimeout(4*time.Minute))
 
 	It("updates both kinds", func(ctx context.Context) {
-		patch(ctx, in.DeepCopy(), `{"spec": {"max_depth": 10}}`)
+		Patch(ctx, in.DeepCopy(), `{"spec": {"max_depth": 10}}`)
 		Eventually(queue("QLOCAL.ORDERS.IN")).WithContext(ctx).Should(ContainSubstring("MAXDEPTH(10)"))
-		patch(ctx, manager.DeepCopy(), `{"spec": {"queue_names": ["ORDERS.IN"]}}`)
-		Eventually(gone(ctx, out)).WithContext(ctx).Should(BeTrue())
+		Patch(ctx, manager.DeepCopy(), `{"spec": {"queue_names": ["ORDERS.IN"]}}`)
+		Eventually(Gone(ctx, out)).WithContext(ctx).Should(BeTrue())
 		Expect(queue("QLOCAL.ORDERS.OUT")()).To(ContainSubstring("No such file"))
 		expectSuccess(ctx, manager)
 	}, NodeTimeout(4*time.Minute))
 
 	It("deletes with a playbook of its own, which deletes resources of the other kind", func(ctx context.Context) {
-		remove(ctx, manager.DeepCopy())
-		Eventually(gone(ctx, manager)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
-		Expect(gone(ctx, in)(Default)).To(BeTrue())
+		Remove(ctx, manager.DeepCopy())
+		Eventually(Gone(ctx, manager)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
+		Expect(Gone(ctx, in)(Default)).To(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
 	}, NodeTimeout(4*time.Minute))
 }

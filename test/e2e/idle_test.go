@@ -3,12 +3,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,63 +13,16 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// auditEvent is what the stories read of an entry of the API server's audit log.
-type auditEvent struct {
-	Verb string `json:"verb"`
-	User struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	ObjectRef struct {
-		APIGroup    string `json:"apiGroup"`
-		Resource    string `json:"resource"`
-		Subresource string `json:"subresource"`
-		Namespace   string `json:"namespace"`
-		Name        string `json:"name"`
-	} `json:"objectRef"`
-}
-
-// auditReader reads the audit log from where it was opened.
-type auditReader struct {
-	file   *os.File
-	reader *bufio.Reader
-	// partial is a line that the API server has not finished yet.
-	partial string
-}
-
-func openAuditLog() *auditReader {
-	GinkgoHelper()
-	file, err := os.Open(filepath.Join(projectDir, ".devcluster", "audit.log"))
-	Expect(err).NotTo(HaveOccurred(), "the development cluster's API server writes an audit log")
-	_, err = file.Seek(0, io.SeekEnd)
-	Expect(err).NotTo(HaveOccurred())
-	return &auditReader{file: file, reader: bufio.NewReader(file)}
-}
-
-// next returns the entries since the last call.
-func (r *auditReader) next() []auditEvent {
-	GinkgoHelper()
-	var events []auditEvent
-	for {
-		line, err := r.reader.ReadString('\n')
-		r.partial += line
-		if errors.Is(err, io.EOF) {
-			return events
-		}
-		Expect(err).NotTo(HaveOccurred())
-		var event auditEvent
-		Expect(json.Unmarshal([]byte(r.partial), &event)).To(Succeed())
-		r.partial = ""
-		events = append(events, event)
-	}
-}
-
+// idleTime has every poll of the manager in it but that of endpoints, every five minutes: E2E_IDLE=6m has that, too.
 func idleTime() time.Duration {
 	GinkgoHelper()
 	text := os.Getenv("E2E_IDLE")
 	if text == "" {
-		return 5 * time.Minute
+		return 90 * time.Second
 	}
 	idle, err := time.ParseDuration(text)
 	Expect(err).NotTo(HaveOccurred(), "E2E_IDLE")
@@ -82,7 +31,7 @@ func idleTime() time.Duration {
 
 // idleWrites are the writes of some service accounts, of which an idle one has none but Leases.
 type idleWrites struct {
-	log *auditReader
+	log *AuditLog
 	// accounts are the beginnings of the users' names.
 	accounts          []string
 	leases, everybody int
@@ -92,7 +41,7 @@ type idleWrites struct {
 // watch returns all writes so far that an idle cluster has no reason for.
 func (w *idleWrites) watch() []string {
 	GinkgoHelper()
-	for _, event := range w.log.next() {
+	for _, event := range w.log.Next() {
 		w.everybody++
 		switch {
 		case !slices.ContainsFunc(w.accounts, func(account string) bool { return strings.HasPrefix(event.User.Username, account) }):
@@ -111,16 +60,10 @@ func (w *idleWrites) watch() []string {
 // expectIdle watches the cluster's writes for a while and expects none of the manager's and an operator's.
 func expectIdle(ctx context.Context, idle time.Duration, operatorAccount string) {
 	GinkgoHelper()
-	writes := &idleWrites{log: openAuditLog(), accounts: []string{"system:serviceaccount:" + managerNamespace + ":", operatorAccount}}
-	DeferCleanup(writes.log.file.Close)
+	auditLog := OpenAuditLog(filepath.Join(projectDir, ".devcluster", "audit.log"))
+	writes := &idleWrites{log: auditLog, accounts: []string{"system:serviceaccount:" + ManagerNamespace + ":", operatorAccount}}
 	Consistently(writes.watch).WithContext(ctx).WithTimeout(idle).WithPolling(5 * time.Second).Should(BeEmpty())
 	AddReportEntry("idle", fmt.Sprintf("in %s: %d writes of Leases and %d other writes by manager and runtime, %d writes by everybody",
 		idle, writes.leases, len(writes.others), writes.everybody), ReportEntryVisibilityAlways)
 	Expect(writes.leases).To(BeNumerically(">", 0), "the audit log does not show the manager at all")
-}
-
-func idleStories() {
-	It("writes nothing but Leases", func(ctx context.Context) {
-		expectIdle(ctx, idleTime(), "system:serviceaccount:"+namespace+":"+operator.Name)
-	}, NodeTimeout(time.Hour))
 }

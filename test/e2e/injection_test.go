@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // evil would leave a mark in the operator's pod if anything evaluated it.
@@ -21,11 +22,11 @@ const evil = `{{ lookup('pipe', 'touch /tmp/evaluated; echo evaluated') }}`
 // templateInjection is the group of these attacks.
 const templateInjection = "Template injection"
 
-func injectionStories() {
+func injectionSpecs() {
 	It("keeps a template in a field as text", attack.Label, func(ctx context.Context) {
 		name := `{{ lookup('pipe','id -un') }}.txt`
 		templated := dataFile("templated", map[string]any{"zosendpoint": lpar1.name, "filename": name, "lines": []any{evil, "{{ 6 * 7 }}"}})
-		create(ctx, templated.DeepCopy())
+		Create(ctx, templated.DeepCopy())
 		expectSuccess(ctx, templated)
 		Expect(lpar1.files(ctx)).To(ContainElement(name))
 		content := lpar1.content(ctx, name)
@@ -33,8 +34,8 @@ func injectionStories() {
 		attack.Repelled(templateInjection, "templates as a file's name and lines", "both are text on the system",
 			name+" ends with "+content[strings.LastIndex(content, "{{"):])
 
-		remove(ctx, templated.DeepCopy())
-		Eventually(gone(ctx, templated)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, templated.DeepCopy())
+		Eventually(Gone(ctx, templated)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement(name))
 	}, NodeTimeout(4*time.Minute))
 
@@ -49,7 +50,7 @@ func injectionStories() {
 			"ansible_connection": "local", "ansible_host": lpar2.host(), "zoscb_playbook": "/tmp/evil.yml",
 		})
 		mirror.SetAnnotations(map[string]string{"note": evil})
-		create(ctx, mirror.DeepCopy())
+		Create(ctx, mirror.DeepCopy())
 		expectSuccess(ctx, mirror)
 		lines := strings.Split(strings.TrimSpace(lpar1.content(ctx, "mirror.mirror")), "\n")
 		ways := []string{"text", "texts", "defaulted", "reference", "secret", "nested", "rows", "annotation", "spec"}
@@ -71,8 +72,8 @@ func injectionStories() {
 		attack.Repelled(templateInjection, "ansible_connection, ansible_host, zosendpoint and zoscb_playbook, in the spec and in an object",
 			"unknown fields are dropped, those of an object are data; the playbook runs where it should", strings.Join(lines[len(lines)-4:], ", "))
 
-		remove(ctx, mirror.DeepCopy())
-		Eventually(gone(ctx, mirror)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, mirror.DeepCopy())
+		Eventually(Gone(ctx, mirror)).WithContext(ctx).Should(BeTrue())
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/mirror.mirror")
 	}, NodeTimeout(3*time.Minute))
 
@@ -84,7 +85,7 @@ func injectionStories() {
 				object.Object["spec"].(map[string]any)[key] = value
 			}
 			object.SetLabels(labels)
-			err := k8s.Create(ctx, object)
+			err := K8s.Create(ctx, object)
 			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "%s: %v", what, err)
 			attack.Repelled(templateInjection, "a template as "+what, "the API server refuses the resource", fmt.Sprint(apierrors.ReasonForError(err)))
 		}

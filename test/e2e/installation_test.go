@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -18,32 +17,24 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// The installation that all later stories share.
+// The installation that all later specs share.
 var (
 	files    = &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "zos-files.example.1.0.0", Namespace: namespace}}
 	filesSOC = &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Name: files.Name + "-soc", Namespace: namespace}}
 	operator = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "example-zos-files-operator", Namespace: namespace}}
 
-	// objectsBefore lists all objects of the cluster before the collection was imported.
+	// objectsBefore lists the objects that deletionSpecs looks at, before the collection was imported.
 	objectsBefore []string
 )
 
-// variables are the items of an endpoint's spec.variables, each a JSON document.
-func variables(items ...string) []apiextensionsv1.JSON {
-	var out []apiextensionsv1.JSON
-	for _, item := range items {
-		out = append(out, apiextensionsv1.JSON{Raw: json.RawMessage(item)})
-	}
-	return out
-}
-
-func installationStories() {
+func installationSpecs() {
 	It("accepts endpoints whose variables are nested and templates", attack.Label, func(ctx context.Context) {
 		endpoint1 := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: lpar1.name, Namespace: namespace},
-			Spec: v2beta2.ZosEndpointSpec{Host: lpar1.host(), Port: 22, Variables: variables(
+			Spec: v2beta2.ZosEndpointSpec{Host: lpar1.host(), Port: 22, Variables: Variables(
 				`{"name": "site", "value": {"home": "/home/ibmuser", "folders": {"files": "files"}}}`,
 				`"base_root: '{{ site.home }}'"`,
 				`{"name": "zos_files_base", "value": "{{ base_root }}/{{ site.folders.files }}"}`,
@@ -54,24 +45,24 @@ func installationStories() {
 		}
 		endpoint2 := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace},
-			Spec: v2beta2.ZosEndpointSpec{Host: lpar2.host(), CredentialName: lpar2.name + "-credential", Variables: variables(
+			Spec: v2beta2.ZosEndpointSpec{Host: lpar2.host(), CredentialName: lpar2.name + "-credential", Variables: Variables(
 				`"zos_files_base=`+lpar2.base()+`"`, `"ansible_python_interpreter: /usr/bin/python3"`,
 			)},
 		}
 		local := &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Name: "here", Namespace: namespace},
-			Spec:       v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal, Variables: variables(`"zos_files_base: /tmp/files"`)},
+			Spec:       v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal, Variables: Variables(`"zos_files_base: /tmp/files"`)},
 		}
-		create(ctx, endpoint1, endpoint2, local)
+		Create(ctx, endpoint1, endpoint2, local)
 		for _, name := range []string{lpar1.name, lpar2.name, local.Name} {
 			_, err := kubectlWait(ctx, "zosendpoint/"+name, "60s")
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Eventually(condition(ctx, endpoint1, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		Eventually(condition(ctx, endpoint2, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		create(ctx, lpar2.credential)
+		Eventually(Condition(ctx, endpoint1, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Condition(ctx, endpoint2, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Create(ctx, lpar2.credential)
 		// From here on nothing but the collection's own objects may come and go.
-		objectsBefore = listObjects(ctx, namespace)
+		objectsBefore = ours(listObjects(ctx, namespace))
 	}, NodeTimeout(3*time.Minute))
 
 	It("waits for a credential, and says so", attack.Label, func(ctx context.Context) {
@@ -83,14 +74,14 @@ func installationStories() {
 				{Name: lpar1.name, CredentialName: lpar1.name + "-credential"}, {Name: lpar2.name}, {Name: "here"},
 			}}},
 		}
-		create(ctx, filesSOC)
-		Eventually(condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonCollectionNotFound), saying(files.Name)))
-		create(ctx, files)
-		Eventually(condition(ctx, files, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Eventually(condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonCredentialInvalid), saying(lpar1.name+"-credential")))
-		Expect(condition(ctx, filesSOC, v2beta2.ConditionReconciling)(Default)).To(beTrue())
+		Create(ctx, filesSOC)
+		Eventually(Condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotFound), WithMessage(files.Name)))
+		Create(ctx, files)
+		Eventually(Condition(ctx, files, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialInvalid), WithMessage(lpar1.name+"-credential")))
+		Expect(Condition(ctx, filesSOC, v2beta2.ConditionReconciling)(Default)).To(ConditionTrue())
 		for _, resource := range []string{"operatorcollection/" + files.Name, "suboperatorconfig/" + filesSOC.Name} {
 			_, err := kubectlWait(ctx, resource, "2s")
 			Expect(err).To(HaveOccurred(), "%s is not Ready", resource)
@@ -98,29 +89,29 @@ func installationStories() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("is Ready when, and only when, custom resources are served and the operator runs", attack.Label, func(ctx context.Context) {
-		create(ctx, lpar1.credential)
+		Create(ctx, lpar1.credential)
 		printed, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "3m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 
 		// No Eventually from here: Ready must mean it.
 		live := &appsv1.Deployment{}
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
 		Expect(live.Status.UpdatedReplicas).To(BeEquivalentTo(1))
 		for _, plural := range []string{"datafiles", "filecopys", "filediscoverys", "mirrors"} {
 			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + "suboperator.zoscb.ibm.com"}}
-			Expect(condition(ctx, crd, string(apiextensionsv1.Established))(Default)).To(beTrue(), plural)
+			Expect(Condition(ctx, crd, string(apiextensionsv1.Established))(Default)).To(ConditionTrue(), plural)
 		}
 		_, err = kubectlWait(ctx, "suboperatorconfig/"+filesSOC.Name, "5s")
 		Expect(err).NotTo(HaveOccurred())
 		for object, phase := range map[client.Object]v2beta2.Phase{files: v2beta2.PhaseSuccessful, filesSOC: v2beta2.PhaseSuccessful} {
-			Expect(field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
+			Expect(Field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
 		}
 	}, NodeTimeout(4*time.Minute))
 
 	It("runs the operator without privileges", attack.Label, func(ctx context.Context) {
 		var pods corev1.PodList
-		Expect(k8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"operator-domain": domain, "operator-name": "zos-files"})).To(Succeed())
+		Expect(K8s.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"operator-domain": domain, "operator-name": "zos-files"})).To(Succeed())
 		Expect(pods.Items).To(HaveLen(1))
 		spec := pods.Items[0].Spec
 		Expect(spec.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
@@ -139,16 +130,16 @@ func installationStories() {
 	}, NodeTimeout(time.Minute))
 
 	It("keeps an earlier good version when a later one is bad", func(ctx context.Context) {
-		patch(ctx, files.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"digest": digestOf("good.tar.gz")}}))
-		Eventually(condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonDigestMismatch)))
+		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("good.tar.gz")}}))
+		Eventually(Condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonDigestMismatch)))
 		_, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "2s")
 		Expect(err).To(HaveOccurred())
 		live := &appsv1.Deployment{}
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
 
-		patch(ctx, files.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"digest": digestOf("files.tar.gz")}}))
+		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("files.tar.gz")}}))
 		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "60s")
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(2*time.Minute))

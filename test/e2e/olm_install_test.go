@@ -17,57 +17,68 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func olmInstallation(l *olmLab) {
+func olmInstallation(e *olmEnvironment) {
 	It("becomes a package, and a Subscription to its version", func(ctx context.Context) {
 		imported := time.Now()
-		oc := l.collection.DeepCopy()
-		oc.Spec = l.spec("1.0.0")
-		create(ctx, oc)
-		Eventually(channels(ctx, l.namespace)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(map[string]string{
+		oc := e.collection.DeepCopy()
+		oc.Spec = e.spec(pagesArchive("1.0.0"), e.archives[pagesArchive("1.0.0")])
+		Create(ctx, oc)
+		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(map[string]string{
 			"stable": pagesPackage + ".v1.0.0", "v1.0.0": pagesPackage + ".v1.0.0",
 		}))
 		AddReportEntry("PackageManifest after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
-		Expect(condition(ctx, l.collection, v2beta2.ConditionPublished)(Default)).To(beTrue())
+		Expect(Condition(ctx, e.collection, v2beta2.ConditionPublished)(Default)).To(ConditionTrue())
 
-		succeeded(ctx, clusterServiceVersion(l.namespace, "1.0.0"))
+		succeeded(ctx, clusterServiceVersion(e.namespace, "1.0.0"))
 		AddReportEntry("CSV Succeeded after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
-		live := subscription(l.namespace)
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
+		live := subscription(e.namespace)
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("v1.0.0"))
 		Expect(live.Spec.CatalogSource).To(Equal(catalogName))
 	}, NodeTimeout(5*time.Minute))
 
 	It("is Ready when OLM runs its operator, and status says so", func(ctx context.Context) {
-		deployment := l.expectRunning(ctx, "1.0.0")
+		deployment := e.expectRunning(ctx, "1.0.0")
 		Expect(deployment.OwnerReferences).To(ContainElement(And(
 			HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind), HaveField("Name", pagesPackage+".v1.0.0"))))
-		Expect(l.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
-		_, err := output(ctx, kubectlPath(), "wait", "-n", l.namespace, "--for=condition=Ready", "--timeout=60s", "operatorcollection/"+l.collection.Name)
+		Expect(e.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
+		_, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=60s", "operatorcollection/"+e.collection.Name)
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(5*time.Minute))
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
-		page := l.page(l.namespace, "first", "hello")
-		create(ctx, page)
+		page := e.page(e.namespace, "first", "hello")
+		Create(ctx, page)
 		expectSuccess(ctx, page)
-		l.expectPage(ctx, "first", "1.0.0 hello")
-		Expect(l.zos.log(ctx)).To(ContainSubstring("Accepted publickey for " + l.zos.user))
+		e.expectPage(ctx, "first", "1.0.0 hello")
+		Expect(e.zos.log(ctx)).To(ContainSubstring("Accepted publickey for " + e.zos.user))
 	}, NodeTimeout(4*time.Minute))
+}
 
+func olmIdle(e *olmEnvironment) {
 	It("costs nothing while nothing changes", func(ctx context.Context) {
-		expectIdle(ctx, time.Minute, "system:serviceaccount:"+l.namespace+":")
-	}, NodeTimeout(2*time.Minute))
+		oc := e.collection.DeepCopy()
+		oc.Spec = e.spec(pagesArchive("1.0.0"), e.archives[pagesArchive("1.0.0")])
+		Create(ctx, oc)
+		e.expectRunning(ctx, "1.0.0")
+		Expect(e.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
+		page := e.page(e.namespace, "first", "hello")
+		Create(ctx, page)
+		expectSuccess(ctx, page)
+		expectIdle(ctx, time.Minute, "system:serviceaccount:"+e.namespace+":")
+	}, NodeTimeout(8*time.Minute))
 }
 
 // method is how the operator is installed in the lab's namespace.
-func (l *olmLab) method(ctx context.Context) func(Gomega) v2beta2.InstallMethod {
+func (e *olmEnvironment) method(ctx context.Context) func(Gomega) v2beta2.InstallMethod {
 	return func(g Gomega) v2beta2.InstallMethod {
 		live := &v2beta2.SubOperatorConfig{}
-		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(l.soc), live)).To(Succeed())
+		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(e.soc), live)).To(Succeed())
 		for _, installation := range live.Status.Installations {
-			if installation.Namespace == l.namespace {
+			if installation.Namespace == e.namespace {
 				return installation.Install
 			}
 		}
@@ -75,97 +86,98 @@ func (l *olmLab) method(ctx context.Context) func(Gomega) v2beta2.InstallMethod 
 	}
 }
 
-func olmUpgrades(l *olmLab) {
+func olmUpgrades(e *olmEnvironment) {
 	var before types.UID
 
 	It("replaces the old one while a resource is alive", func(ctx context.Context) {
-		first := l.page(l.namespace, "first", "hello")
-		before = read(ctx, Default, first).GetUID()
-		l.imports(ctx, "1.1.0")
-		Eventually(channels(ctx, l.namespace)).WithContext(ctx).Should(And(
+		first := e.page(e.namespace, "first", "hello")
+		before = Live(ctx, Default, first).GetUID()
+		e.imports(ctx, "1.1.0")
+		Eventually(channels(ctx, e.namespace)).WithContext(ctx).Should(And(
 			HaveKeyWithValue("stable", pagesPackage+".v1.1.0"), HaveKeyWithValue("v1.1.0", pagesPackage+".v1.1.0")))
-		newer := clusterServiceVersion(l.namespace, "1.1.0")
+		newer := clusterServiceVersion(e.namespace, "1.1.0")
 		succeeded(ctx, newer)
-		Expect(field(ctx, newer, "spec", "replaces")(Default)).To(Equal(pagesPackage + ".v1.0.0"))
-		Eventually(gone(ctx, clusterServiceVersion(l.namespace, "1.0.0"))).WithContext(ctx).Should(BeTrue())
-		l.expectRunning(ctx, "1.1.0")
+		Expect(Field(ctx, newer, "spec", "replaces")(Default)).To(Equal(pagesPackage + ".v1.0.0"))
+		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.0.0"))).WithContext(ctx).Should(BeTrue())
+		e.expectRunning(ctx, "1.1.0")
 
-		Expect(read(ctx, Default, first).GetUID()).To(Equal(before))
-		l.expectPage(ctx, "first", "1.1.0 hello")
-		l.pods.expectOneAtATime()
+		Expect(Live(ctx, Default, first).GetUID()).To(Equal(before))
+		e.expectPage(ctx, "first", "1.1.0 hello")
+		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))
 
 	It("waits for its approval if that is asked for, and says so", func(ctx context.Context) {
-		patch(ctx, l.soc.DeepCopy(), `{"spec":{"installPlanApproval":"Manual"}}`)
+		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"installPlanApproval":"Manual"}}`)
 		Eventually(func(g Gomega) {
-			live := subscription(l.namespace)
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
+			live := subscription(e.namespace)
+			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 			g.Expect(live.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
 		}).WithContext(ctx).Should(Succeed())
-		l.imports(ctx, "1.2.0")
-		Eventually(condition(ctx, l.soc, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonWaitingForApproval), saying(pagesPackage+".v1.2.0")))
+		e.imports(ctx, "1.2.0")
+		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonWaitingForApproval), WithMessage(pagesPackage+".v1.2.0")))
 
 		// What runs goes on running.
-		Consistently(field(ctx, clusterServiceVersion(l.namespace, "1.1.0"), "status", "phase")).WithContext(ctx).
+		Consistently(Field(ctx, clusterServiceVersion(e.namespace, "1.1.0"), "status", "phase")).WithContext(ctx).
 			Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
-		patch(ctx, l.page(l.namespace, "first", ""), `{"spec":{"text":"still"}}`)
-		l.expectPage(ctx, "first", "1.1.0 still")
+		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"still"}}`)
+		e.expectPage(ctx, "first", "1.1.0 still")
 	}, NodeTimeout(5*time.Minute))
 
 	It("is installed when somebody approves the InstallPlan that status names", func(ctx context.Context) {
-		message := condition(ctx, l.soc, v2beta2.ConditionReady)(Default).Message
+		message := Condition(ctx, e.soc, v2beta2.ConditionReady)(Default).Message
 		var plans operatorsv1alpha1.InstallPlanList
-		Expect(k8s.List(ctx, &plans, client.InNamespace(l.namespace))).To(Succeed())
-		i := slices.IndexFunc(plans.Items, func(p operatorsv1alpha1.InstallPlan) bool { return strings.Contains(message, l.namespace+"/"+p.Name) })
+		Expect(K8s.List(ctx, &plans, client.InNamespace(e.namespace))).To(Succeed())
+		i := slices.IndexFunc(plans.Items, func(p operatorsv1alpha1.InstallPlan) bool { return strings.Contains(message, e.namespace+"/"+p.Name) })
 		Expect(i).To(BeNumerically(">=", 0), message)
-		patch(ctx, &plans.Items[i], `{"spec":{"approved":true}}`)
-		succeeded(ctx, clusterServiceVersion(l.namespace, "1.2.0"))
-		l.expectRunning(ctx, "1.2.0")
-		l.expectPage(ctx, "first", "1.2.0 still")
-		l.pods.expectOneAtATime()
+		Patch(ctx, &plans.Items[i], `{"spec":{"approved":true}}`)
+		succeeded(ctx, clusterServiceVersion(e.namespace, "1.2.0"))
+		e.expectRunning(ctx, "1.2.0")
+		e.expectPage(ctx, "first", "1.2.0 still")
+		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))
 }
 
-func olmSwitches(l *olmLab) {
+func olmSwitches(e *olmEnvironment) {
 	It("may change from OLM to Direct, and never do two operators run", func(ctx context.Context) {
-		patch(ctx, l.soc.DeepCopy(), `{"spec":{"install":"Direct","installPlanApproval":"Automatic"}}`)
-		Eventually(l.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallDirect))
-		Eventually(gone(ctx, subscription(l.namespace))).WithContext(ctx).Should(BeTrue())
-		Eventually(gone(ctx, clusterServiceVersion(l.namespace, "1.2.0"))).WithContext(ctx).Should(BeTrue())
-		deployment := l.expectRunning(ctx, "1.2.0")
+		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"Direct","installPlanApproval":"Automatic"}}`)
+		Eventually(e.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallDirect))
+		Eventually(Gone(ctx, subscription(e.namespace))).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).WithContext(ctx).Should(BeTrue())
+		deployment := e.expectRunning(ctx, "1.2.0")
 		Expect(deployment.OwnerReferences).NotTo(ContainElement(HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind)))
-		patch(ctx, l.page(l.namespace, "first", ""), `{"spec":{"text":"direct"}}`)
-		l.expectPage(ctx, "first", "1.2.0 direct")
-		l.pods.expectOneAtATime()
+		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"direct"}}`)
+		e.expectPage(ctx, "first", "1.2.0 direct")
+		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))
 
 	It("may change back", func(ctx context.Context) {
-		patch(ctx, l.soc.DeepCopy(), `{"spec":{"install":"OLM"}}`)
-		Eventually(l.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallOLM))
-		succeeded(ctx, clusterServiceVersion(l.namespace, "1.2.0"))
-		deployment := l.expectRunning(ctx, "1.2.0")
+		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"OLM"}}`)
+		Eventually(e.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallOLM))
+		succeeded(ctx, clusterServiceVersion(e.namespace, "1.2.0"))
+		deployment := e.expectRunning(ctx, "1.2.0")
 		Expect(deployment.OwnerReferences).To(ContainElement(HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind)))
-		patch(ctx, l.page(l.namespace, "first", ""), `{"spec":{"text":"subscribed"}}`)
-		l.expectPage(ctx, "first", "1.2.0 subscribed")
-		l.pods.expectOneAtATime()
+		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"subscribed"}}`)
+		e.expectPage(ctx, "first", "1.2.0 subscribed")
+		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))
 }
 
-func olmDeletion(l *olmLab) {
+// olmDeletion compares those objects of the cluster, before and after, that a function picks.
+func olmDeletion(e *olmEnvironment, pick func([]string) []string) {
 	It("runs the finalizer playbooks and leaves what is documented", func(ctx context.Context) {
-		l.removeTile(ctx)
-		Expect(read(ctx, Default, l.page(l.namespace, "first", "")).GetFinalizers()).To(ContainElement(instanceFinalizer))
-		remove(ctx, l.collection.DeepCopy())
-		Eventually(gone(ctx, l.collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
-		Expect(l.zos.shell(ctx, "ls /tmp/page-first 2>/dev/null || true")).To(BeEmpty())
+		e.removeTile(ctx)
+		Expect(Live(ctx, Default, e.page(e.namespace, "first", "")).GetFinalizers()).To(ContainElement(InstanceFinalizer))
+		Remove(ctx, e.collection.DeepCopy())
+		Eventually(Gone(ctx, e.collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
+		Expect(e.zos.shell(ctx, "ls /tmp/page-first 2>/dev/null || true")).To(BeEmpty())
 		Eventually(func(g Gomega) {
-			after := listObjects(ctx, l.namespace)
-			left := slices.DeleteFunc(slices.Clone(after), in(l.before))
+			after, before := pick(listObjects(ctx, e.namespace)), pick(slices.Clone(e.before))
+			left := slices.DeleteFunc(slices.Clone(after), in(before))
 			// OLM's own note of what belonged to a package, which only a person removes.
 			left = slices.DeleteFunc(left, func(item string) bool { return strings.HasPrefix(item, "operators /"+pagesPackage+".") })
 			g.Expect(left).To(BeEmpty(), "left behind")
-			g.Expect(slices.DeleteFunc(slices.Clone(l.before), in(after))).To(BeEmpty(), "gone too")
+			g.Expect(slices.DeleteFunc(slices.Clone(before), in(after))).To(BeEmpty(), "gone too")
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(8*time.Minute))
 }
@@ -174,7 +186,7 @@ func olmDeletion(l *olmLab) {
 func eventsOn(ctx context.Context, object client.Object) func(Gomega) []string {
 	return func(g Gomega) []string {
 		var events corev1.EventList
-		g.Expect(k8s.List(ctx, &events, client.InNamespace(object.GetNamespace()))).To(Succeed())
+		g.Expect(K8s.List(ctx, &events, client.InNamespace(object.GetNamespace()))).To(Succeed())
 		var told []string
 		for _, event := range events.Items {
 			if event.InvolvedObject.UID == object.GetUID() {

@@ -6,9 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
-	"testing/fstest"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const (
@@ -66,16 +67,12 @@ resources:
       when: k8s_cr_event == 'delete'
 `,
 	}
-	folder := fstest.MapFS{}
-	for name, content := range files {
-		folder[name] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(content, "VERSION", version)), Mode: 0o644}
-	}
-	return folder
+	return Folder(files, "VERSION", version)
 }
 
 // olmLab is a lab in a cluster with the Operator Lifecycle Manager.
-type olmLab struct {
-	lab
+type olmEnvironment struct {
+	environment
 	archives map[string][]byte
 	zos      *system
 	// collection is at the version that was last imported.
@@ -86,121 +83,135 @@ type olmLab struct {
 	pods   *podCount
 }
 
+func newOLMEnvironment() *olmEnvironment {
+	e := &olmEnvironment{environment: environment{namespace: "e2e-olm", domain: "olm-lab"}}
+	e.zos = &system{environment: &e.environment, name: "zos1", user: "ibmuser"}
+	e.collection = &v2beta2.OperatorCollection{ObjectMeta: e.meta("pages.olm-lab")}
+	e.soc = &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("pages.olm-lab-soc")}
+	return e
+}
+
 // The whole way of a collection through the Operator Lifecycle Manager, in this order.
 var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, ContinueOnFailure, func() {
-	l := &olmLab{lab: lab{namespace: "e2e-olm", domain: "olm-lab"}}
-	l.zos = &system{lab: &l.lab, name: "zos1", user: "ibmuser"}
-	l.collection = &v2beta2.OperatorCollection{ObjectMeta: l.meta("pages.olm-lab")}
-	l.soc = &v2beta2.SubOperatorConfig{ObjectMeta: l.meta("pages.olm-lab-soc")}
+	e := newOLMEnvironment()
+	BeforeAll(e.start, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	BeforeAll(l.start, NodeTimeout(8*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
-
-	Context("a collection", func() { olmInstallation(l) })
-	Context("a newer version", func() { olmUpgrades(l) })
-	Context("the method", func() { olmSwitches(l) })
-	Context("a tile", func() { olmTile(l) })
-	Context("a deletion", func() { olmDeletion(l) })
+	Context("a collection", func() { olmInstallation(e) })
+	Context("a newer version", func() { olmUpgrades(e) })
+	Context("the method", func() { olmSwitches(e) })
+	Context("a tile", func() { olmTile(e) })
+	Context("a deletion", func() { olmDeletion(e, ofPages) })
 })
 
+// What is proved of the whole cluster.
+var _ = Describe("With the Operator Lifecycle Manager, and nothing else happening,", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
+	e := newOLMEnvironment()
+	BeforeAll(e.start, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+
+	Context("a collection", func() { olmIdle(e) })
+	Context("a deletion", func() { olmDeletion(e, func(objects []string) []string { return objects }) })
+})
+
+// ofPages are those of some objects that are in the specs' namespaces or are named after their collection.
+func ofPages(objects []string) []string {
+	return slices.DeleteFunc(objects, func(object string) bool {
+		_, name, _ := strings.Cut(object, " ")
+		return !slices.ContainsFunc([]string{"e2e-olm/", tileNamespace, "olm-lab-pages", "pages.", ":e2e-olm:"}, func(part string) bool { return strings.Contains(name, part) })
+	})
+}
+
 // start makes a system that can be logged on to, and all versions of the collection.
-func (l *olmLab) start(ctx context.Context) {
+func (e *olmEnvironment) start(ctx context.Context) {
 	GinkgoHelper()
 	expectOLM(ctx)
 	folders := map[string]fs.FS{}
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
 		folders[pagesArchive(version)] = pages(version)
 	}
-	l.archives = archivesOf(folders)
-	l.removeTile(ctx)
-	l.lab.start(ctx, l.archives)
-	l.zos.start(ctx)
+	e.archives = archivesOf(folders)
+	e.removeTile(ctx)
+	e.environment.start(ctx, e.archives)
+	e.zos.start(ctx)
 	private, public := newKey("")
-	l.zos.authorize(ctx, "operator", public)
-	l.credential(ctx, "zos1-credential", map[string]string{"username": l.zos.user, "ssh-privatekey": private})
-	l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
-		Host: l.zos.host(), CredentialName: "zos1-credential", Variables: variables(`"ansible_python_interpreter: /usr/bin/python3"`),
+	e.zos.authorize(ctx, "operator", public)
+	e.credential(ctx, "zos1-credential", map[string]string{"username": e.zos.user, "ssh-privatekey": private})
+	e.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
+		Host: e.zos.host(), CredentialName: "zos1-credential", Variables: Variables(`"ansible_python_interpreter: /usr/bin/python3"`),
 	})
-	l.before = listObjects(ctx, l.namespace)
-	l.pods = countPods(l.namespace, map[string]string{"operator-name": "pages"})
+	e.before = listObjects(ctx, e.namespace)
+	e.pods = countPods(e.namespace, map[string]string{"operator-name": "pages"})
 }
 
-func (l *olmLab) cleanUp(ctx context.Context) {
-	l.removeTile(ctx)
-	l.lab.cleanUp(ctx)
+func (e *olmEnvironment) cleanUp(ctx context.Context) {
+	e.removeTile(ctx)
+	e.environment.cleanUp(ctx)
 }
 
 // explain prints what one needs to understand a spec that failed.
-func (l *olmLab) explain(ctx context.Context) {
+func (e *olmEnvironment) explain(ctx context.Context) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
-	l.lab.explain(ctx)
+	e.environment.explain(ctx)
 	for _, args := range [][]string{
 		{"get", "csv,subscriptions.operators.coreos.com,installplans.operators.coreos.com,operatorgroups", "-A", "-o", "wide"},
-		{"get", "opcol,soc", "-n", l.namespace, "-o", "yaml"},
+		{"get", "opcol,soc", "-n", e.namespace, "-o", "yaml"},
 		{"get", "catalogsources", "-n", olmNamespace, "-o", "yaml"},
-		{"get", "subscriptions.operators.coreos.com", "-n", l.namespace, "-o", "yaml"},
+		{"get", "subscriptions.operators.coreos.com", "-n", e.namespace, "-o", "yaml"},
 		{"logs", "-n", olmNamespace, "deployment/catalog-operator", "--tail=20"},
 	} {
-		printed, _ := output(ctx, kubectlPath(), args...)
+		printed, _ := Output(ctx, kubectlPath(), args...)
 		GinkgoWriter.Printf("\n$ kubectl %s\n%s\n", strings.Join(args, " "), printed)
 	}
 }
 
-// expectOLM fails early where these stories cannot be told, and waits until the manager has found OLM.
+// expectOLM fails early where these specs cannot run, and waits until the manager has found OLM.
 func expectOLM(ctx context.Context) {
 	GinkgoHelper()
-	_, err := k8s.RESTMapper().RESTMapping(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind).GroupKind())
+	_, err := K8s.RESTMapper().RESTMapping(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind).GroupKind())
 	Expect(err).NotTo(HaveOccurred(), "this cluster has no Operator Lifecycle Manager: devcluster up --olm")
 	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: catalogName, Namespace: olmNamespace}}
-	Eventually(func(g Gomega) { read(ctx, g, source) }).WithContext(ctx).
+	Eventually(func(g Gomega) { Live(ctx, g, source) }).WithContext(ctx).
 		Should(Succeed(), "the manager makes no CatalogSource: install it with COMPONENTS=olm")
 }
 
 func pagesArchive(version string) string { return "pages-" + version + ".tar.gz" }
 
-// spec is what the OperatorCollection says to have a version.
-func (l *olmLab) spec(version string) v2beta2.OperatorCollectionSpec {
-	return v2beta2.OperatorCollectionSpec{
-		CollectionURL:  "http://archives." + l.namespace + ".svc.cluster.local/" + pagesArchive(version),
-		Digest:         digestOfArchive(l.archives[pagesArchive(version)]),
-		DeletionPolicy: v2beta2.DeletionFinalize,
-	}
-}
-
 // imports moves the OperatorCollection to another version.
-func (l *olmLab) imports(ctx context.Context, version string) {
+func (e *olmEnvironment) imports(ctx context.Context, version string) {
 	GinkgoHelper()
-	spec := l.spec(version)
-	patch(ctx, l.collection.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
+	spec := e.spec(pagesArchive(version), e.archives[pagesArchive(version)])
+	Patch(ctx, e.collection.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
 }
 
 // page is a resource of the collection.
-func (l *olmLab) page(namespace, name, text string) *unstructured.Unstructured {
-	page := l.instance("v1minor0patch0", "Page", name, map[string]any{"zosendpoint": "zos1", "text": text})
+func (e *olmEnvironment) page(namespace, name, text string) *unstructured.Unstructured {
+	page := e.instance("v1minor0patch0", "Page", name, map[string]any{"zosendpoint": "zos1", "text": text})
 	page.SetNamespace(namespace)
 	return page
 }
 
 // expectPage waits until the page on the system is the wanted one.
-func (l *olmLab) expectPage(ctx context.Context, name, want string) {
+func (e *olmEnvironment) expectPage(ctx context.Context, name, want string) {
 	GinkgoHelper()
 	Eventually(func() string {
-		return l.zos.shell(ctx, "cat /tmp/page-"+name+" 2>/dev/null || true")
+		return e.zos.shell(ctx, "cat /tmp/page-"+name+" 2>/dev/null || true")
 	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(want + "\n"))
 }
 
 // expectRunning waits until the SubOperatorConfig is Ready, and checks that one Deployment is, with the version.
-func (l *olmLab) expectRunning(ctx context.Context, version string) *appsv1.Deployment {
+func (e *olmEnvironment) expectRunning(ctx context.Context, version string) *appsv1.Deployment {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		generation := read(ctx, g, l.soc).GetGeneration()
-		g.Expect(condition(ctx, l.soc, v2beta2.ConditionReady)(g)).To(And(beTrue(), saying(version), HaveField("ObservedGeneration", generation)))
+		generation := Live(ctx, g, e.soc).GetGeneration()
+		g.Expect(Condition(ctx, e.soc, v2beta2.ConditionReady)(g)).To(And(ConditionTrue(), WithMessage(version), HaveField("ObservedGeneration", generation)))
 	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
-	deployment := &appsv1.Deployment{ObjectMeta: l.meta(pagesPackage)}
-	Expect(k8s.Get(ctx, types.NamespacedName{Namespace: l.namespace, Name: pagesPackage}, deployment)).To(Succeed())
+	deployment := &appsv1.Deployment{ObjectMeta: e.meta(pagesPackage)}
+	Expect(K8s.Get(ctx, types.NamespacedName{Namespace: e.namespace, Name: pagesPackage}, deployment)).To(Succeed())
 	Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(1))
 	Expect(deployment.Labels).To(HaveKeyWithValue("operator-version", version))
 	return deployment
@@ -217,7 +228,7 @@ func subscription(namespace string) *operatorsv1alpha1.Subscription {
 // succeeded waits until OLM says that a version is installed.
 func succeeded(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) {
 	GinkgoHelper()
-	Eventually(field(ctx, csv, "status", "phase")).WithContext(ctx).Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
+	Eventually(Field(ctx, csv, "status", "phase")).WithContext(ctx).Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 }
 
 // packageManifest is what OLM shows of a package, in the namespace where somebody looks.
@@ -233,7 +244,7 @@ func packageManifest(name, namespace string) *unstructured.Unstructured {
 // channels maps the channels of the collection's package to the version at their head.
 func channels(ctx context.Context, namespace string) func(Gomega) map[string]string {
 	return func(g Gomega) map[string]string {
-		list, _, err := unstructured.NestedSlice(read(ctx, g, packageManifest(pagesPackage, namespace)).Object, "status", "channels")
+		list, _, err := unstructured.NestedSlice(Live(ctx, g, packageManifest(pagesPackage, namespace)).Object, "status", "channels")
 		g.Expect(err).NotTo(HaveOccurred())
 		heads := map[string]string{}
 		for _, item := range list {
@@ -252,11 +263,11 @@ type podCount struct {
 	atOnce []string
 }
 
-// countPods watches pods until the stories end.
+// countPods watches pods until the specs end.
 func countPods(namespace string, selector map[string]string) *podCount {
 	GinkgoHelper()
 	count := &podCount{alive: map[types.UID]string{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(restConfig), 0, informers.WithNamespace(namespace),
+	factory := informers.NewSharedInformerFactoryWithOptions(kubernetes.NewForConfigOrDie(RestConfig), 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labels.FormatLabels(selector) }))
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

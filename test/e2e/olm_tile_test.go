@@ -16,18 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // tileNamespace is where somebody installs the collection from its tile.
 const tileNamespace = "e2e-olm-tile"
 
 // olmTile is what a person does who finds the collection in OperatorHub and clicks Install.
-func olmTile(l *olmLab) {
+func olmTile(e *olmEnvironment) {
 	soc := &v2beta2.SubOperatorConfig{}
 	byHand := subscription(tileNamespace)
 
 	It("says what is missing when its namespace has not agreed", func(ctx context.Context) {
-		create(ctx,
+		Create(ctx,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}},
 			&operatorsv1.OperatorGroup{
 				ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace},
@@ -36,56 +37,56 @@ func olmTile(l *olmLab) {
 		byHand.Spec = &operatorsv1alpha1.SubscriptionSpec{
 			CatalogSource: catalogName, CatalogSourceNamespace: olmNamespace, Package: pagesPackage, Channel: "stable",
 		}
-		create(ctx, byHand)
+		Create(ctx, byHand)
 		Eventually(eventsOn(ctx, byHand)).WithContext(ctx).Should(ContainElement(And(
 			HavePrefix(v2beta2.ReasonMappingNotAllowed+": "), ContainSubstring("allow-mapping-from"))))
-		Expect(tileConfigs(ctx, l)(Default)).To(BeEmpty())
+		Expect(tileConfigs(ctx, e)(Default)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
 	It("gets a SubOperatorConfig once it has", func(ctx context.Context) {
-		patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}},
-			`{"metadata":{"annotations":{"zoscb.ibm.com/allow-mapping-from":"`+l.namespace+`"}}}`)
-		Eventually(tileConfigs(ctx, l)).WithContext(ctx).Should(HaveLen(1))
-		*soc = tileConfigs(ctx, l)(Default)[0]
+		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}},
+			`{"metadata":{"annotations":{"zoscb.ibm.com/allow-mapping-from":"`+e.namespace+`"}}}`)
+		Eventually(tileConfigs(ctx, e)).WithContext(ctx).Should(HaveLen(1))
+		*soc = tileConfigs(ctx, e)(Default)[0]
 		succeeded(ctx, clusterServiceVersion(tileNamespace, "1.2.0"))
-		Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 		live := subscription(tileNamespace)
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("stable"), "the Subscription stays as it was made")
 	}, NodeTimeout(5*time.Minute))
 
 	It("runs a playbook over SSH with the endpoints that the collection's namespace lends", func(ctx context.Context) {
-		patch(ctx, soc.DeepCopy(), mustJSON(map[string]any{"spec": map[string]any{"mapping": []any{
+		Patch(ctx, soc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mapping": []any{
 			map[string]any{"namespace": tileNamespace, "zosendpoints": []any{map[string]any{"name": "zos1"}}},
 		}}}))
-		page := l.page(tileNamespace, "tile", "from the tile")
-		create(ctx, page)
-		l.expectPage(ctx, "tile", "1.2.0 from the tile")
+		page := e.page(tileNamespace, "tile", "from the tile")
+		Create(ctx, page)
+		e.expectPage(ctx, "tile", "1.2.0 from the tile")
 		expectSuccess(ctx, page)
-		remove(ctx, page.DeepCopy())
-		Eventually(gone(ctx, page)).WithContext(ctx).Should(BeTrue())
-		Expect(l.zos.shell(ctx, "ls /tmp/page-tile 2>/dev/null || true")).To(BeEmpty())
+		Remove(ctx, page.DeepCopy())
+		Eventually(Gone(ctx, page)).WithContext(ctx).Should(BeTrue())
+		Expect(e.zos.shell(ctx, "ls /tmp/page-tile 2>/dev/null || true")).To(BeEmpty())
 	}, NodeTimeout(5*time.Minute))
 
 	It("is gone when the Subscription is deleted", func(ctx context.Context) {
-		remove(ctx, subscription(tileNamespace))
+		Remove(ctx, subscription(tileNamespace))
 		for _, object := range []client.Object{
 			soc, clusterServiceVersion(tileNamespace, "1.2.0"),
 			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage, Namespace: tileNamespace}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage + "-runtime", Namespace: tileNamespace}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage + "-endpoints", Namespace: tileNamespace}},
 		} {
-			Eventually(gone(ctx, object)).WithContext(ctx).Should(BeTrue(), "%T %s", object, object.GetName())
+			Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue(), "%T %s", object, object.GetName())
 		}
-		Expect(gone(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace}})(Default)).To(BeFalse())
+		Expect(Gone(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace}})(Default)).To(BeFalse())
 	}, NodeTimeout(5*time.Minute))
 }
 
 // tileConfigs are the SubOperatorConfigs that map the tile's namespace.
-func tileConfigs(ctx context.Context, l *olmLab) func(Gomega) []v2beta2.SubOperatorConfig {
+func tileConfigs(ctx context.Context, e *olmEnvironment) func(Gomega) []v2beta2.SubOperatorConfig {
 	return func(g Gomega) []v2beta2.SubOperatorConfig {
 		var list v2beta2.SubOperatorConfigList
-		g.Expect(k8s.List(ctx, &list, client.InNamespace(l.namespace))).To(Succeed())
+		g.Expect(K8s.List(ctx, &list, client.InNamespace(e.namespace))).To(Succeed())
 		var found []v2beta2.SubOperatorConfig
 		for _, soc := range list.Items {
 			for _, mapping := range soc.Spec.Mapping {
@@ -99,18 +100,18 @@ func tileConfigs(ctx context.Context, l *olmLab) func(Gomega) []v2beta2.SubOpera
 }
 
 // removeTile removes what a person made, also in a run that was killed.
-func (l *olmLab) removeTile(ctx context.Context) {
+func (e *olmEnvironment) removeTile(ctx context.Context) {
 	GinkgoHelper()
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}}
-	if gone(ctx, space)(Default) {
+	if Gone(ctx, space)(Default) {
 		return
 	}
-	remove(ctx, subscription(tileNamespace))
+	Remove(ctx, subscription(tileNamespace))
 	kubectl(ctx, "delete", "clusterserviceversions", "-n", tileNamespace, "--all", "--timeout=1m")
-	page := l.page(tileNamespace, "tile", "")
-	if k8s.Get(ctx, client.ObjectKeyFromObject(page), page) == nil {
-		patch(ctx, page, `{"metadata":{"finalizers":null}}`)
+	page := e.page(tileNamespace, "tile", "")
+	if K8s.Get(ctx, client.ObjectKeyFromObject(page), page) == nil {
+		Patch(ctx, page, `{"metadata":{"finalizers":null}}`)
 	}
-	remove(ctx, space)
-	Eventually(gone(ctx, space)).WithContext(ctx).Should(BeTrue())
+	Remove(ctx, space)
+	Eventually(Gone(ctx, space)).WithContext(ctx).Should(BeTrue())
 }

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // timedRounds is how often each way of installing is measured.
@@ -35,14 +36,14 @@ const (
 )
 
 // timesLab installs one collection after the other, each a new one: nothing of an earlier round makes a later one faster.
-type timesLab struct {
-	lab
+type timesEnvironment struct {
+	environment
 	archives map[string][]byte
 }
 
 // Times are reported and never judged: they say more about the machine than about the code.
 var _ = Describe("The time to install a collection", Label("olm", "times"), Ordered, func() {
-	l := &timesLab{lab: lab{namespace: "e2e-olm-times", domain: "times-lab"}}
+	e := &timesEnvironment{environment: environment{namespace: "e2e-olm-times", domain: "times-lab"}}
 
 	BeforeAll(func(ctx context.Context) {
 		expectOLM(ctx)
@@ -52,19 +53,19 @@ var _ = Describe("The time to install a collection", Label("olm", "times"), Orde
 				folders[timedName(way, round)+".tar.gz"] = timedCollection(timedName(way, round))
 			}
 		}
-		l.archives = archivesOf(folders)
-		l.start(ctx, l.archives)
+		e.archives = archivesOf(folders)
+		e.start(ctx, e.archives)
 	}, NodeTimeout(6*time.Minute))
-	AfterEach(l.explain, NodeTimeout(time.Minute))
-	AfterAll(l.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
 	It("is reported for OLM, for the manager and for kubectl apply", func(ctx context.Context) {
 		experiment := gmeasure.NewExperiment("Time to install a collection")
 		AddReportEntry(experiment.Name, experiment)
 		for round := range timedRounds {
-			l.timeOLM(ctx, experiment, timedName("olm", round))
-			l.timeDirect(ctx, experiment, timedName("direct", round))
-			l.timeApply(ctx, experiment, timedName("apply", round))
+			e.timeOLM(ctx, experiment, timedName("olm", round))
+			e.timeDirect(ctx, experiment, timedName("direct", round))
+			e.timeApply(ctx, experiment, timedName("apply", round))
 		}
 		for _, name := range []string{timeToPackage, timeToCSV, timeToReady, timeToApply} {
 			stats := experiment.GetStats(name)
@@ -78,61 +79,57 @@ func timedName(way string, round int) string { return fmt.Sprintf("%s%d", way, r
 
 // timedCollection has one kind, named after the collection.
 func timedCollection(name string) fstest.MapFS {
-	folder := minimal(name, strings.ToUpper(name[:1])+name[1:], nil)
-	for _, file := range folder {
-		file.Data = []byte(strings.NewReplacer("domain: example", "domain: times-lab", "namespace: example", "namespace: times_lab").Replace(string(file.Data)))
-	}
-	return folder
+	return minimalOf("times-lab", name, strings.ToUpper(name[:1])+name[1:], nil)
 }
 
-func (l *timesLab) url(name string) string {
-	return "http://archives." + l.namespace + ".svc.cluster.local/" + name + ".tar.gz"
+func (e *timesEnvironment) url(name string) string {
+	return "http://archives." + e.namespace + ".svc.cluster.local/" + name + ".tar.gz"
 }
 
 // imports creates a SubOperatorConfig that decides who installs, and then the collection. It returns when the clock started.
-func (l *timesLab) imports(ctx context.Context, name string, method v2beta2.InstallMethod) (*v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig, time.Time) {
+func (e *timesEnvironment) imports(ctx context.Context, name string, method v2beta2.InstallMethod) (*v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig, time.Time) {
 	GinkgoHelper()
-	soc := &v2beta2.SubOperatorConfig{ObjectMeta: l.meta(name), Spec: v2beta2.SubOperatorConfigSpec{
-		OperatorCollection: name, Install: method, Mapping: []v2beta2.NamespaceMapping{{Namespace: l.namespace}},
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(name), Spec: v2beta2.SubOperatorConfigSpec{
+		OperatorCollection: name, Install: method, Mapping: []v2beta2.NamespaceMapping{{Namespace: e.namespace}},
 	}}
-	oc := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: v2beta2.OperatorCollectionSpec{
-		CollectionURL: l.url(name), Digest: digestOfArchive(l.archives[name+".tar.gz"]), DeletionPolicy: v2beta2.DeletionFinalize,
+	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: v2beta2.OperatorCollectionSpec{
+		CollectionURL: e.url(name), Digest: DigestOf(e.archives[name+".tar.gz"]), DeletionPolicy: v2beta2.DeletionFinalize,
 	}}
-	create(ctx, soc)
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(because(v2beta2.ReasonCollectionNotFound))
+	Create(ctx, soc)
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithReason(v2beta2.ReasonCollectionNotFound))
 	start := time.Now()
-	create(ctx, oc)
+	Create(ctx, oc)
 	return oc, soc, start
 }
 
-func (l *timesLab) timeOLM(ctx context.Context, experiment *gmeasure.Experiment, name string) {
+func (e *timesEnvironment) timeOLM(ctx context.Context, experiment *gmeasure.Experiment, name string) {
 	GinkgoHelper()
-	oc, soc, start := l.imports(ctx, name, v2beta2.InstallOLM)
-	operator := l.domain + "-" + name + "-operator"
-	manifest := packageManifest(operator, l.namespace)
-	Eventually(gone(ctx, manifest)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(BeFalse())
+	oc, soc, start := e.imports(ctx, name, v2beta2.InstallOLM)
+	operator := e.domain + "-" + name + "-operator"
+	manifest := packageManifest(operator, e.namespace)
+	Eventually(Gone(ctx, manifest)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(BeFalse())
 	experiment.RecordDuration(timeToPackage, time.Since(start))
-	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: l.meta(operator + ".v1.0.0")}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: e.meta(operator + ".v1.0.0")}
 	Eventually(func(g Gomega) {
-		g.Expect(field(ctx, csv, "status", "phase")(g)).To(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
+		g.Expect(Field(ctx, csv, "status", "phase")(g)).To(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 	}).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(Succeed())
 	experiment.RecordDuration(timeToCSV, time.Since(start))
-	l.uninstall(ctx, oc, soc)
+	e.uninstall(ctx, oc, soc)
 }
 
-func (l *timesLab) timeDirect(ctx context.Context, experiment *gmeasure.Experiment, name string) {
+func (e *timesEnvironment) timeDirect(ctx context.Context, experiment *gmeasure.Experiment, name string) {
 	GinkgoHelper()
-	oc, soc, start := l.imports(ctx, name, v2beta2.InstallDirect)
-	Eventually(condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(beTrue())
+	oc, soc, start := e.imports(ctx, name, v2beta2.InstallDirect)
+	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
 	experiment.RecordDuration(timeToReady, time.Since(start))
-	l.uninstall(ctx, oc, soc)
+	e.uninstall(ctx, oc, soc)
 }
 
-func (l *timesLab) uninstall(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+func (e *timesEnvironment) uninstall(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 	GinkgoHelper()
-	remove(ctx, oc)
-	Eventually(gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-	Eventually(gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	Remove(ctx, oc)
+	Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+	Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 }
 
 // artifactURL is where an operator's pod gets the archive. Here it is the web server of the lab: the manager has not
@@ -140,30 +137,30 @@ func (l *timesLab) uninstall(ctx context.Context, oc *v2beta2.OperatorCollection
 var artifactURL = regexp.MustCompile(`(?m)^  artifactURL: .*$`)
 
 // timeApply applies the objects that the manager writes, rendered beforehand, with the Secret that is never printed.
-func (l *timesLab) timeApply(ctx context.Context, experiment *gmeasure.Experiment, name string) {
+func (e *timesEnvironment) timeApply(ctx context.Context, experiment *gmeasure.Experiment, name string) {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
 	archive, manifest := filepath.Join(dir, name+".tar.gz"), filepath.Join(dir, name+".yaml")
-	Expect(os.WriteFile(archive, l.archives[name+".tar.gz"], 0o600)).To(Succeed())
-	rendered := run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "render", archive, "--namespace", l.namespace,
+	Expect(os.WriteFile(archive, e.archives[name+".tar.gz"], 0o600)).To(Succeed())
+	rendered := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "render", archive, "--namespace", e.namespace,
 		"--runtime-image", "localhost/collection-operator/runtime:dev")
 	Expect(artifactURL.FindAllString(rendered, -1)).To(HaveLen(1))
-	rendered = artifactURL.ReplaceAllLiteralString(rendered, "  artifactURL: "+l.url(name))
+	rendered = artifactURL.ReplaceAllLiteralString(rendered, "  artifactURL: "+e.url(name))
 	Expect(os.WriteFile(manifest, []byte(rendered), 0o600)).To(Succeed())
-	operator := l.domain + "-" + name + "-operator"
-	create(ctx, &corev1.Secret{ObjectMeta: l.meta(operator + "-endpoints")})
-	DeferCleanup(func(ctx context.Context) { l.unapply(ctx, manifest, operator) }, NodeTimeout(2*time.Minute))
+	operator := e.domain + "-" + name + "-operator"
+	Create(ctx, &corev1.Secret{ObjectMeta: e.meta(operator + "-endpoints")})
+	DeferCleanup(func(ctx context.Context) { e.unapply(ctx, manifest, operator) }, NodeTimeout(2*time.Minute))
 
 	start := time.Now()
 	kubectl(ctx, "apply", "--server-side", "-f", manifest)
-	deployment := &appsv1.Deployment{ObjectMeta: l.meta(operator)}
-	Eventually(condition(ctx, deployment, string(appsv1.DeploymentAvailable))).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(beTrue())
+	deployment := &appsv1.Deployment{ObjectMeta: e.meta(operator)}
+	Eventually(Condition(ctx, deployment, string(appsv1.DeploymentAvailable))).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
 	experiment.RecordDuration(timeToApply, time.Since(start))
-	l.unapply(ctx, manifest, operator)
+	e.unapply(ctx, manifest, operator)
 }
 
-func (l *timesLab) unapply(ctx context.Context, manifest, operator string) {
+func (e *timesEnvironment) unapply(ctx context.Context, manifest, operator string) {
 	GinkgoHelper()
 	kubectl(ctx, "delete", "--ignore-not-found", "-f", manifest)
-	remove(ctx, &corev1.Secret{ObjectMeta: l.meta(operator + "-endpoints")})
+	Remove(ctx, &corev1.Secret{ObjectMeta: e.meta(operator + "-endpoints")})
 }

@@ -12,17 +12,18 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func outageStories() {
+func outageSpecs() {
 	late := dataFile("late", map[string]any{"zosendpoint": lpar2.name, "filename": "late.txt"})
 
 	It("fails while the endpoint is down, and recovers by itself", func(ctx context.Context) {
 		lpar2.down(ctx)
-		create(ctx, late.DeepCopy())
-		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar2.name)))
-		Expect(condition(ctx, late, "Successful")(Default)).NotTo(beTrue())
-		Expect(read(ctx, Default, late).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Create(ctx, late.DeepCopy())
+		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
+		Expect(Condition(ctx, late, "Successful")(Default)).NotTo(ConditionTrue())
+		Expect(Live(ctx, Default, late).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 
 		lpar2.up(ctx)
 		expectSuccess(ctx, late)
@@ -31,25 +32,25 @@ func outageStories() {
 
 	It("keeps a deleted resource until its finalizer playbook could run", func(ctx context.Context) {
 		lpar2.down(ctx)
-		remove(ctx, late.DeepCopy())
-		Eventually(condition(ctx, late, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar2.name)))
+		Remove(ctx, late.DeepCopy())
+		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
 		Consistently(func(g Gomega) {
-			g.Expect(read(ctx, g, late).GetFinalizers()).To(ContainElement(instanceFinalizer))
+			g.Expect(Live(ctx, g, late).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		}).WithContext(ctx).Should(Succeed())
 
 		lpar2.up(ctx)
-		Eventually(gone(ctx, late)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, late)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("late.txt"))
 	}, NodeTimeout(4*time.Minute))
 
 	It("fails a run that loses its endpoint in the middle, and recovers by itself", func(ctx context.Context) {
 		slow := dataFile("slow", map[string]any{"zosendpoint": lpar1.name, "filename": "slow.txt", "wait_for_file": "go"})
-		create(ctx, slow.DeepCopy())
+		Create(ctx, slow.DeepCopy())
 		expectModuleOn(ctx, lpar1)
 
 		lpar1.down(ctx)
-		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar1.name)))
-		Expect(read(ctx, Default, slow).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Eventually(Condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
+		Expect(Live(ctx, Default, slow).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 
 		lpar1.shell(ctx, "touch "+lpar1.base()+"/go")
@@ -60,41 +61,41 @@ func outageStories() {
 
 	It("keeps the finalizer when the endpoint goes away in the middle of the finalizer playbook", func(ctx context.Context) {
 		slow := dataFile("slow", nil)
-		remove(ctx, slow.DeepCopy())
+		Remove(ctx, slow.DeepCopy())
 		expectModuleOn(ctx, lpar1)
 
 		lpar1.down(ctx)
-		Eventually(condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(beTrue(), saying(lpar1.name)))
-		Expect(read(ctx, Default, slow).GetFinalizers()).To(ContainElement(instanceFinalizer))
+		Eventually(Condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
+		Expect(Live(ctx, Default, slow).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
 
 		lpar1.shell(ctx, "touch "+lpar1.base()+"/remove-go")
 		lpar1.up(ctx)
-		Eventually(gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/go "+lpar1.base()+"/remove-go")
 	}, NodeTimeout(5*time.Minute))
 
 	It("sends nothing to a host that has another key since it was probed", attack.Label, func(ctx context.Context) {
 		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
-		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		lpar2.newHostKey(ctx)
 		before := len(lpar2.log(ctx))
 		impostor := dataFile("impostor", map[string]any{"zosendpoint": lpar2.name, "filename": "impostor.txt"})
-		create(ctx, impostor.DeepCopy())
-		Eventually(condition(ctx, impostor, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("HostKeyMismatch")))
+		Create(ctx, impostor.DeepCopy())
+		Eventually(Condition(ctx, impostor, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("HostKeyMismatch")))
 		heard := lpar2.log(ctx)[before:]
 		Expect(heard).To(ContainSubstring("[preauth]"), "somebody connected")
 		Expect(heard).NotTo(Or(ContainSubstring("Accepted"), ContainSubstring(lpar2.user)), "and told no user ID")
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("impostor.txt"))
 		attack.Repelled(secretsAndHosts, "put another host in the place of one that was probed", "the run fails before it tells the user ID",
-			condition(ctx, impostor, "Failure")(Default).Message)
+			Condition(ctx, impostor, "Failure")(Default).Message)
 
 		lpar2.oldHostKey(ctx)
 		expectSuccess(ctx, impostor)
-		Eventually(condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		remove(ctx, impostor.DeepCopy())
-		Eventually(gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Remove(ctx, impostor.DeepCopy())
+		Eventually(Gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 }
 

@@ -12,9 +12,10 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func personalStories() {
+func personalSpecs() {
 	It("never uses a shared credential where personal ones are asked for", attack.Label, func(ctx context.Context) {
 		second := operatorCollection("second.example.1.0.0", pinned("second.tar.gz"))
 		soc := &v2beta2.SubOperatorConfig{
@@ -25,19 +26,19 @@ func personalStories() {
 				Mapping:            []v2beta2.NamespaceMapping{{Namespace: namespace}},
 			},
 		}
-		create(ctx, soc, second)
+		Create(ctx, soc, second)
 		printed, err := kubectlWait(ctx, "suboperatorconfig/"+soc.Name, "2m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		thing := instance("SecondThing", "thing", map[string]any{"zosendpoint": lpar2.name})
-		create(ctx, thing.DeepCopy())
-		Eventually(condition(ctx, thing, "Failure")).WithContext(ctx).Should(And(beTrue(), saying("PersonalCredentialsUnsupported")))
+		Create(ctx, thing.DeepCopy())
+		Eventually(Condition(ctx, thing, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("PersonalCredentialsUnsupported")))
 		attack.Repelled(secretsAndHosts, "run with a shared credential where personal ones are asked for", "the run fails before it reaches a host",
-			condition(ctx, thing, "Failure")(Default).Message)
+			Condition(ctx, thing, "Failure")(Default).Message)
 
-		remove(ctx, thing.DeepCopy())
-		Eventually(gone(ctx, thing)).WithContext(ctx).Should(BeTrue(), "the kind has no finalizer playbook")
-		remove(ctx, second)
-		Eventually(gone(ctx, second)).WithContext(ctx).Should(BeTrue())
-		Eventually(gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, thing.DeepCopy())
+		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue(), "the kind has no finalizer playbook")
+		Remove(ctx, second)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(6*time.Minute))
 }

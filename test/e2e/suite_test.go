@@ -1,13 +1,14 @@
 //go:build e2e
 
-// Package e2e tells the product's stories on a real node: a real kubelet, the real ansible-operator, and SSH servers in
-// pods that stand in for z/OS. It needs the development cluster (make e2e starts it), and removes the demo from it.
-// E2E_KUBECONFIG and KUBECTL name another cluster, which must have the same images and write the same audit log.
+// Package e2e tries the product on a real node: a real kubelet, the real ansible-operator, and SSH servers in pods that
+// stand in for z/OS. It needs the development cluster (make e2e starts it), and removes the demo from it. E2E_KUBECONFIG and
+// KUBECTL name another cluster, which must have the same images and write the same audit log.
 //
-// The stories share one installation and run in the order below. Environment: E2E_IDLE is how long the idle cluster is
-// watched (default 5m), E2E_KEEP=true leaves everything in place at the end.
+// Ordered containers run side by side, in the processes of Ginkgo's command, each in namespaces of its own. What disturbs
+// the manager or needs a cluster in which nothing else happens is Serial: it runs after all others. Environment: E2E_IDLE
+// is how long the idle cluster is watched (default 90s), E2E_KEEP=true leaves everything in place at the end.
 //
-// Stories labelled olm need the Operator Lifecycle Manager (devcluster up --olm) and a manager that may use it
+// Specs labelled olm need the Operator Lifecycle Manager (devcluster up --olm) and a manager that may use it
 // (COMPONENTS=olm). The others run with a manager that may not.
 package e2e
 
@@ -22,26 +23,16 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// namespace holds everything that the stories make.
+// namespace is that of the main container, Collection Operator.
 const namespace = "e2e"
 
-// The cluster under test.
+// What the specs of a process share.
 var (
-	k8s        client.Client
-	restConfig *rest.Config
 	projectDir string
 	lpar1      = &target{name: "lpar1", user: "ibmuser"}
 	lpar2      = &target{name: "lpar2", user: "opsuser", passphrase: "open sesame"}
@@ -58,7 +49,16 @@ func TestEndToEnd(t *testing.T) {
 	RunSpecs(t, "Collection Operator on a real node")
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
+// One process installs the manager for all.
+var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
+	connect()
+	// The demo holds the collection's name and kinds; its script also knows how to install the manager.
+	tearDown(ctx)
+	Run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "clean")
+	Run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "install")
+}, func(context.Context) { connect() }, NodeTimeout(15*time.Minute))
+
+func connect() {
 	var err error
 	projectDir, err = filepath.Abs("../..")
 	Expect(err).NotTo(HaveOccurred())
@@ -69,46 +69,32 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	} {
 		Expect(os.Setenv(name, value)).To(Succeed())
 	}
-	restConfig, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
-	Expect(err).NotTo(HaveOccurred())
-	restConfig.QPS, restConfig.Burst = 50, 100
-	restConfig.WarningHandler = rest.NoWarnings{}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	k8s, err = client.New(restConfig, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
+	Connect(kubeconfig)
+}
 
-	// The demo holds the collection's name and kinds; its script also knows how to install the manager.
-	removeWorld(ctx)
-	run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "clean")
-	run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "install")
-}, NodeTimeout(15*time.Minute))
-
-var _ = Describe("Collection Operator", Ordered, ContinueOnFailure, func() {
-	BeforeAll(startWorld, NodeTimeout(5*time.Minute))
+var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func() {
+	BeforeAll(setUp, NodeTimeout(5*time.Minute))
 	AfterEach(explainFailure, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
 		if os.Getenv("E2E_KEEP") == "" {
-			removeWorld(ctx)
+			tearDown(ctx)
 		}
 	}, NodeTimeout(5*time.Minute))
 
-	Context("given bad input", badInputStories)
-	Context("given a collection", installationStories)
-	Context("given custom resources", customResourceStories)
-	Context("given hostile text", injectionStories)
-	Context("given somebody in an operator's pod", containmentStories)
-	Context("given an endpoint that goes away", outageStories)
-	Context("given personal credentials", personalStories)
-	Context("given files it does not know", discoveryStories)
-	Context("given nothing to do", idleStories)
-	Context("given an archive that was uploaded", uploadStories)
-	Context("given a crash", crashStories)
-	Context("given a deletion", deletionStories)
+	Context("given bad input", badInputSpecs)
+	Context("given a collection", installationSpecs)
+	Context("given custom resources", customResourceSpecs)
+	Context("given hostile text", injectionSpecs)
+	Context("given somebody in an operator's pod", containmentSpecs)
+	Context("given an endpoint that goes away", outageSpecs)
+	Context("given personal credentials", personalSpecs)
+	Context("given files it does not know", discoverySpecs)
+	Context("given an archive that was uploaded", uploadSpecs)
+	Context("given a deletion", deletionSpecs)
+})
+
+var _ = ReportAfterSuite("times", func(report Report) {
+	fmt.Print("\nTimes\n\n", Times(report))
 })
 
 var _ = ReportAfterSuite("attacks", func(report Report) {

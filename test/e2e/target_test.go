@@ -16,6 +16,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // target is an SSH server in a pod that stands in for a z/OS system.
@@ -48,7 +50,7 @@ func (t *target) start(ctx context.Context) {
 	GinkgoHelper()
 	private, public := newKey(t.passphrase)
 	hostKey, _ := newKey("")
-	create(ctx, &corev1.Secret{
+	Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: t.name + "-target", Namespace: namespace},
 		StringData: map[string]string{"authorized_keys": public, "host_key": hostKey},
 	})

@@ -14,38 +14,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-func uploadStories() {
+func uploadSpecs() {
 	It("imports it the way authors' tools do", func(ctx context.Context) {
 		var managers corev1.PodList
-		Expect(k8s.List(ctx, &managers, client.InNamespace(managerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
+		Expect(K8s.List(ctx, &managers, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
 		Expect(managers.Items).To(HaveLen(1))
 		pod, folder := managers.Items[0].Name, "/opt/collections/suboperator/uploaded/1.0.0"
 		local := filepath.Join(GinkgoT().TempDir(), "example-uploaded-1.0.0.tar.gz")
 		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())
-		kubectl(ctx, "exec", "-n", managerNamespace, pod, "--", "mkdir", "-p", folder)
+		kubectl(ctx, "exec", "-n", ManagerNamespace, pod, "--", "mkdir", "-p", folder)
 		DeferCleanup(func(ctx context.Context) {
-			kubectl(ctx, "exec", "-n", managerNamespace, pod, "--", "rm", "-r", folder)
+			kubectl(ctx, "exec", "-n", ManagerNamespace, pod, "--", "rm", "-r", folder)
 		}, NodeTimeout(time.Minute))
-		kubectl(ctx, "cp", "-n", managerNamespace, local, pod+":"+folder+"/example-uploaded-1.0.0.tar.gz")
+		kubectl(ctx, "cp", "-n", ManagerNamespace, local, pod+":"+folder+"/example-uploaded-1.0.0.tar.gz")
 
 		uploaded := operatorCollection("uploaded.example.1.0.0", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
 		uploaded.Labels = map[string]string{
 			"operator-domain": domain, "operator-name": "uploaded", "operator-version": "1.0.0", "managed-by": "ibm-zos-cloud-broker",
 		}
-		create(ctx, uploaded)
-		Eventually(field(ctx, uploaded, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
-		Expect(field(ctx, uploaded, "status", "config", "collectionPath")(Default)).To(HavePrefix(folder + "/"))
+		Create(ctx, uploaded)
+		Eventually(Field(ctx, uploaded, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
+		Expect(Field(ctx, uploaded, "status", "config", "collectionPath")(Default)).To(HavePrefix(folder + "/"))
 		printed, err := kubectlWait(ctx, "operatorcollection/"+uploaded.Name, "2m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		thing := instance("UploadedThing", "thing", map[string]any{"zosendpoint": lpar2.name})
-		create(ctx, thing.DeepCopy())
+		Create(ctx, thing.DeepCopy())
 		expectSuccess(ctx, thing)
 
-		remove(ctx, thing.DeepCopy())
-		Eventually(gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
-		remove(ctx, uploaded)
-		Eventually(gone(ctx, uploaded)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, thing.DeepCopy())
+		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, uploaded)
+		Eventually(Gone(ctx, uploaded)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(6*time.Minute))
 }

@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("The policy administrators-only", func() {
-	It("keeps from users what the Operator Lifecycle Manager gives them", Serial, attack.Label, func(ctx context.Context) {
+	It("keeps from users what the Operator Lifecycle Manager gives them", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		DeferCleanup(func(ctx context.Context) {
-			// Other stories look at what the roles hold; admin holds what edit holds.
+			// Other specs look at what the roles hold; admin holds what edit holds.
 			Eventually(func() bool { return may(ctx, "a-admin", namespace, "create", "zosendpoints", "zoscb.ibm.com") }).WithContext(ctx).Should(BeFalse())
 		}, NodeTimeout(time.Minute))
 		kinds := []string{"operatorcollections", "suboperatorconfigs", "zosendpoints"}
@@ -33,8 +34,8 @@ var _ = Describe("The policy administrators-only", func() {
 				ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + role, Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-" + role: "true"}},
 				Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"zoscb.ibm.com"}, Resources: kinds, Verbs: verbs}},
 			}
-			create(ctx, extension)
-			DeferCleanup(func(ctx context.Context) { remove(ctx, extension) }, NodeTimeout(time.Minute))
+			Create(ctx, extension)
+			DeferCleanup(func(ctx context.Context) { Remove(ctx, extension) }, NodeTimeout(time.Minute))
 			bind(ctx, namespace, role, "a-"+role)
 		}
 		editor, admin, administrator := as("a-edit"), as("a-admin"), as("an-administrator")
@@ -57,7 +58,7 @@ var _ = Describe("The policy administrators-only", func() {
 		oc := newCollection(namespace, "oc", s.pinned())
 		Expect(administrator.Create(ctx, oc)).To(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("forbidding others to change or delete what is there")
 		Expect(admin.Delete(ctx, oc)).To(beForbidden)
@@ -65,24 +66,24 @@ var _ = Describe("The policy administrators-only", func() {
 
 		By("letting the garbage collector follow the administrator")
 		soc := defaultSOC(oc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(administrator.Delete(ctx, oc)).To(Succeed())
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 })
 
 // bind gives a user a ClusterRole in a namespace.
 func bind(ctx context.Context, namespace, role, user string) {
 	GinkgoHelper()
-	create(ctx, &rbacv1.RoleBinding{
+	Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
 }
 
-// applyFile creates the objects in a file, and removes them when the story ends.
+// applyFile creates the objects in a file, and removes them when the spec ends.
 func applyFile(ctx context.Context, path string) {
 	GinkgoHelper()
 	content, err := os.ReadFile(path)
@@ -95,7 +96,7 @@ func applyFile(ctx context.Context, path string) {
 		} else if err != nil {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		create(ctx, object)
-		DeferCleanup(func(ctx context.Context) { remove(ctx, object) }, NodeTimeout(time.Minute))
+		Create(ctx, object)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
 	}
 }

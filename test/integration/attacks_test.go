@@ -35,6 +35,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
@@ -42,7 +43,7 @@ import (
 // message.
 func seen(ctx context.Context, object client.Object, conditionType ...string) string {
 	GinkgoHelper()
-	c := conditionOf(ctx, object, append(conditionType, v2beta2.ConditionReady)[0])(NewWithT(GinkgoT()))
+	c := Condition(ctx, object, append(conditionType, v2beta2.ConditionReady)[0])(NewWithT(GinkgoT()))
 	return c.Reason + ": " + firstOf(c.Message)
 }
 
@@ -88,7 +89,7 @@ var _ = Describe("Hostile archives", func() {
 	// hostileMemory is what the manager may use at most while it refuses all of them.
 	const hostileMemory = 512 << 20
 
-	It("are refused each with its reason, within bounded memory, and leave nothing behind", attack.Label, func(ctx context.Context) {
+	It("are refused each with its reason, within bounded memory, and leave nothing behind", Slow, attack.Label, func(ctx context.Context) {
 		// The bombs have to get past the bound of a download in order to be opened.
 		theManager.restart(ctx, "--allow-local-addresses", "--fetch-max-bytes=8388608", "--fetch-timeout=30s")
 		namespace := newNamespace(ctx)
@@ -98,19 +99,19 @@ var _ = Describe("Hostile archives", func() {
 		collections := make([]*v2beta2.OperatorCollection, len(archives))
 		for i, a := range archives {
 			collections[i] = newCollection(namespace, fmt.Sprintf("hostile-%d", i), pinned(a.Content()))
-			create(ctx, collections[i])
+			Create(ctx, collections[i])
 		}
 		// What is wrong is Archive.Reason or Archive.Rule.
 		names, observed := map[string][]string{}, map[string]string{}
 		for i, a := range archives {
-			Eventually(conditionOf(ctx, collections[i], v2beta2.ConditionStalled)).WithContext(ctx).WithTimeout(2*time.Minute).
-				Should(And(beTrue(), saying(a.Message)), a.Name)
+			Eventually(Condition(ctx, collections[i], v2beta2.ConditionStalled)).WithContext(ctx).WithTimeout(2*time.Minute).
+				Should(And(ConditionTrue(), WithMessage(a.Message)), a.Name)
 			wrong := string(a.Reason) + a.Rule
 			names[wrong] = append(names[wrong], a.Name)
 			if observed[wrong] == "" {
 				observed[wrong] = seen(ctx, collections[i], v2beta2.ConditionStalled)
 			}
-			get(ctx, NewWithT(GinkgoT()), collections[i])
+			Get(ctx, NewWithT(GinkgoT()), collections[i])
 			Expect(collections[i].Status.Artifact).To(BeNil(), a.Name)
 		}
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
@@ -153,22 +154,22 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 		operator := domain + "-x-" + first.name + "-operator"
 		mine, theirs := first.renamed(domain+"-x", first.name), second.renamed(domain, "x-"+first.name)
 		ocMine := newCollection(one, "mine", mine.pinned())
-		create(ctx, ocMine)
-		Eventually(isGone(ctx, deployment(one, operator))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, ocMine)
+		Eventually(Gone(ctx, deployment(one, operator))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, one, operator)
-		expectReady(ctx, ocMine)
+		ExpectReady(ctx, ocMine)
 		before := versions(installed(ctx, defaultSOC(ocMine)))
 
 		ocTheirs, elsewhere := newCollection(one, "theirs", theirs.pinned()), newCollection(two, "theirs", theirs.pinned())
-		create(ctx, ocTheirs, elsewhere)
-		expectFailure(ctx, ocTheirs, v2beta2.ReasonForeignObject, `Deployment "`+one+"/"+operator+`"`, false)
+		Create(ctx, ocTheirs, elsewhere)
+		ExpectFailure(ctx, ocTheirs, v2beta2.ReasonForeignObject, `Deployment "`+one+"/"+operator+`"`, false)
 		attack.Repelled("Tenancy", "import a collection whose domain and name read like another's when joined (a-b + c, a + b-c), in the same namespace",
 			"the operator that is there is neither changed nor shared", seen(ctx, ocTheirs))
 
 		makeAvailable(ctx, two, operator)
-		expectReady(ctx, elsewhere)
+		ExpectReady(ctx, elsewhere)
 		d := deployment(two, operator)
-		get(ctx, NewWithT(GinkgoT()), d)
+		Get(ctx, NewWithT(GinkgoT()), d)
 		Expect(d.Labels).To(And(HaveKeyWithValue("operator-domain", domain), HaveKeyWithValue("operator-name", "x-"+first.name)))
 		Expect(versions(installed(ctx, defaultSOC(ocMine)))).To(Equal(before))
 		attack.Repelled("Tenancy", "the same from another namespace", "each has its own operator, by the pair of domain and name",
@@ -177,15 +178,15 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 
 		By("deleting those that came later")
 		for _, oc := range []client.Object{ocTheirs, elsewhere} {
-			patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-			remove(ctx, oc)
+			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+			Remove(ctx, oc)
 		}
 		for _, oc := range []client.Object{ocTheirs, elsewhere} {
-			Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+			Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		}
 		Expect(versions(installed(ctx, defaultSOC(ocMine)))).To(Equal(before))
-		expectReady(ctx, ocMine)
-		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(first.crdName()))
+		ExpectReady(ctx, ocMine)
+		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(first.crdName()))
 		attack.Repelled("Tenancy", "delete a collection whose joined name is another's", "the other's objects and CRDs stay as they are",
 			fmt.Sprintf("%d objects unchanged, %s", len(before), seen(ctx, ocMine)))
 	}, NodeTimeout(3*time.Minute))
@@ -194,20 +195,20 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 		first, second := newSample(), newSample()
 		second.kind = first.kind
 		// thing + x.it and thing.x + it: the group of both is thing.x.it.suboperator.zoscb.ibm.com.
-		group := first.name + ".x." + domain + "." + sharedGroup
+		group := first.name + ".x." + domain + "." + SharedGroup
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}})
 		namespace := newNamespace(ctx)
 		oc := newCollection(namespace, "oc", first.renamed("x."+domain, first.name).pinned())
 		rival := newCollection(namespace, "rival", second.renamed(domain, first.name+".x").pinned())
 		oc.Spec.APIGroup, rival.Spec.APIGroup = v2beta2.APIGroupPerCollection, v2beta2.APIGroupPerCollection
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		crd := customResourceDefinition(first.plural() + "." + group)
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		version := crd.ResourceVersion
-		create(ctx, rival)
-		expectFailure(ctx, rival, v2beta2.ReasonKindClash, crd.Name, false)
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Create(ctx, rival)
+		ExpectFailure(ctx, rival, v2beta2.ReasonKindClash, crd.Name, false)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		attack.Repelled("Tenancy", "take another's kind in an API group that is the same when joined (c + b.a, c.b + a)", "the CRD is not touched", seen(ctx, rival))
 	}, NodeTimeout(2*time.Minute))
@@ -219,12 +220,12 @@ var _ = Describe("A tenant", attack.Label, func() {
 		ocVictim, ocAttacker := installSample(ctx, victim, theirs), installSample(ctx, attacker, ours)
 		before := versions(installed(ctx, defaultSOC(ocVictim)))
 		inventory := defaultSOC(ocVictim).DeepCopy()
-		get(ctx, NewWithT(GinkgoT()), inventory)
+		Get(ctx, NewWithT(GinkgoT()), inventory)
 		treasure := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: victim, Name: "treasure",
 			Labels: map[string]string{"operator-domain": domain, "operator-name": ours.name, "managed-by": "ibm-zos-cloud-broker"},
 		}}
-		create(ctx, treasure)
+		Create(ctx, treasure)
 		targets := append(slices.Clone(inventory.Status.Inventory),
 			v2beta2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: victim, Name: treasure.Name},
 			v2beta2.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: victim})
@@ -233,13 +234,13 @@ var _ = Describe("A tenant", attack.Label, func() {
 		forged := newSOC(attacker, "forged", "oc", mapTo(victim)...)
 		forged.Labels = map[string]string{"operator-domain": domain, "operator-name": theirs.name, "managed-by": "ibm-zos-cloud-broker"}
 		forged.Status.Inventory = targets
-		forged.Status.Installations = []v2beta2.InstallationStatus{{Namespace: victim, Digest: digestOf(nil)}}
-		create(ctx, forged)
-		expectFailure(ctx, forged, v2beta2.ReasonMappingNotAllowed, victim, false)
-		get(ctx, NewWithT(GinkgoT()), forged)
+		forged.Status.Installations = []v2beta2.InstallationStatus{{Namespace: victim, Digest: DigestOf(nil)}}
+		Create(ctx, forged)
+		ExpectFailure(ctx, forged, v2beta2.ReasonMappingNotAllowed, victim, false)
+		Get(ctx, NewWithT(GinkgoT()), forged)
 		Expect(forged.Status.Inventory).To(BeEmpty())
 		Expect(forged.Status.Installations).To(BeEmpty())
-		expectReady(ctx, ocVictim)
+		ExpectReady(ctx, ocVictim)
 		attack.Repelled("Tenancy", "create a SubOperatorConfig with the labels of another's collection and a status that lists another's objects",
 			"status and labels are the manager's alone; nothing is installed or removed", seen(ctx, forged))
 
@@ -248,7 +249,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: attacker, Name: "attacker"},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"suboperatorconfigs"}, Verbs: []string{"*"}}},
 		}
-		create(ctx, editor, &rbacv1.RoleBinding{
+		Create(ctx, editor, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: attacker, Name: "attacker"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: editor.Name},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "attacker"}},
@@ -264,15 +265,15 @@ var _ = Describe("A tenant", attack.Label, func() {
 		attack.Repelled("Tenancy", "write an inventory into the status of an own SubOperatorConfig", "the API server refuses it", refusal.Error())
 
 		By("deleting one whose inventory was forged nevertheless")
-		Expect(k8s.Status().Patch(ctx, forged, status)).To(Succeed())
+		Expect(K8s.Status().Patch(ctx, forged, status)).To(Succeed())
 		for _, soc := range []client.Object{forged, defaultSOC(ocAttacker)} {
-			remove(ctx, soc)
-			Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+			Remove(ctx, soc)
+			Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		}
 		Expect(versions(installed(ctx, defaultSOC(ocVictim)))).To(Equal(before))
-		expectReady(ctx, ocVictim)
+		ExpectReady(ctx, ocVictim)
 		version := treasure.ResourceVersion
-		get(ctx, NewWithT(GinkgoT()), treasure)
+		Get(ctx, NewWithT(GinkgoT()), treasure)
 		Expect(treasure.ResourceVersion).To(Equal(version))
 		Expect(treasure.DeletionTimestamp).To(BeNil())
 		attack.Repelled("Tenancy", "delete a SubOperatorConfig whose inventory lists another's objects, one with the own collection's labels, and a namespace",
@@ -281,9 +282,9 @@ var _ = Describe("A tenant", attack.Label, func() {
 		By("deleting the collection")
 		removeCollections(ctx, attacker)
 		Expect(versions(installed(ctx, defaultSOC(ocVictim)))).To(Equal(before))
-		get(ctx, NewWithT(GinkgoT()), treasure)
+		Get(ctx, NewWithT(GinkgoT()), treasure)
 		Expect(treasure.ResourceVersion).To(Equal(version))
-		expectReady(ctx, ocVictim)
+		ExpectReady(ctx, ocVictim)
 		attack.Repelled("Tenancy", "delete a collection while another's object carries its labels", "the object stays",
 			fmt.Sprintf("ConfigMap %s/%s at resourceVersion %s as before", victim, treasure.Name, treasure.ResourceVersion))
 	}, NodeTimeout(3*time.Minute))
@@ -291,7 +292,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 	It("has no use of Secrets that are not meant for it", func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
 		foreign := secretValue("key in another namespace")
-		create(ctx, &corev1.Secret{
+		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "theirs"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "THEIRS", "ssh-privatekey": foreign, "token": foreign},
 		}, &corev1.Secret{
@@ -309,16 +310,16 @@ var _ = Describe("A tenant", attack.Label, func() {
 		for i, try := range tries {
 			byEndpoint, byMapping := newEndpoint(namespace, fmt.Sprintf("lpar%d", i), server), newEndpoint(namespace, fmt.Sprintf("mapped%d", i), server)
 			byEndpoint.Spec.CredentialName = try.credential
-			create(ctx, byEndpoint, byMapping)
+			Create(ctx, byEndpoint, byMapping)
 			mapping = append(mapping, v2beta2.EndpointMapping{Name: byEndpoint.Name}, v2beta2.EndpointMapping{Name: byMapping.Name, CredentialName: try.credential})
 		}
 		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{Namespace: namespace, ZosEndpoints: &mapping})
-		create(ctx, soc)
+		Create(ctx, soc)
 		importSample(ctx, namespace, s)
 		makeAvailable(ctx, namespace, s.operator())
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-		expectFailure(ctx, soc, v2beta2.ReasonCredentialInvalid, `"theirs"`, false)
-		get(ctx, NewWithT(GinkgoT()), secret)
+		ExpectFailure(ctx, soc, v2beta2.ReasonCredentialInvalid, `"theirs"`, false)
+		Get(ctx, NewWithT(GinkgoT()), secret)
 		for i, try := range tries {
 			for _, endpoint := range []string{fmt.Sprintf("lpar%d", i), fmt.Sprintf("mapped%d", i)} {
 				Expect(string(secret.Data[endpoint+"_refusal"])).To(And(HavePrefix("CredentialInvalid: "), ContainSubstring(try.message)), endpoint)
@@ -329,16 +330,16 @@ var _ = Describe("A tenant", attack.Label, func() {
 
 		By("downloading and verifying with them")
 		sent := make(chan string, 100)
-		url := web.handle(func(w http.ResponseWriter, r *http.Request) {
+		url := web.Handle(func(w http.ResponseWriter, r *http.Request) {
 			sent <- r.Header.Get("Authorization")
 			_, _ = w.Write(newSample().archive())
 		})
 		for i, name := range []string{"theirs", "../" + other + "/theirs", other + "/theirs"} {
 			download := newCollection(namespace, fmt.Sprintf("download%d", i), v2beta2.OperatorCollectionSpec{CollectionURL: url, CredentialsSecret: name, SkipSignatureVerification: true})
 			verified := newCollection(namespace, fmt.Sprintf("verified%d", i), v2beta2.OperatorCollectionSpec{CollectionURL: url, SignatureSecret: name})
-			create(ctx, download, verified)
-			expectFailure(ctx, download, v2beta2.ReasonCredentialsInvalid, "does not exist in namespace", false)
-			expectFailure(ctx, verified, v2beta2.ReasonSignatureSecretInvalid, "does not exist in namespace", false)
+			Create(ctx, download, verified)
+			ExpectFailure(ctx, download, v2beta2.ReasonCredentialsInvalid, "does not exist in namespace", false)
+			ExpectFailure(ctx, verified, v2beta2.ReasonSignatureSecretInvalid, "does not exist in namespace", false)
 			if i == 1 {
 				attack.Repelled("Tenancy", "download with a Secret of another namespace", "nothing is sent", seen(ctx, download))
 				attack.Repelled("Tenancy", "have an archive verified by a Secret of another namespace", "nothing is imported", seen(ctx, verified))
@@ -359,7 +360,7 @@ func newECDSASigner() ssh.Signer {
 	return signer
 }
 
-// startTarpit accepts connections until the story ends, says what it is given, and then nothing. It counts those that
+// startTarpit accepts connections until the spec ends, says what it is given, and then nothing. It counts those that
 // are open.
 func startTarpit(banner string) *sshServer {
 	GinkgoHelper()
@@ -389,7 +390,7 @@ func startTarpit(banner string) *sshServer {
 var _ = Describe("A host that is not the one meant", attack.Label, func() {
 	It("gets no key pinned over the known one, whatever it shows", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		create(ctx, &corev1.Secret{
+		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("key for a host")},
 		})
@@ -406,10 +407,10 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 		endpoints["named"].Spec.HostKeys = []string{named.hostKey()}
 		for _, endpoint := range endpoints {
 			endpoint.Spec.CredentialName = "logon"
-			create(ctx, endpoint)
+			Create(ctx, endpoint)
 		}
 		for _, name := range []string{"honest", "downgraded", "named"} {
-			Eventually(conditionOf(ctx, endpoints[name], v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue(), name)
+			Eventually(Condition(ctx, endpoints[name], v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue(), name)
 		}
 		downgraded.replaceKey(newECDSASigner())
 		named.replaceKey(newECDSASigner())
@@ -423,19 +424,19 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 			{"halfway", v2beta2.ReasonHostUnreachable, "begin the handshake and never finish it", "the probe ends by itself, and others are probed meanwhile"},
 			{"chatters", v2beta2.ReasonHostUnreachable, "send a megabyte before the handshake", "the probe gives up"},
 		} {
-			Eventually(conditionOf(ctx, endpoints[row.name], v2beta2.ConditionReachable)).WithContext(ctx).
-				Should(And(beFalse(), because(row.reason)), row.name)
+			Eventually(Condition(ctx, endpoints[row.name], v2beta2.ConditionReachable)).WithContext(ctx).
+				Should(And(ConditionFalse(), WithReason(row.reason)), row.name)
 			attack.Repelled("Secrets and hosts", row.attack, row.expected, seen(ctx, endpoints[row.name], v2beta2.ConditionReachable))
 		}
 		for name, known := range map[string][]string{"downgraded": {pinnedKey}, "rival": nil, "named": nil, "silent": nil, "halfway": nil, "chatters": nil} {
-			get(ctx, NewWithT(GinkgoT()), endpoints[name])
+			Get(ctx, NewWithT(GinkgoT()), endpoints[name])
 			Expect(endpoints[name].Status.HostKeys).To(Equal(known), name)
 		}
 
 		By("having its logon refused before a connection is tried, or checked against the known key")
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 		Eventually(func(g Gomega) {
-			get(ctx, g, secret)
+			Get(ctx, g, secret)
 			for _, name := range []string{"silent", "halfway", "chatters"} {
 				g.Expect(string(secret.Data[name+"_refusal"])).To(HavePrefix("HostKeyUnknown: "))
 				g.Expect(secret.Data).NotTo(HaveKey(name + "_key"))
@@ -461,9 +462,9 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 		} {
 			endpoint := newEndpoint(namespace, fmt.Sprintf("lpar%d", i), server)
 			endpoint.Spec.HostKeys = []string{row.key}
-			create(ctx, endpoint)
-			expectFailure(ctx, endpoint, v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]", true)
-			Expect(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(beAbsent())
+			Create(ctx, endpoint)
+			ExpectFailure(ctx, endpoint, v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]", true)
+			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(ConditionAbsent())
 			attack.Repelled("Secrets and hosts", row.attack, "the endpoint is Stalled, and nothing is pinned instead", seen(ctx, endpoint))
 		}
 	}, NodeTimeout(time.Minute))
@@ -511,8 +512,8 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			s := newSample()
 			row.change(s)
 			oc := newCollection(namespace, fmt.Sprintf("oc%d", i), s.pinned())
-			create(ctx, oc)
-			expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, row.message, true)
+			Create(ctx, oc)
+			ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, row.message, true)
 			attack.Repelled(injection, row.attack, "the archive is refused", seen(ctx, oc))
 		}
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
@@ -521,9 +522,9 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 		dollar := newSample()
 		config("playbook: play.yml", "playbook: run$HOME.yml")(dollar)
 		oc := newCollection(namespace, "dollar", dollar.pinned())
-		create(ctx, oc)
+		Create(ctx, oc)
 		soc := defaultSOC(oc)
-		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "dollar sign", true)
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "dollar sign", true)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/dollar-soc"))
 		attack.Repelled(injection, "put an environment variable of the pod into a playbook's path", "nothing is installed", seen(ctx, soc))
 
@@ -531,10 +532,10 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 		s := newSample()
 		const evil = "{{ lookup('pipe', 'id') }} $HOME"
 		config("displayName: "+s.kind, fmt.Sprintf("displayName: %q\ndescription: %q", evil, evil))(s)
-		create(ctx, newCollection(namespace, "text", s.pinned()))
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, newCollection(namespace, "text", s.pinned()))
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		runtime := configMap(namespace, s.operator()+"-runtime")
-		get(ctx, NewWithT(GinkgoT()), runtime)
+		Get(ctx, NewWithT(GinkgoT()), runtime)
 		Expect(runtime.Data).To(HaveKey("watches.yaml"))
 		for key, text := range runtime.Data {
 			Expect(text).NotTo(Or(ContainSubstring("{{"), ContainSubstring("$HOME")), key)
@@ -550,15 +551,15 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 		} {
 			Expect(unstructured.SetNestedField(thing.Object, value, "spec", name)).To(Succeed())
 		}
-		create(ctx, thing)
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Create(ctx, thing)
+		Get(ctx, NewWithT(GinkgoT()), thing)
 		Expect(thing.Object["spec"]).To(Equal(map[string]any{"zosendpoint": "lpar1", "size": int64(1)}))
 		attack.Repelled(injection, "create a custom resource with ansible_connection, ansible_host, zoscb_playbook and k8s_cr_event in its spec",
 			"the API server drops what the kind does not have", fmt.Sprintf("spec is %v", thing.Object["spec"]))
 		for _, target := range []string{"{{ lookup('pipe', 'id') }}", "all,localhost", "lpar1\nlocalhost", "../lpar1"} {
 			thing := s.instance(namespace, "two")
 			Expect(unstructured.SetNestedField(thing.Object, target, "spec", "zosendpoint")).To(Succeed())
-			refusal := k8s.Create(ctx, thing)
+			refusal := K8s.Create(ctx, thing)
 			Expect(refusal).To(beRefused("spec.zosendpoint"))
 			attack.Repelled(injection, fmt.Sprintf("run against zosendpoint %q", target), "the API server refuses it", firstOf(refusal.Error()))
 		}
@@ -572,9 +573,9 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			{"put a second variable on a new line", `"a: b\nzoscb_playbook: /tmp/x.yml"`, "must be one line"},
 		} {
 			endpoint := newEndpoint(namespace, fmt.Sprintf("lpar%d", i), startSSHServer())
-			endpoint.Spec.Variables = variables(row.variable)
-			create(ctx, endpoint)
-			expectFailure(ctx, endpoint, v2beta2.ReasonInvalidVariables, row.message, true)
+			endpoint.Spec.Variables = Variables(row.variable)
+			Create(ctx, endpoint)
+			ExpectFailure(ctx, endpoint, v2beta2.ReasonInvalidVariables, row.message, true)
 			attack.Repelled("Template injection", row.attack, "the endpoint is Stalled", seen(ctx, endpoint))
 		}
 	}, NodeTimeout(time.Minute))
@@ -584,7 +585,7 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 	It("tells nothing to who does not know what to ask for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		ask := func(method, path string) string {
 			GinkgoHelper()
 			// The path is sent as it is, with its dots and escapes.
@@ -617,8 +618,8 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
 		operator := deployment(namespace, s.operator())
 		Eventually(func(g Gomega) {
-			get(ctx, g, policy)
-			get(ctx, g, operator)
+			Get(ctx, g, policy)
+			Get(ctx, g, operator)
 		}).WithContext(ctx).Should(Succeed())
 		Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress))
 		Expect(policy.Spec.Ingress).To(BeEmpty())

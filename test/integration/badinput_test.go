@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // badInput is one way to get an OperatorCollection wrong.
@@ -40,11 +41,11 @@ func fromURL(url func() string) func(context.Context, string) v2beta2.OperatorCo
 }
 
 func answering(handler http.HandlerFunc) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return fromURL(func() string { return web.handle(handler) })
+	return fromURL(func() string { return web.Handle(handler) })
 }
 
 func fromBytes(content func() []byte) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return fromURL(func() string { return web.serve(content()) })
+	return fromURL(func() string { return web.Serve(content()) })
 }
 
 func fromSample(change func(*sample)) func(context.Context, string) v2beta2.OperatorCollectionSpec {
@@ -62,11 +63,11 @@ var _ = Describe("Bad input", func() {
 			oc := newCollection(namespace, "oc", bad.spec(ctx, namespace))
 			secrets := madeIn(ctx, namespace)
 			crds := listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{})
-			create(ctx, oc)
+			Create(ctx, oc)
 
-			expectFailure(ctx, oc, bad.reason, bad.message, bad.stalled)
-			Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(beFalse(), because(bad.reason)))
-			get(ctx, NewWithT(GinkgoT()), oc)
+			ExpectFailure(ctx, oc, bad.reason, bad.message, bad.stalled)
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithReason(bad.reason)))
+			Get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
 			Expect(oc.Status.Artifact).To(BeNil())
 			Expect(oc.Status.Message).To(ContainSubstring(bad.message))
@@ -82,7 +83,7 @@ var _ = Describe("Bad input", func() {
 			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://" + freeAddress() + "/x.tar.gz" }),
 		}),
 		Entry("an archive that is not there", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.server.URL + "/absent.tar.gz" }),
+			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.URL + "/absent.tar.gz" }),
 		}),
 		Entry("a server that asks for credentials", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonUnauthorized, message: "401", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +100,7 @@ var _ = Describe("Bad input", func() {
 		Entry("an archive that is cut off", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonArchiveTruncated, message: "http://", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", "5000")
-				_, _ = w.Write(tarball("MANIFEST.json"))
+				_, _ = w.Write(Tarball("MANIFEST.json"))
 			}),
 		}),
 		Entry("an archive that is too large, and says so", attack.Label, NodeTimeout(2*time.Minute), badInput{
@@ -112,7 +113,7 @@ var _ = Describe("Bad input", func() {
 		}),
 		Entry("an archive that leads out of itself", attack.Label, NodeTimeout(2*time.Minute), badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
-			spec: fromBytes(func() []byte { return tarball("MANIFEST.json", "../outside") }),
+			spec: fromBytes(func() []byte { return Tarball("MANIFEST.json", "../outside") }),
 		}),
 		Entry("no operator-config", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonOperatorConfigMissing, message: "operator-config.yml", stalled: true,
@@ -143,15 +144,15 @@ var _ = Describe("Bad input", func() {
 			}),
 		}),
 		Entry("a wrong digest", attack.Label, NodeTimeout(2*time.Minute), badInput{
-			group: "Origin", reason: v2beta2.ReasonDigestMismatch, message: digestOf(nil), stalled: true,
+			group: "Origin", reason: v2beta2.ReasonDigestMismatch, message: DigestOf(nil), stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
-				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive()), Digest: digestOf(nil)}
+				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive()), Digest: DigestOf(nil)}
 			},
 		}),
 		Entry("an archive that nothing vouches for", attack.Label, NodeTimeout(2*time.Minute), badInput{
 			group: "Origin", reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
-				return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(newSample().archive())}
+				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive())}
 			},
 		}),
 		Entry("no URL, and no labels of an upload", NodeTimeout(2*time.Minute), badInput{
@@ -169,7 +170,7 @@ var _ = Describe("Bad input", func() {
 		Entry("a Secret for the download without usable keys", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonCredentialsInvalid, message: "token",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
-				create(ctx, &corev1.Secret{
+				Create(ctx, &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "useless", Labels: map[string]string{credentialLabel: "true"}},
 					StringData: map[string]string{"Token": "x"},
 				})
@@ -181,7 +182,7 @@ var _ = Describe("Bad input", func() {
 		Entry("a Secret for the download that is not marked as one", attack.Label, NodeTimeout(2*time.Minute), badInput{
 			group: "Fetching", reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
-				create(ctx, &corev1.Secret{
+				Create(ctx, &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unmarked"},
 					StringData: map[string]string{"token": secretValue("token for something else")},
 				})
@@ -195,14 +196,14 @@ var _ = Describe("Bad input", func() {
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
 				foreign := foreignCRD(s)
-				create(ctx, foreign)
+				Create(ctx, foreign)
 				DeferCleanup(func(ctx context.Context) {
 					found := customResourceDefinition(foreign.Name)
-					get(ctx, NewWithT(GinkgoT()), found)
+					Get(ctx, NewWithT(GinkgoT()), found)
 					Expect(found.Spec.Versions).To(HaveLen(1))
 					Expect(found.Spec.Versions[0].Name).To(Equal("v1"), "it is not touched")
 					Expect(found.Labels).To(BeEmpty())
-					remove(ctx, foreign)
+					Remove(ctx, foreign)
 				}, NodeTimeout(time.Minute))
 				return s.pinned()
 			},
@@ -222,9 +223,9 @@ var _ = Describe("Bad input", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		s.kind, s.variables = "not_a_kind", "{name: size, type: hugeint}"
 		oc := newCollection(namespace, "oc", s.pinned())
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].kind", true)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("resources[0].vars[0].type"))
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].kind", true)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("resources[0].vars[0].type"))
 	}, NodeTimeout(time.Minute))
 
 	It("is told in an event also when there is much to tell", func(ctx context.Context) {
@@ -233,9 +234,9 @@ var _ = Describe("Bad input", func() {
 			s.variables += fmt.Sprintf("\n      - {name: variable%d, displayName: %s, type: hugeint}", i, strings.Repeat("x", 200))
 		}
 		oc := newCollection(namespace, "oc", s.pinned())
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].vars[9].type", true)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].vars[9].type", true)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(len(oc.Status.Message)).To(BeNumerically(">", 1024), "an event could not hold it")
 		Eventually(func() []string { return eventReasons(ctx, oc) }).WithContext(ctx).Should(ContainElement(v2beta2.ReasonInvalidCollection))
 	}, NodeTimeout(time.Minute))
@@ -243,25 +244,25 @@ var _ = Describe("Bad input", func() {
 	It("is tried again when it may heal, and heals by itself", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive := s.archive()
-		url := web.handle(http.NotFound)
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive)})
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
-		web.replace(url, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionStalled)(NewWithT(GinkgoT()))).To(beAbsent())
+		url := web.Handle(http.NotFound)
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)})
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
+		web.Replace(url, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Expect(Condition(ctx, oc, v2beta2.ConditionStalled)(NewWithT(GinkgoT()))).To(ConditionAbsent())
 	}, NodeTimeout(2*time.Minute))
 
 	It("is not downloaded again and again when only its author can help", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive, requests := s.archive(), make(chan struct{}, 1000)
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{Digest: digestOf(nil), CollectionURL: web.handle(
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{Digest: DigestOf(nil), CollectionURL: web.Handle(
 			func(w http.ResponseWriter, _ *http.Request) {
 				requests <- struct{}{}
 				_, _ = w.Write(archive)
 			})})
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, "", true)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, "", true)
 		downloads := len(requests)
 		Consistently(func() int { return len(requests) }).WithContext(ctx).WithTimeout(4 * time.Second).Should(Equal(downloads))
 	}, NodeTimeout(time.Minute))
@@ -273,7 +274,7 @@ func foreignCRD(s *sample) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: s.crdName()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: sharedGroup, Scope: apiextensionsv1.NamespaceScoped,
+			Group: SharedGroup, Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
 				Kind: s.kind, ListKind: s.kind + "List", Plural: s.plural(), Singular: strings.ToLower(s.kind),
 			},
@@ -291,7 +292,7 @@ func foreignCRD(s *sample) *apiextensionsv1.CustomResourceDefinition {
 func eventReasons(ctx context.Context, object client.Object) []string {
 	GinkgoHelper()
 	events := &corev1.EventList{}
-	Expect(k8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
+	Expect(K8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
 	var reasons []string
 	for _, event := range events.Items {
 		if event.InvolvedObject.Name == object.GetName() {

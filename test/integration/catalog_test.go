@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // published is the condition Published of an OperatorCollection.
@@ -23,7 +24,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		allowOLM(ctx)
 		s := newSample()
 		oc := installSample(ctx, newNamespace(ctx), s)
-		Expect(conditionOf(ctx, oc, published)(NewWithT(GinkgoT()))).To(beAbsent())
+		Expect(Condition(ctx, oc, published)(NewWithT(GinkgoT()))).To(ConditionAbsent())
 		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "CatalogSourceList")).To(BeEmpty())
 		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "SubscriptionList")).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
@@ -32,7 +33,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		catalog := withCatalog(ctx)
 		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
 		source := catalog.source()
-		Eventually(isGone(ctx, source)).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, source)).WithContext(ctx).Should(BeFalse())
 
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
@@ -40,11 +41,11 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Expect(catalog.channels(ctx, s.operator())).To(Equal(map[string]string{
 			"stable": s.operator() + ".v1.0.0", "v1.0.0": s.operator() + ".v1.0.0",
 		}))
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(
-			beTrue(), saying("package "+s.operator()+", channels stable and v1.0.0")))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(
+			ConditionTrue(), WithMessage("package "+s.operator()+", channels stable and v1.0.0")))
 
 		By("making the CatalogSource that leads to it")
-		source = live(ctx, NewWithT(GinkgoT()), source)
+		source = Live(ctx, NewWithT(GinkgoT()), source)
 		Expect(source.Object["spec"]).To(And(
 			HaveKeyWithValue("sourceType", "grpc"), HaveKeyWithValue("address", "catalog.example:50051"),
 			HaveKeyWithValue("displayName", "Collection Operator"), Not(HaveKey("updateStrategy"))))
@@ -55,14 +56,14 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		mark := markAudit()
 		grantVersion(ctx)
 		Consistently(func(g Gomega) {
-			g.Expect(live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
+			g.Expect(Live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
 			g.Expect(mark.writesSince()).To(BeEmpty())
 		}).WithContext(ctx).WithTimeout(6 * time.Second).Should(Succeed())
 
 		By("making the CatalogSource again when somebody deletes it, with the same content")
-		remove(ctx, source)
+		Remove(ctx, source)
 		Eventually(func(g Gomega) {
-			again := live(ctx, g, source)
+			again := Live(ctx, g, source)
 			g.Expect(again.GetUID()).NotTo(Equal(source.GetUID()))
 			g.Expect(again.GetAnnotations()).To(Equal(source.GetAnnotations()))
 		}).WithContext(ctx).Should(Succeed())
@@ -77,13 +78,13 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			return err
 		}).WithContext(ctx).Should(Succeed())
 		Expect(first).To(ConsistOf(s.operator()))
-		Expect(live(ctx, NewWithT(GinkgoT()), source).GetAnnotations()).To(Equal(source.GetAnnotations()))
+		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetAnnotations()).To(Equal(source.GetAnnotations()))
 
 		By("losing the package with the collection")
 		removeCollections(ctx, namespace)
 		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
 		Eventually(func(g Gomega) {
-			g.Expect(live(ctx, g, source).GetAnnotations()).NotTo(Equal(source.GetAnnotations()))
+			g.Expect(Live(ctx, g, source).GetAnnotations()).NotTo(Equal(source.GetAnnotations()))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(4*time.Minute))
 
@@ -94,19 +95,19 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			"roles:\n  - {apiGroups: [batch], resources: [jobs], verbs: [create]}"
 		importSample(ctx, newNamespace(ctx), other)
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted),
-			saying("\n  nodes: list in the whole cluster\n"), saying("\n  batch/jobs: create in the whole cluster\n")))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted),
+			WithMessage("\n  nodes: list in the whole cluster\n"), WithMessage("\n  batch/jobs: create in the whole cluster\n")))
 		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
 
 		By("granting what the message shows")
-		given := applyManifestOf(ctx, conditionOf(ctx, oc, published)(NewWithT(GinkgoT())).Message)
+		given := applyManifestOf(ctx, Condition(ctx, oc, published)(NewWithT(GinkgoT())).Message)
 		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(s.operator(), other.operator()))
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
 
 		By("withdrawing the grant")
-		remove(ctx, given)
+		Remove(ctx, given)
 		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(other.operator()))
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
 	}, NodeTimeout(4*time.Minute))
 
 	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
@@ -115,48 +116,48 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		large.makeTooLarge()
 		oc := importSample(ctx, newNamespace(ctx), large)
 		importSample(ctx, newNamespace(ctx), other)
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonBundleTooLarge)))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonBundleTooLarge)))
 		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(beTrue(), "it can be installed all the same")
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue(), "it can be installed all the same")
 	}, NodeTimeout(4*time.Minute))
 
-	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", func(ctx context.Context) {
+	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", Slow, func(ctx context.Context) {
 		withoutOLM()
 		allowOLM(ctx)
 		catalog := startWithCatalog(ctx)
 		s := newSample()
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonOLMUnavailable),
-			saying("the Operator Lifecycle Manager is not installed")))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
+			WithMessage("the Operator Lifecycle Manager is not installed")))
 		installOLM(ctx)
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).WithTimeout(time.Minute).Should(beTrue())
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(time.Minute).Should(ConditionTrue())
 		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
 	}, NodeTimeout(3*time.Minute))
 
-	It("says what is missing when the manager may not use the Operator Lifecycle Manager", func(ctx context.Context) {
+	It("says what is missing when the manager may not use the Operator Lifecycle Manager", Slow, func(ctx context.Context) {
 		withoutOLM()
 		installOLM(ctx)
 		startWithCatalog(ctx)
 		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonOLMUnavailable),
-			saying("may not create Subscriptions: install it with the component config/components/olm")))
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
+			WithMessage("may not create Subscriptions: install it with the component config/components/olm")))
 	}, NodeTimeout(3*time.Minute))
 
-	It("takes over no CatalogSource of somebody else", func(ctx context.Context) {
+	It("takes over no CatalogSource of somebody else", Slow, func(ctx context.Context) {
 		withoutOLM()
 		installOLM(ctx)
 		allowOLM(ctx)
 		olm := olmNamespace(ctx)
 		foreign := (&testCatalog{namespace: olm.GetName()}).source()
 		foreign.Object["spec"] = map[string]any{"sourceType": "grpc", "address": "foreign.example:50051"}
-		create(ctx, foreign)
+		Create(ctx, foreign)
 		startWithCatalog(ctx, "--catalog-namespace=")
 		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonForeignObject),
-			saying(`CatalogSource "olm/collection-operator-catalog"`)))
-		Expect(live(ctx, NewWithT(GinkgoT()), foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
-		remove(ctx, foreign)
-		Eventually(conditionOf(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(beTrue())
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonForeignObject),
+			WithMessage(`CatalogSource "olm/collection-operator-catalog"`)))
+		Expect(Live(ctx, NewWithT(GinkgoT()), foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
+		Remove(ctx, foreign)
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
 	}, NodeTimeout(4*time.Minute))
 })
 
@@ -165,7 +166,7 @@ func settled(ctx context.Context, oc *v2beta2.OperatorCollection) {
 	GinkgoHelper()
 	var version string
 	Eventually(func(g Gomega) {
-		get(ctx, g, oc)
+		Get(ctx, g, oc)
 		before := version
 		version = oc.ResourceVersion
 		g.Expect(version).To(Equal(before))
@@ -177,7 +178,7 @@ func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructur
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(apiVersion)
 	list.SetKind(kind)
-	Expect(k8s.List(ctx, list)).To(Succeed())
+	Expect(K8s.List(ctx, list)).To(Succeed())
 	return list.Items
 }
 

@@ -14,9 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
-
-const instanceFinalizer = "suboperator.zoscb.ibm.com/finalizer"
 
 func configMap(namespace, name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -43,7 +42,7 @@ func (s *sample) withKinds(kinds ...string) *sample {
 func podTemplateOf(ctx context.Context, namespace string, s *sample) func(Gomega) corev1.PodTemplateSpec {
 	return func(g Gomega) corev1.PodTemplateSpec {
 		d := deployment(namespace, s.operator())
-		get(ctx, g, d)
+		Get(ctx, g, d)
 		return d.Spec.Template
 	}
 }
@@ -51,16 +50,16 @@ func podTemplateOf(ctx context.Context, namespace string, s *sample) func(Gomega
 var _ = Describe("A change", func() {
 	It("of the archive, by URL or by digest, upgrades in place and rolls the pods", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		oc := newCollection(namespace, "oc", unverified(web.serve(s.archive())))
-		create(ctx, oc)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		oc := newCollection(namespace, "oc", unverified(web.Serve(s.archive())))
+		Create(ctx, oc)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
-		uid := live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()
+		uid := Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()
 
 		s.version = "1.1.0"
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(s.archive())))
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.Serve(s.archive())))
 		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
@@ -68,16 +67,16 @@ var _ = Describe("A change", func() {
 		By("other content of the same version, which only a digest can ask for")
 		s.files = map[string]string{"README.md": "# changed\n"}
 		changed := s.archive()
-		web.replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) })
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		web.Replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) })
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
 		Consistently(podTemplateOf(ctx, namespace, s)).WithContext(ctx).Should(Equal(template))
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(changed)))
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(changed)))
 		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		Expect(oc.Status.Artifact.Digest).NotTo(BeEmpty())
-		get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(changed)))
-		Expect(live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(changed)))
+		Expect(Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
 	}, NodeTimeout(3*time.Minute))
 
 	It("of runtime settings rolls the pods, with those of the SubOperatorConfig over those of the OperatorCollection", func(ctx context.Context) {
@@ -96,37 +95,37 @@ var _ = Describe("A change", func() {
 			{"the number of concurrent runs", `{"spec":{"runtime":{"maxConcurrentReconciles":7}}}`},
 		} {
 			By(change.of)
-			patch(ctx, oc, change.patch)
+			Patch(ctx, oc, change.patch)
 			Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
 			template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
 		}
 		By("the SubOperatorConfig's own")
-		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/theirs:3"}}}`)
+		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/theirs:3"}}}`)
 		Eventually(func(g Gomega) string { return podTemplateOf(ctx, namespace, s)(g).Spec.Containers[0].Image }).
 			WithContext(ctx).Should(Equal("registry.invalid/theirs:3"))
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))
 
 	It("is not made while the OperatorCollection is suspended, and what is installed keeps running", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		patch(ctx, oc, `{"spec":{"suspend":true}}`)
+		Patch(ctx, oc, `{"spec":{"suspend":true}}`)
 		before := versions(installed(ctx, soc))
 		s.version = "1.1.0"
 		spec := s.pinned()
 		spec.Suspend = true
 		changeSpec(ctx, oc, spec)
-		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/later:1"}}}`)
+		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/later:1"}}}`)
 		Consistently(func(g Gomega) {
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
-			get(ctx, g, oc)
+			Get(ctx, g, oc)
 			g.Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("being made when it is resumed")
-		patch(ctx, oc, `{"spec":{"suspend":false}}`)
+		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		Expect(podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT())).Spec.Containers[0].Image).To(Equal("registry.invalid/later:1"))
 	}, NodeTimeout(2*time.Minute))
@@ -134,17 +133,17 @@ var _ = Describe("A change", func() {
 	It("of the origin alone is not installed after the manager lost its storage", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		original := s.archive()
-		oc := newCollection(namespace, "oc", unverified(web.serve(original)))
-		create(ctx, oc)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		oc := newCollection(namespace, "oc", unverified(web.Serve(original)))
+		Create(ctx, oc)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		soc := defaultSOC(oc)
 		before := versions(installed(ctx, soc))
 		s.version = "9.0.0"
 		changed := s.archive()
 		answer := func(content []byte) {
-			web.replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
+			web.Replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) })
 		}
 		loseStorage := func() {
 			theManager.kill()
@@ -153,25 +152,25 @@ var _ = Describe("A change", func() {
 		}
 		answer(changed)
 		loseStorage()
-		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(changed), false)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying("spec.digest"))
-		get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(original)))
+		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(changed), false)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("spec.digest"))
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(original)))
 		Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("healing when the origin changes back")
 		answer(original)
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		expectReady(ctx, oc)
-		expectReady(ctx, soc)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		ExpectReady(ctx, oc)
+		ExpectReady(ctx, soc)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("healing when spec.digest accepts it")
 		answer(changed)
 		loseStorage()
-		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(changed), false)
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(changed)))
+		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(changed), false)
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(changed)))
 		makeReadyAgain(ctx, oc, s, "9.0.0")
 	}, NodeTimeout(3*time.Minute))
 
@@ -180,66 +179,66 @@ var _ = Describe("A change", func() {
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
 		oc := importSample(ctx, namespace, s)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		get(ctx, NewWithT(GinkgoT()), role)
-		get(ctx, NewWithT(GinkgoT()), binding)
+		Get(ctx, NewWithT(GinkgoT()), role)
+		Get(ctx, NewWithT(GinkgoT()), binding)
 
 		s.version, s.permissions = "1.1.0", ""
 		changeSpec(ctx, oc, s.pinned())
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		Eventually(isGone(ctx, role)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, binding)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, role)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
 		Eventually(func(g Gomega) {
 			soc := defaultSOC(oc)
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.Status.Inventory).To(HaveLen(7))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(3*time.Minute))
 
-	It("to a version without a kind removes its CRD, but not while it has custom resources", func(ctx context.Context) {
+	It("to a version without a kind removes its CRD, but not while it has custom resources", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		both := s.withKinds(s.kind, s.kind+"Extra")
 		oc := newCollection(namespace, "oc", both.pinned())
-		create(ctx, oc)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, oc)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		extra := *s
 		extra.kind += "Extra"
 		thing, dropped := s.instance(namespace, "one"), extra.instance("default", "one")
-		create(ctx, thing, dropped)
+		Create(ctx, thing, dropped)
 
 		s.version = "1.1.0"
 		changeSpec(ctx, oc, s.pinned())
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		crd := customResourceDefinition(extra.crdName())
-		Consistently(isGone(ctx, crd)).WithContext(ctx).Should(BeFalse())
-		get(ctx, NewWithT(GinkgoT()), dropped)
-		remove(ctx, dropped)
-		Eventually(isGone(ctx, crd)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Consistently(Gone(ctx, crd)).WithContext(ctx).Should(BeFalse())
+		Get(ctx, NewWithT(GinkgoT()), dropped)
+		Remove(ctx, dropped)
+		Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), thing)
 	}, NodeTimeout(3*time.Minute))
 
 	It("to a version without a finalizer playbook frees custom resources, once the old pods cannot put the finalizer back", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, namespace)
-		create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
+		Create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
 		oc := newCollection(namespace, "oc", s.withKinds(s.kind, s.kind+"First").pinned())
-		create(ctx, oc)
+		Create(ctx, oc)
 		namespaces := []string{namespace, other}
 		for _, n := range namespaces {
-			Eventually(isGone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		for _, n := range namespaces {
 			thing := s.instance(n, "one")
-			thing.SetFinalizers([]string{instanceFinalizer, "example.com/mine"})
-			create(ctx, thing)
+			thing.SetFinalizers([]string{InstanceFinalizer, "example.com/mine"})
+			Create(ctx, thing)
 		}
 
 		s.version = "1.1.0"
@@ -247,7 +246,7 @@ var _ = Describe("A change", func() {
 		finalizers := func(namespace string) func(Gomega) []string {
 			return func(g Gomega) []string {
 				thing := s.instance(namespace, "one")
-				get(ctx, g, thing)
+				Get(ctx, g, thing)
 				return thing.GetFinalizers()
 			}
 		}
@@ -255,15 +254,15 @@ var _ = Describe("A change", func() {
 			Eventually(func(g Gomega) map[string]string { return podTemplateOf(ctx, n, s)(g).Labels }).
 				WithContext(ctx).Should(HaveKeyWithValue("operator-version", "1.1.0"))
 		}
-		Consistently(finalizers(namespace)).WithContext(ctx).Should(ContainElement(instanceFinalizer))
+		Consistently(finalizers(namespace)).WithContext(ctx).Should(ContainElement(InstanceFinalizer))
 		for _, n := range namespaces {
 			By("freeing those in " + n)
 			makeAvailable(ctx, n, s.operator())
 			Eventually(finalizers(n)).WithContext(ctx).Should(ConsistOf("example.com/mine"))
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		for _, n := range namespaces {
-			patch(ctx, s.instance(n, "one"), `{"metadata":{"finalizers":null}}`)
+			Patch(ctx, s.instance(n, "one"), `{"metadata":{"finalizers":null}}`)
 		}
 	}, NodeTimeout(3*time.Minute))
 })

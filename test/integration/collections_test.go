@@ -1,17 +1,9 @@
 package integration
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
-	"testing/fstest"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,16 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// domain of every collection of the stories.
+// domain of every collection of the specs.
 const domain = "it"
 
-// sharedGroup is the API group of generated kinds.
-const sharedGroup = "suboperator.zoscb.ibm.com"
-
-// sample is a small collection with one kind. No two samples share name or kind unless a story wants them to.
+// sample is a small collection with one kind. No two samples share name or kind unless a spec wants them to.
 type sample struct {
 	name, kind, version string
 	// variables and permissions are added to operator-config as they are.
@@ -49,7 +38,7 @@ func newSample() *sample {
 }
 
 func (s *sample) plural() string   { return strings.ToLower(s.kind) + "s" }
-func (s *sample) crdName() string  { return s.plural() + "." + sharedGroup }
+func (s *sample) crdName() string  { return s.plural() + "." + SharedGroup }
 func (s *sample) operator() string { return domain + "-" + s.name + "-operator" }
 func (s *sample) clusterRole(namespace string) string {
 	return "zoscb:" + namespace + ":" + s.operator()
@@ -80,24 +69,7 @@ func (s *sample) operatorConfig() string {
 
 func (s *sample) archive() []byte {
 	GinkgoHelper()
-	files := map[string]string{
-		"galaxy.yml":          fmt.Sprintf("{namespace: %s, name: %s, version: %s, readme: README.md, authors: [tests]}", domain, s.name, s.version),
-		"README.md":           "# " + s.name + "\n",
-		"operator-config.yml": s.operatorConfig(),
-		"play.yml":            "- {name: Nothing, hosts: all, gather_facts: false, tasks: [ansible.builtin.raw: 'true']}\n",
-	}
-	for name, content := range s.files {
-		files[name] = content
-	}
-	folder := fstest.MapFS{}
-	for name, content := range files {
-		if content != "" {
-			folder[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
-		}
-	}
-	var archive bytes.Buffer
-	Expect(collection.Build(folder, &archive)).To(Succeed())
-	return archive.Bytes()
+	return Build(Minimal(domain, s.name, s.version, s.operatorConfig(), s.files))
 }
 
 // pinned is the spec of an OperatorCollection whose digest is right, with the archive on the web server.
@@ -107,19 +79,12 @@ func (s *sample) pinned() v2beta2.OperatorCollectionSpec {
 }
 
 func pinned(content []byte) v2beta2.OperatorCollectionSpec {
-	return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(content), Digest: digestOf(content)}
+	return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(content), Digest: DigestOf(content)}
 }
-
-func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
 
 // instance is a custom resource of the sample's kind.
 func (s *sample) instance(namespace, name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": sharedGroup + "/" + s.apiVersion(),
-		"kind":       s.kind,
-		"metadata":   map[string]any{"name": name, "namespace": namespace},
-		"spec":       map[string]any{"zosendpoint": "lpar1"},
-	}}
+	return Instance(s.apiVersion(), s.kind, namespace, name, map[string]any{"zosendpoint": "lpar1"})
 }
 
 func newCollection(namespace, name string, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
@@ -130,8 +95,8 @@ func newCollection(namespace, name string, spec v2beta2.OperatorCollectionSpec) 
 func importSample(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
 	GinkgoHelper()
 	oc := newCollection(namespace, "oc", s.pinned())
-	create(ctx, oc)
-	Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+	Create(ctx, oc)
+	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 	return oc
 }
 
@@ -140,75 +105,11 @@ func installSample(ctx context.Context, namespace string, s *sample) *v2beta2.Op
 	GinkgoHelper()
 	oc := importSample(ctx, namespace, s)
 	makeAvailable(ctx, namespace, s.operator())
-	Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 	return oc
 }
 
 // defaultSOC is the SubOperatorConfig that the manager makes for an OperatorCollection.
 func defaultSOC(oc client.Object) *v2beta2.SubOperatorConfig {
 	return &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: oc.GetNamespace(), Name: oc.GetName() + "-soc"}}
-}
-
-// tarball is a tar.gz of files with one line each.
-func tarball(names ...string) []byte {
-	GinkgoHelper()
-	var archive bytes.Buffer
-	zipped := gzip.NewWriter(&archive)
-	writer := tar.NewWriter(zipped)
-	for _, name := range names {
-		Expect(writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: 5})).To(Succeed())
-		_, err := writer.Write([]byte("line\n"))
-		Expect(err).NotTo(HaveOccurred())
-	}
-	Expect(writer.Close()).To(Succeed())
-	Expect(zipped.Close()).To(Succeed())
-	return archive.Bytes()
-}
-
-// webServer serves archives over HTTP, well and badly.
-type webServer struct {
-	server *httptest.Server
-	mu     sync.Mutex
-	paths  map[string]http.HandlerFunc
-}
-
-func startWebServer() *webServer {
-	w := &webServer{paths: map[string]http.HandlerFunc{}}
-	w.server = httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		w.mu.Lock()
-		handle := w.paths[request.URL.Path]
-		w.mu.Unlock()
-		if handle == nil {
-			http.NotFound(response, request)
-			return
-		}
-		handle(response, request)
-	}))
-	return w
-}
-
-func (w *webServer) close() {
-	w.server.CloseClientConnections()
-	w.server.Close()
-}
-
-// serve returns a new URL at which the content lies.
-func (w *webServer) serve(content []byte) string {
-	return w.handle(func(response http.ResponseWriter, _ *http.Request) { _, _ = response.Write(content) })
-}
-
-// handle returns a new URL that the handler answers for.
-func (w *webServer) handle(handler http.HandlerFunc) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	path := fmt.Sprintf("/%d.tar.gz", len(w.paths))
-	w.paths[path] = handler
-	return w.server.URL + path
-}
-
-// replace changes what a URL of serve or handle answers.
-func (w *webServer) replace(url string, handler http.HandlerFunc) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.paths[strings.TrimPrefix(url, w.server.URL)] = handler
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("The manager", func() {
@@ -22,11 +23,11 @@ var _ = Describe("The manager", func() {
 		allow := refuseRealWrites(ctx, namespace, "deployments")
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "Deployment", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "Deployment", false)
 		theManager.kill()
 
 		By("having recorded everything before the first write")
-		get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		made := madeIn(ctx, namespace)
 		var recorded []string
 		for _, ref := range soc.Status.Inventory {
@@ -40,9 +41,9 @@ var _ = Describe("The manager", func() {
 		By("finishing after its restart")
 		allow(ctx)
 		theManager.start(ctx)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		expectInstallation(ctx, soc, s)
 	}, NodeTimeout(3*time.Minute))
 
@@ -50,7 +51,7 @@ var _ = Describe("The manager", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		refuseRealWrites(ctx, namespace, "deployments")
 		oc := importSample(ctx, namespace, s)
-		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "Deployment", false)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "Deployment", false)
 		Expect(len(madeIn(ctx, namespace))).To(BeNumerically(">", 2))
 		removeCollections(ctx, namespace)
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
@@ -59,26 +60,26 @@ var _ = Describe("The manager", func() {
 	It("converges from wherever a kill leaves it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())
-		create(ctx, oc)
+		Create(ctx, oc)
 		for _, delay := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
 			mark := time.Now().Add(delay)
 			Eventually(func() bool { return time.Now().After(mark) }).WithPolling(time.Millisecond).Should(BeTrue())
 			theManager.kill()
 			theManager.start(ctx)
 		}
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		Expect(listObjects(ctx, &v2beta2.SubOperatorConfigList{}, client.InNamespace(namespace))).To(HaveLen(1))
 		expectInstallation(ctx, defaultSOC(oc), s)
 
 		By("finishing a deletion that a kill interrupted")
-		create(ctx, s.instance(namespace, "one"))
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		remove(ctx, oc)
+		Create(ctx, s.instance(namespace, "one"))
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, oc)
 		theManager.kill()
 		theManager.start(ctx)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(3*time.Minute))
 
@@ -86,14 +87,14 @@ var _ = Describe("The manager", func() {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		s.variables = "{name: size, displayName: Size, type: object, objectVariables: [{name: inner, type: string, default: x}]}"
-		create(ctx, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
+		Create(ctx, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
 		grantVersion(ctx)
 		oc := importSample(ctx, namespace, s)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		for _, name := range []string{"lpar1", "lpar2"} {
-			Eventually(conditionOf(ctx, newEndpoint(namespace, name, nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+			Eventually(Condition(ctx, newEndpoint(namespace, name, nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		}
 		Eventually(func(g Gomega) {
 			before := markAudit()
@@ -105,7 +106,7 @@ var _ = Describe("The manager", func() {
 			for _, object := range []client.Object{
 				oc, defaultSOC(oc), customResourceDefinition(s.crdName()), newEndpoint(namespace, "lpar1", nil), newEndpoint(namespace, "lpar2", nil),
 			} {
-				objects = append(objects, live(ctx, NewWithT(GinkgoT()), object))
+				objects = append(objects, Live(ctx, NewWithT(GinkgoT()), object))
 			}
 			return versions(objects)
 		}
@@ -121,16 +122,16 @@ var _ = Describe("The manager", func() {
 	It("writes nothing while something stays wrong in the same way", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		server.down()
-		create(ctx, newEndpoint(namespace, "lpar1", server))
+		Create(ctx, newEndpoint(namespace, "lpar1", server))
 		oc := importSample(ctx, namespace, s) // Its Deployment never becomes available.
-		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonProgressing, "", false)
-		expectFailure(ctx, oc, v2beta2.ReasonProgressing, "", false)
-		lost := newCollection(namespace, "lost", unverified(web.server.URL+"/absent"))
-		create(ctx, lost)
-		expectFailure(ctx, lost, v2beta2.ReasonArchiveNotFound, "", false)
-		Eventually(conditionOf(ctx, newEndpoint(namespace, "lpar1", nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(beFalse())
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonProgressing, "", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "", false)
+		lost := newCollection(namespace, "lost", unverified(web.URL+"/absent"))
+		Create(ctx, lost)
+		ExpectFailure(ctx, lost, v2beta2.ReasonArchiveNotFound, "", false)
+		Eventually(Condition(ctx, newEndpoint(namespace, "lpar1", nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
 
-		var mark auditMark
+		var mark *auditMark
 		Eventually(func(g Gomega) {
 			mark = markAudit()
 			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
@@ -167,15 +168,15 @@ func refuseRealWrites(ctx context.Context, namespace, resource string) func(cont
 			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
-	create(ctx, policy, binding)
+	Create(ctx, policy, binding)
 	end := func(ctx context.Context) {
-		remove(ctx, binding)
-		remove(ctx, policy)
+		Remove(ctx, binding)
+		Remove(ctx, policy)
 		Eventually(func(g Gomega) { g.Expect(tryDeployment(ctx, namespace)).To(Succeed()) }).WithContext(ctx).Should(Succeed())
 	}
 	DeferCleanup(func(ctx context.Context) {
-		remove(ctx, binding)
-		remove(ctx, policy)
+		Remove(ctx, binding)
+		Remove(ctx, policy)
 	}, NodeTimeout(time.Minute))
 	Eventually(func() error { return tryDeployment(ctx, namespace) }).WithContext(ctx).Should(MatchError(ContainSubstring("only dry runs")))
 	return end
@@ -195,8 +196,8 @@ func tryDeployment(ctx context.Context, namespace string) error {
 			},
 		},
 	}}
-	if err := k8s.Create(ctx, probe); err != nil {
+	if err := K8s.Create(ctx, probe); err != nil {
 		return err
 	}
-	return k8s.Delete(ctx, probe)
+	return K8s.Delete(ctx, probe)
 }

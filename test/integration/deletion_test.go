@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("Deleting", func() {
@@ -20,34 +21,34 @@ var _ = Describe("Deleting", func() {
 			Namespace: namespace, Name: "bystander",
 			Labels: map[string]string{"operator-domain": domain, "operator-name": s.name, "managed-by": "ibm-zos-cloud-broker"},
 		}}
-		create(ctx, bystander)
+		Create(ctx, bystander)
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		one, two := s.instance(namespace, "one"), s.instance(namespace, "two")
-		create(ctx, one, two)
+		Create(ctx, one, two)
 		before := versions(installed(ctx, soc))
 
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
-			saying(s.kind+" "+namespace+"/two"), saying("spec.deletionPolicy")))
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+			WithMessage(s.kind+" "+namespace+"/two"), WithMessage("spec.deletionPolicy")))
 		Consistently(func(g Gomega) {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.DeletionTimestamp).To(BeNil())
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("keeping the operator, which those custom resources need, even if the SubOperatorConfig is deleted")
-		remove(ctx, soc)
-		Eventually(conditionOf(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonCollectionTerminating), saying(s.kind)))
+		Remove(ctx, soc)
+		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionTerminating), WithMessage(s.kind)))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("vanishing after the last custom resource")
-		remove(ctx, one)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).ShouldNot(saying("/one"))
-		remove(ctx, two)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, one)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).ShouldNot(WithMessage("/one"))
+		Remove(ctx, two)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s, "ConfigMap/bystander")
 	}, NodeTimeout(3*time.Minute))
 
@@ -57,18 +58,18 @@ var _ = Describe("Deleting", func() {
 		soc := defaultSOC(oc)
 		thing := s.instance(namespace, "one")
 		thing.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
-		create(ctx, thing)
+		Create(ctx, thing)
 		before := versions(installed(ctx, soc))
 
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, s.kind+" "+namespace+"/one", false)
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, s.kind+" "+namespace+"/one", false)
+		Get(ctx, NewWithT(GinkgoT()), thing)
 		Expect(thing.GetDeletionTimestamp()).NotTo(BeNil())
 		Expect(versions(installed(ctx, soc))).To(Equal(before), "the operator has to run the finalizer playbook")
 
-		patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(2*time.Minute))
 
@@ -79,89 +80,89 @@ var _ = Describe("Deleting", func() {
 		soc := defaultSOC(oc)
 		setMapping(ctx, soc, namespace, other)
 		makeAvailable(ctx, other, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		mine, theirs := s.instance(namespace, "mine"), s.instance(other, "theirs")
 		mine.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
-		create(ctx, mine, theirs)
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, other+"/theirs", false)
+		Create(ctx, mine, theirs)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, other+"/theirs", false)
 
 		allowMapping(ctx, other)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(because(v2beta2.ReasonInstancesExist), saying(namespace+"/mine"), Not(saying(other+"/theirs"))))
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		expectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, namespace+"/mine", false)
-		patch(ctx, mine, `{"metadata":{"finalizers":null}}`)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		get(ctx, NewWithT(GinkgoT()), theirs)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(WithReason(v2beta2.ReasonInstancesExist), WithMessage(namespace+"/mine"), Not(WithMessage(other+"/theirs"))))
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, namespace+"/mine", false)
+		Patch(ctx, mine, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), theirs)
 		Expect(theirs.GetDeletionTimestamp()).To(BeNil())
-		Expect(isGone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
-		remove(ctx, theirs)
+		Expect(Gone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Remove(ctx, theirs)
 	}, NodeTimeout(3*time.Minute))
 
 	It("an OperatorCollection with Orphan removes the operator, and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		thing := s.instance(namespace, "one")
-		create(ctx, thing)
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
-		remove(ctx, oc)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Create(ctx, thing)
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
+		Remove(ctx, oc)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, NewWithT(GinkgoT()), thing)
 		Expect(thing.GetDeletionTimestamp()).To(BeNil())
-		remove(ctx, thing)
-		remove(ctx, customResourceDefinition(s.crdName()))
+		Remove(ctx, thing)
+		Remove(ctx, customResourceDefinition(s.crdName()))
 	}, NodeTimeout(2*time.Minute))
 
 	It("an OperatorCollection that never worked is not held up", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		oc := newCollection(namespace, "oc", unverified(web.serve([]byte("text"))))
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonArchiveNotGzip, "", true)
-		remove(ctx, oc)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		oc := newCollection(namespace, "oc", unverified(web.Serve([]byte("text"))))
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotGzip, "", true)
+		Remove(ctx, oc)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(time.Minute))
 
 	It("a SubOperatorConfig alone removes the operator and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		thing := s.instance(namespace, "one")
-		create(ctx, thing)
-		remove(ctx, defaultSOC(oc))
-		Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+		Create(ctx, thing)
+		Remove(ctx, defaultSOC(oc))
+		Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		expectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
-		get(ctx, NewWithT(GinkgoT()), thing)
-		Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse())
+		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
+		Get(ctx, NewWithT(GinkgoT()), thing)
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 
-	It("by force what the SubOperatorConfig stands on lets it go, after a grace for running playbooks", func(ctx context.Context) {
+	It("by force what the SubOperatorConfig stands on lets it go, after a grace for running playbooks", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, thing := defaultSOC(oc), s.instance(namespace, "one")
-		create(ctx, thing)
+		Create(ctx, thing)
 		running := []any{map[string]any{"type": "Running", "status": "True", "reason": "Running"}}
 		Expect(unstructured.SetNestedSlice(thing.Object, running, "status", "conditions")).To(Succeed())
-		Expect(k8s.Status().Update(ctx, thing)).To(Succeed())
+		Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
 
 		began := time.Now()
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "", false)
-		patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Eventually(conditionOf(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonTerminating), saying(s.kind+" "+namespace+"/one")))
-		Eventually(isGone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "", false)
+		Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating), WithMessage(s.kind+" "+namespace+"/one")))
+		Eventually(Gone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
 		AddReportEntry("a SubOperatorConfig without its OperatorCollection went after", time.Since(began).Round(time.Second).String())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, NewWithT(GinkgoT()), thing)
 		Expect(thing.GetDeletionTimestamp()).To(BeNil())
 		crd := customResourceDefinition(s.crdName())
-		Consistently(isGone(ctx, crd)).WithContext(ctx).Should(BeFalse())
+		Consistently(Gone(ctx, crd)).WithContext(ctx).Should(BeFalse())
 
-		remove(ctx, thing)
-		remove(ctx, crd)
+		Remove(ctx, thing)
+		Remove(ctx, crd)
 	}, NodeTimeout(4*time.Minute))
 })
 
@@ -169,5 +170,5 @@ var _ = Describe("Deleting", func() {
 func expectNothingLeft(ctx context.Context, namespace string, s *sample, but ...string) {
 	GinkgoHelper()
 	Expect(madeIn(ctx, namespace)).To(ConsistOf(but))
-	Eventually(isGone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
+	Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("Drift", func() {
@@ -28,49 +29,49 @@ var _ = Describe("Drift", func() {
 			&corev1.ServiceAccount{ObjectMeta: meta("")}, &rbacv1.Role{ObjectMeta: meta("")},
 			&rbacv1.RoleBinding{ObjectMeta: meta("")}, customResourceDefinition(s.crdName()),
 		} {
-			uid := live(ctx, NewWithT(GinkgoT()), object).GetUID()
-			remove(ctx, object)
-			Eventually(func(g Gomega) { g.Expect(live(ctx, g, object).GetUID()).NotTo(Equal(uid)) }).
+			uid := Live(ctx, NewWithT(GinkgoT()), object).GetUID()
+			Remove(ctx, object)
+			Eventually(func(g Gomega) { g.Expect(Live(ctx, g, object).GetUID()).NotTo(Equal(uid)) }).
 				WithContext(ctx).Should(Succeed(), "%T", object)
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("changing edited objects back")
 		operator := deployment(namespace, s.operator())
-		patch(ctx, operator, `{"metadata":{"labels":{"team":"blue","operator-name":"other"}},"spec":{"replicas":3}}`)
+		Patch(ctx, operator, `{"metadata":{"labels":{"team":"blue","operator-name":"other"}},"spec":{"replicas":3}}`)
 		Eventually(func(g Gomega) {
-			get(ctx, g, operator)
+			Get(ctx, g, operator)
 			g.Expect(operator.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
 			g.Expect(operator.Labels).To(And(HaveKeyWithValue("operator-name", s.name), HaveKeyWithValue("team", "blue")))
 		}).WithContext(ctx).Should(Succeed())
 		role := &rbacv1.Role{ObjectMeta: meta("")}
-		get(ctx, NewWithT(GinkgoT()), role)
+		Get(ctx, NewWithT(GinkgoT()), role)
 		rules := role.Rules
-		patch(ctx, role, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)
+		Patch(ctx, role, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)
 		Eventually(func(g Gomega) {
-			get(ctx, g, role)
+			Get(ctx, g, role)
 			g.Expect(role.Rules).To(Equal(rules))
 		}).WithContext(ctx).Should(Succeed())
 		config := &corev1.ConfigMap{ObjectMeta: meta("-runtime")}
-		patch(ctx, config, `{"data":{"digest":"sha256:bad","more":"mine"}}`)
+		Patch(ctx, config, `{"data":{"digest":"sha256:bad","more":"mine"}}`)
 		Eventually(func(g Gomega) {
-			get(ctx, g, config)
+			Get(ctx, g, config)
 			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("repairing the CRD, with what a user added to its metadata")
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		crd.Labels["team"] = "blue"
 		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
-		Expect(k8s.Update(ctx, crd)).To(Succeed())
+		Expect(K8s.Update(ctx, crd)).To(Succeed())
 		Eventually(func(g Gomega) {
-			get(ctx, g, crd)
+			Get(ctx, g, crd)
 			g.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).NotTo(Equal("changed"))
 			g.Expect(crd.Labels).To(HaveKeyWithValue("team", "blue"))
 		}).WithContext(ctx).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		ExpectReady(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 	}, NodeTimeout(2*time.Minute))
 })

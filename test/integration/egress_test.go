@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("Egress of an operator's pods", func() {
@@ -23,7 +24,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 	allowed := func(ctx context.Context, namespace string, s *sample) func(Gomega) []string {
 		return func(g Gomega) []string {
 			policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
-			get(ctx, g, policy)
+			Get(ctx, g, policy)
 			g.Expect(policy.Spec.PolicyTypes).To(ContainElement(networkingv1.PolicyTypeIngress))
 			g.Expect(policy.Spec.Ingress).To(BeEmpty())
 			if len(policy.Spec.PolicyTypes) == 1 {
@@ -53,12 +54,12 @@ var _ = Describe("Egress of an operator's pods", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return []any{
 			"anywhere UDP 53", "anywhere UDP 5353", "anywhere TCP 53", "anywhere TCP 5353",
-			managerNamespace + "/manager TCP " + port, "192.0.2.1/32 TCP 6443",
+			ManagerNamespace + "/manager TCP " + port, "192.0.2.1/32 TCP 6443",
 		}
 	}
 	warnings := func(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []string {
 		return func(g Gomega) []string {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			return soc.Status.Warnings
 		}
 	}
@@ -69,14 +70,14 @@ var _ = Describe("Egress of an operator's pods", func() {
 		soc := defaultSOC(oc)
 		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(BeNil())
 		operator := deployment(namespace, s.operator())
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		generation := operator.Generation
 
-		patch(ctx, oc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32","ports":[6443]}]}}}}`)
+		Patch(ctx, oc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32","ports":[6443]}]}}}}`)
 		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
 
 		By("letting an endpoint through that has an address")
-		create(ctx, newEndpoint(namespace, "lpar1", server))
+		Create(ctx, newEndpoint(namespace, "lpar1", server))
 		lpar1 := "127.0.0.1/32 TCP " + strconv.Itoa(int(server.port))
 		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(append(always(), lpar1)...))
 		Expect(warnings(ctx, soc)(NewWithT(GinkgoT()))).To(BeEmpty())
@@ -84,24 +85,24 @@ var _ = Describe("Egress of an operator's pods", func() {
 		By("warning of an endpoint that has a host name")
 		lpar2 := newEndpoint(namespace, "lpar2", server)
 		lpar2.Spec.Host = "localhost"
-		create(ctx, lpar2)
+		Create(ctx, lpar2)
 		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(ConsistOf(
 			And(ContainSubstring(`ZosEndpoint "lpar2" has a host name`), ContainSubstring("runtime.networkPolicy.allowTo"))))
 		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(ConsistOf(append(always(), lpar1)...))
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 
 		By("closing what was removed")
-		remove(ctx, newEndpoint(namespace, "lpar1", server))
-		remove(ctx, lpar2)
+		Remove(ctx, newEndpoint(namespace, "lpar1", server))
+		Remove(ctx, lpar2)
 		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
 		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(BeEmpty())
 
 		By("being lifted by the SubOperatorConfig, which has the last word")
-		patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{}}}}`)
+		Patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{}}}}`)
 		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(BeNil())
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		Expect(operator.Generation).To(Equal(generation))
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))
 
 	DescribeTable("is not limited by what cannot work", func(ctx context.Context, policy v2beta2.NetworkPolicySpec, message string) {
@@ -109,7 +110,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 		soc := newSOC("default", "refused", "oc")
 		soc.Spec.Runtime = runtime
 		for _, object := range []client.Object{newCollection("default", "refused", v2beta2.OperatorCollectionSpec{Runtime: runtime}), soc} {
-			Expect(k8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
+			Expect(K8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
 		}
 	},
 		Entry("without the API server", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressRestricted}, "the API server"),
@@ -125,7 +126,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 
 	DescribeTable("is limited by", func(ctx context.Context, policy v2beta2.NetworkPolicySpec) {
 		oc := newCollection("default", "accepted", v2beta2.OperatorCollectionSpec{Runtime: &v2beta2.RuntimeSpec{NetworkPolicy: &policy}})
-		Expect(k8s.Create(ctx, oc, client.DryRunAll)).To(Succeed())
+		Expect(K8s.Create(ctx, oc, client.DryRunAll)).To(Succeed())
 	},
 		Entry("a network", NodeTimeout(time.Minute), to("10.0.0.0/8", 443)),
 		Entry("one address", NodeTimeout(time.Minute), to("192.0.2.1/32")),

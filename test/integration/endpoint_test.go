@@ -11,11 +11,11 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 func newEndpoint(namespace, name string, server *sshServer) *v2beta2.ZosEndpoint {
@@ -26,63 +26,55 @@ func newEndpoint(namespace, name string, server *sshServer) *v2beta2.ZosEndpoint
 	return endpoint
 }
 
-func variables(items ...string) []apiextensionsv1.JSON {
-	var list []apiextensionsv1.JSON
-	for _, item := range items {
-		list = append(list, apiextensionsv1.JSON{Raw: []byte(item)})
-	}
-	return list
-}
-
 var _ = Describe("A ZosEndpoint", func() {
 	It("is probed without a logon, and its host key is pinned at first sight", attack.Label, func(ctx context.Context) {
 		server := startSSHServer()
 		first := server.hostKey()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", server)
-		create(ctx, endpoint)
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
-			Should(And(beTrue(), saying(ssh.FingerprintSHA256(server.signer.PublicKey()))))
-		expectReady(ctx, endpoint)
-		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Create(ctx, endpoint)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(ConditionTrue(), WithMessage(ssh.FingerprintSHA256(server.signer.PublicKey()))))
+		ExpectReady(ctx, endpoint)
+		Get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
 		Expect(endpoint.Status.PinnedFor).To(Equal(server.address()))
 		Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 
 		By("noticing another key, and keeping the pinned one")
 		server.replaceKey(newSigner())
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
-			beFalse(), because(v2beta2.ReasonHostKeyMismatch),
-			saying(ssh.FingerprintSHA256(server.signer.PublicKey())), saying("spec.hostKeys")))
-		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
+			ConditionFalse(), WithReason(v2beta2.ReasonHostKeyMismatch),
+			WithMessage(ssh.FingerprintSHA256(server.signer.PublicKey())), WithMessage("spec.hostKeys")))
+		Get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
 		attack.Repelled("Secrets and hosts", "show another host key after the first was pinned", "the pinned one is kept", seen(ctx, endpoint, v2beta2.ConditionReachable))
-		expectReady(ctx, endpoint) // Reachable is separate: it says nothing about the endpoint being accepted.
+		ExpectReady(ctx, endpoint) // Reachable is separate: it says nothing about the endpoint being accepted.
 
 		By("accepting it when the spec names it")
 		second, err := json.Marshal(server.hostKey() + " a comment")
 		Expect(err).NotTo(HaveOccurred())
-		patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"hostKeys":[%s]}}`, second))
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"hostKeys":[%s]}}`, second))
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(BeEmpty(), "nothing is pinned when the user says which key it is")
 
 		By("being unreachable while it is down, and reachable again by itself")
 		server.down()
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonHostUnreachable), saying(server.address()), saying("refused")))
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable), WithMessage(server.address()), WithMessage("refused")))
 		server.up()
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Expect(server.logons.Load()).To(BeZero(), "a probe never logs on")
 	}, NodeTimeout(2*time.Minute))
 
 	It("pins anew when it moves, and never carries a key over to another host", attack.Label, func(ctx context.Context) {
 		one, two := startSSHServer(), startSSHServer()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", one)
-		create(ctx, endpoint)
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
-		patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"port":%d}}`, two.port))
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(beTrue(), saying(two.address())))
-		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Create(ctx, endpoint)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"port":%d}}`, two.port))
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(two.address())))
+		Get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{two.hostKey()}))
 		attack.Repelled("Secrets and hosts", "have the key of one host accepted for another by moving an endpoint", "the pin is for one address", seen(ctx, endpoint, v2beta2.ConditionReachable))
 	}, NodeTimeout(time.Minute))
@@ -92,18 +84,18 @@ var _ = Describe("A ZosEndpoint", func() {
 		attacker, namespace, server := newNamespace(ctx), newNamespace(ctx), startSSHServer()
 		tarpit := startTarpit("")
 		for i := range tarpits {
-			create(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", i), tarpit))
+			Create(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", i), tarpit))
 		}
 		Eventually(tarpit.open.Load).WithContext(ctx).Should(BeNumerically(">", 8))
-		expectReady(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", tarpits-1), nil)) // Accepted, whenever it is probed.
+		ExpectReady(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", tarpits-1), nil)) // Accepted, whenever it is probed.
 
 		By("probing others at once, and again")
 		begin := time.Now()
 		endpoint := newEndpoint(namespace, "lpar1", server)
-		create(ctx, endpoint)
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(beTrue())
+		Create(ctx, endpoint)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		server.replaceKey(newSigner())
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(because(v2beta2.ReasonHostKeyMismatch))
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(WithReason(v2beta2.ReasonHostKeyMismatch))
 		took := time.Since(begin)
 		Expect(took).To(BeNumerically("<", soon))
 		Consistently(tarpit.open.Load).WithContext(ctx).Should(And(BeNumerically(">", 8), BeNumerically("<=", 16)))
@@ -114,26 +106,26 @@ var _ = Describe("A ZosEndpoint", func() {
 	It("of type local needs no host", func(ctx context.Context) {
 		endpoint := newEndpoint(newNamespace(ctx), "pod", nil)
 		endpoint.Spec.EndpointType = v2beta2.EndpointLocal
-		create(ctx, endpoint)
-		expectReady(ctx, endpoint)
-		Expect(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(saying("own pod"))
+		Create(ctx, endpoint)
+		ExpectReady(ctx, endpoint)
+		Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(WithMessage("own pod"))
 	}, NodeTimeout(time.Minute))
 
 	DescribeTable("is Stalled when only its author can help, and names the field",
 		func(ctx context.Context, change func(*v2beta2.ZosEndpointSpec), reason, message string) {
 			endpoint := newEndpoint(newNamespace(ctx), "lpar1", startSSHServer())
 			change(&endpoint.Spec)
-			create(ctx, endpoint)
-			expectFailure(ctx, endpoint, reason, message, true)
-			Expect(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(beAbsent())
-			get(ctx, NewWithT(GinkgoT()), endpoint)
+			Create(ctx, endpoint)
+			ExpectFailure(ctx, endpoint, reason, message, true)
+			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+			Get(ctx, NewWithT(GinkgoT()), endpoint)
 			Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseFailed))
-			patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null}}`)
-			expectReady(ctx, endpoint)
+			Patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null}}`)
+			ExpectReady(ctx, endpoint)
 		},
-		Entry("a variable that is a number", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = variables(`"a: b"`, `17`) },
+		Entry("a variable that is a number", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"a: b"`, `17`) },
 			v2beta2.ReasonInvalidVariables, "variables[1]"),
-		Entry("a variable without a value", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = variables(`"just text"`) },
+		Entry("a variable without a value", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"just text"`) },
 			v2beta2.ReasonInvalidVariables, "variables[0]"),
 		Entry("a host key that is none", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"ssh-rsa nonsense"} },
 			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
@@ -148,7 +140,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 	secretOf := func(ctx context.Context, namespace string, s *sample) func(Gomega) map[string]string {
 		return func(g Gomega) map[string]string {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-			get(ctx, g, secret)
+			Get(ctx, g, secret)
 			texts := map[string]string{}
 			for key, value := range secret.Data {
 				texts[key] = string(value)
@@ -160,7 +152,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 	It("holds what the runtime needs for each endpoint, follows changes, and rolls no pods", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key, passphrase, password := secretValue("private key"), secretValue("passphrase"), secretValue("password")
-		create(ctx,
+		Create(ctx,
 			&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}, Type: corev1.SecretTypeSSHAuth,
 				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key, "passphrase": passphrase},
@@ -171,9 +163,9 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			})
 		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2.example", server)
 		lpar1.Spec.CredentialName = "by-key"
-		lpar1.Spec.Variables = variables(`"pyz: /usr/lpp/IBM/cyp"`, `{"name":"ansible_python_interpreter","value":"{{ pyz }}/bin/python3"}`)
+		lpar1.Spec.Variables = Variables(`"pyz: /usr/lpp/IBM/cyp"`, `{"name":"ansible_python_interpreter","value":"{{ pyz }}/bin/python3"}`)
 		lpar2.Spec.CredentialName = "by-password"
-		create(ctx, lpar1, lpar2, &v2beta2.ZosEndpoint{
+		Create(ctx, lpar1, lpar2, &v2beta2.ZosEndpoint{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}, Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal},
 		})
 		oc := installSample(ctx, namespace, s)
@@ -191,32 +183,32 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			"pyz": "/usr/lpp/IBM/cyp", "ansible_python_interpreter": "{{ pyz }}/bin/python3",
 		}))
 		operator := deployment(namespace, s.operator())
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 
 		By("following a rotated key, a changed variable, a new and a removed endpoint")
 		rotated := secretValue("rotated private key")
-		patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
+		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
 			fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_key", rotated))
-		patch(ctx, lpar1, `{"spec":{"variables":["pyz=/new"]}}`)
+		Patch(ctx, lpar1, `{"spec":{"variables":["pyz=/new"]}}`)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"/new"`)))
-		create(ctx, newEndpoint(namespace, "lpar3", server))
+		Create(ctx, newEndpoint(namespace, "lpar3", server))
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar3_refusal", HavePrefix("CredentialMissing: ")))
-		remove(ctx, lpar2)
+		Remove(ctx, lpar2)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(ContainElement(password))
 		generation := operator.Generation
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		Expect(operator.Generation).To(Equal(generation))
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), lpar1)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), lpar1)
 		Expect(lpar1.Status.SubOperatorConfigs).To(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
 	}, NodeTimeout(2*time.Minute))
 
 	It("follows changes also while the operator cannot be changed", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		soc := defaultSOC(installSample(ctx, namespace, s))
-		patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
+		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
 
 		key := secretValue("key for an operator that cannot be changed")
 		credential := &corev1.Secret{
@@ -225,36 +217,36 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		}
 		endpoint := newEndpoint(namespace, "lpar1", server)
 		endpoint.Spec.CredentialName = credential.Name
-		create(ctx, credential, endpoint)
+		Create(ctx, credential, endpoint)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", key))
-		remove(ctx, endpoint)
+		Remove(ctx, endpoint)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
-		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
 	}, NodeTimeout(2*time.Minute))
 
 	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key := secretValue("private key of a mapping")
-		create(ctx, &corev1.Secret{
+		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "MINE", "ssh-privatekey": key},
 		}, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
 		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
 			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar1", CredentialName: "mine"}},
 		})
-		create(ctx, soc)
+		Create(ctx, soc)
 		installSample(ctx, namespace, s)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
 			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)), Not(HaveKey("lpar2_vars.yaml"))))
-		patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
+		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(BeEmpty())
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 	}, NodeTimeout(2*time.Minute))
 
 	It("refuses runs with personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key := secretValue("shared private key")
-		create(ctx, &corev1.Secret{
+		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "SHARED", "ssh-privatekey": key},
 		})
@@ -262,9 +254,9 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		endpoint.Spec.CredentialName = "shared"
 		soc := newSOC(namespace, "soc", "oc")
 		soc.Spec.CredentialType = v2beta2.CredentialPersonal
-		create(ctx, endpoint, soc)
+		Create(ctx, endpoint, soc)
 		installSample(ctx, namespace, s)
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(
 			HaveKeyWithValue("lpar1_refusal", HavePrefix("PersonalCredentialsUnsupported: ")),
 			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
@@ -277,28 +269,28 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 			endpoint := newEndpoint(namespace, "lpar1", server)
 			endpoint.Spec.CredentialName = "credential"
-			create(ctx, endpoint)
+			Create(ctx, endpoint)
 			if secret != nil {
 				secret.Namespace, secret.Name = namespace, "credential"
-				create(ctx, secret)
+				Create(ctx, secret)
 			}
 			oc := importSample(ctx, namespace, s)
 			Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
 				HaveKeyWithValue("lpar1_refusal", And(HavePrefix("CredentialInvalid: "), ContainSubstring(message))))
 			makeAvailable(ctx, namespace, s.operator())
-			expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
-			expectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
+			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
+			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
 			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
 
 			By("healing with a Secret that is right")
 			if secret != nil {
-				remove(ctx, secret)
+				Remove(ctx, secret)
 			}
-			create(ctx, &corev1.Secret{
+			Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
 				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("late private key")},
 			})
-			expectReady(ctx, oc)
+			ExpectReady(ctx, oc)
 			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
 		},
 		Entry("that is missing", NodeTimeout(2*time.Minute), nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
@@ -318,21 +310,21 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
 			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar9"}},
 		})
-		create(ctx, soc)
+		Create(ctx, soc)
 		oc := importSample(ctx, namespace, s)
 		makeAvailable(ctx, namespace, s.operator())
-		expectFailure(ctx, soc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
-		expectFailure(ctx, oc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
 		local := newEndpoint(namespace, "lpar9", nil)
 		local.Spec.EndpointType = v2beta2.EndpointLocal
-		create(ctx, local)
-		expectReady(ctx, oc)
+		Create(ctx, local)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))
 
 	It("refuses runs against a host whose key is not known yet", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		server.down()
-		create(ctx, newEndpoint(namespace, "lpar1", server))
+		Create(ctx, newEndpoint(namespace, "lpar1", server))
 		installSample(ctx, namespace, s)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_refusal", HavePrefix("HostKeyUnknown: ")))
 		server.up()

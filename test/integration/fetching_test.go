@@ -30,6 +30,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // authority issues certificates for servers on loopback and for their clients.
@@ -130,20 +131,20 @@ func (r *recorder) WriteHeader(code int) {
 // newOrigin serves archives with an ETag.
 func newOrigin(content []byte) *origin {
 	o := &origin{answers: make(chan string, 1000)}
-	o.url = web.handle(http.NotFound)
+	o.url = web.Handle(http.NotFound)
 	o.publish(content)
 	return o
 }
 
 func (o *origin) publish(content []byte) {
 	o.answer(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"`+digestOf(content)+`"`)
+		w.Header().Set("ETag", `"`+DigestOf(content)+`"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 }
 
 func (o *origin) answer(handler http.HandlerFunc) {
-	web.replace(o.url, func(w http.ResponseWriter, r *http.Request) {
+	web.Replace(o.url, func(w http.ResponseWriter, r *http.Request) {
 		recorded := &recorder{ResponseWriter: w, code: http.StatusOK}
 		handler(recorded, r)
 		o.answers <- fmt.Sprint(recorded.code, " ", r.Header.Get("If-None-Match"))
@@ -157,21 +158,21 @@ var _ = Describe("A download", func() {
 		url := ours.serve(tls.RequireAndVerifyClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
 		unusable := secretValue("text that is no certificate")
 		secret := ours.downloadSecret(namespace, map[string]string{"ca.crt": unusable})
-		create(ctx, secret)
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive), CredentialsSecret: secret.Name})
-		create(ctx, oc)
+		Create(ctx, secret)
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive), CredentialsSecret: secret.Name})
+		Create(ctx, oc)
 
 		By("naming the key that is of no use")
-		expectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `Secret "download" has no usable certificate in PEM under the key ca.crt`, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `Secret "download" has no usable certificate in PEM under the key ca.crt`, false)
 
 		By("refusing a server that another authority speaks for")
-		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(theirs.certificate)))
-		expectFailure(ctx, oc, v2beta2.ReasonSourceUnreachable, "an authority that is not trusted here", false)
+		Patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(theirs.certificate)))
+		ExpectFailure(ctx, oc, v2beta2.ReasonSourceUnreachable, "an authority that is not trusted here", false)
 		attack.Repelled("Fetching", "answer for the source with a certificate of another authority", "nothing is downloaded", seen(ctx, oc))
 
 		By("importing when all is right")
-		patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(ours.certificate)))
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(ours.certificate)))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		expectSecrecy(ctx, namespace)
 	}, NodeTimeout(2*time.Minute))
 
@@ -191,10 +192,10 @@ var _ = Describe("A download", func() {
 			first <- request{r.Header.Get("Authorization"), len(r.TLS.PeerCertificates)}
 			http.Redirect(w, r, elsewhere, http.StatusFound)
 		})
-		create(ctx, ours.downloadSecret(namespace, map[string]string{"token": token}))
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: digestOf(archive), CredentialsSecret: "download"})
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, ours.downloadSecret(namespace, map[string]string{"token": token}))
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive), CredentialsSecret: "download"})
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		Expect(first).To(Receive(Equal(request{"Bearer " + token, 1})))
 		var got request
 		Expect(second).To(Receive(&got))
@@ -210,7 +211,7 @@ var _ = Describe("A download", func() {
 		theManager.restart(ctx, append(slices.Clone(usualFlags), "--fetch-timeout=10m")...)
 		oc := installSample(ctx, namespace, s)
 		var open atomic.Int32
-		endless := web.handle(func(w http.ResponseWriter, r *http.Request) {
+		endless := web.Handle(func(w http.ResponseWriter, r *http.Request) {
 			open.Add(1)
 			defer open.Add(-1)
 			w.WriteHeader(http.StatusOK)
@@ -219,14 +220,14 @@ var _ = Describe("A download", func() {
 		})
 		for _, attacker := range attackers {
 			for i := range each {
-				create(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified(endless)))
+				Create(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified(endless)))
 			}
 		}
 		Eventually(func(g Gomega) {
 			waiting := 0
 			for _, attacker := range attackers {
 				for i := range each {
-					ready := conditionOf(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified("")), v2beta2.ConditionReady)(g)
+					ready := Condition(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified("")), v2beta2.ConditionReady)(g)
 					if strings.Contains(ready.Message, "waiting for other downloads to end") {
 						waiting++
 					}
@@ -241,12 +242,12 @@ var _ = Describe("A download", func() {
 		other := installSample(ctx, newNamespace(ctx), newSample())
 		By("telling of an operator that goes away and comes back")
 		operator := deployment(namespace, s.operator())
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		operator.Status = appsv1.DeploymentStatus{ObservedGeneration: operator.Generation}
-		Expect(k8s.Status().Update(ctx, operator)).To(Succeed())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beFalse())
+		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		took := time.Since(begin)
 		Expect(took).To(BeNumerically("<", soon))
 		Expect(open.Load()).To(Equal(downloads), "all of it while they downloaded")
@@ -254,27 +255,27 @@ var _ = Describe("A download", func() {
 			"others import, install and see changes as usual", fmt.Sprintf("%d of them download; all that others did took %s; %s", downloads, took.Round(time.Second), seen(ctx, other)))
 	}, NodeTimeout(4*time.Minute))
 
-	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", func(ctx context.Context) {
+	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive := s.archive()
 		source := newOrigin(archive)
 		oc := newCollection(namespace, "oc", unverified(source.url))
-		create(ctx, oc)
+		Create(ctx, oc)
 		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal("200 ")))
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Artifact.ETag).To(Equal(`"` + digestOf(archive) + `"`))
-		patch(ctx, oc, `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.ETag).To(Equal(`"` + DigestOf(archive) + `"`))
+		Patch(ctx, oc, `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`)
 		Consistently(source.answers).WithContext(ctx).ShouldNot(Receive())
 
 		By("asking at once when the interval is set, and again after it")
-		conditional := fmt.Sprintf(`304 "%s"`, digestOf(archive))
-		patch(ctx, oc, `{"spec":{"interval":"1m"}}`)
+		conditional := fmt.Sprintf(`304 "%s"`, DigestOf(archive))
+		Patch(ctx, oc, `{"spec":{"interval":"1m"}}`)
 		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal(conditional)))
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		mark := markAudit()
 		writes := func() []string {
 			var ours []string
@@ -305,14 +306,14 @@ var _ = Describe("A download", func() {
 		spec := unverified(source.url)
 		spec.Interval = &metav1.Duration{Duration: time.Hour}
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, oc)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		hours := 1
 		look := func() {
 			hours++
-			patch(ctx, oc, fmt.Sprintf(`{"spec":{"interval":"%dh"}}`, hours)) // A changed spec is looked at once.
+			Patch(ctx, oc, fmt.Sprintf(`{"spec":{"interval":"%dh"}}`, hours)) // A changed spec is looked at once.
 		}
 
 		s.version = "1.1.0"
@@ -320,47 +321,47 @@ var _ = Describe("A download", func() {
 		source.publish(newer)
 		look()
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Digest", digestOf(newer)), HaveField("ETag", ContainSubstring(digestOf(newer))))))
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Digest", DigestOf(newer)), HaveField("ETag", ContainSubstring(DigestOf(newer))))))
 
 		By("refusing an older version")
 		s.version = "0.9.0"
 		older := s.archive()
 		source.publish(older)
 		look()
-		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, "0.9.0", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, "0.9.0", false)
 		attack.Repelled("Fetching", "put an older version in the place of the installed one", "what is installed stays", seen(ctx, oc))
-		get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Artifact.Digest).To(Equal(digestOf(newer)))
-		Expect(theManager.storedArchives()).NotTo(ContainElement(ContainSubstring(strings.TrimPrefix(digestOf(older), "sha256:"))), "a refused archive is not kept")
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(newer)))
+		Expect(theManager.storedArchives()).NotTo(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(older), "sha256:"))), "a refused archive is not kept")
 
 		By("going on with a warning while the origin is away")
 		source.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		look()
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("503")))
 
 		By("refusing what the pinned digest is not of")
 		source.publish(newer)
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(newer)))
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(newer)))
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Warnings).To(BeEmpty())
 		s.version = "1.2.0"
 		source.publish(s.archive())
 		look()
-		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(newer), false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(newer), false)
 		attack.Repelled("Fetching", "put another archive in the place of the pinned one", "what is installed stays", seen(ctx, oc))
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))
 	}, NodeTimeout(3*time.Minute))
 
 	DescribeTable("is not looked at with an interval that is none or too short",
 		func(ctx context.Context, interval string) {
 			namespace := newNamespace(ctx)
-			create(ctx, newCollection(namespace, "oc", unverified(web.server.URL+"/absent")))
-			Expect(tryPatch(ctx, newCollection(namespace, "oc", unverified("")), fmt.Sprintf(`{"spec":{"interval":%q}}`, interval))).
+			Create(ctx, newCollection(namespace, "oc", unverified(web.URL+"/absent")))
+			Expect(TryPatch(ctx, newCollection(namespace, "oc", unverified("")), fmt.Sprintf(`{"spec":{"interval":%q}}`, interval))).
 				To(MatchError(ContainSubstring("spec.interval")))
 		},
 		Entry("a second less", NodeTimeout(time.Minute), "59s"),
@@ -374,12 +375,12 @@ var _ = Describe("A download", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		theManager.restart(ctx)
 		oc, endpoint := newCollection(namespace, "oc", s.pinned()), newEndpoint(namespace, "lpar1", startSSHServer())
-		create(ctx, oc, endpoint)
-		expectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "a loopback address", false)
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying("a loopback address")))
-		expectReady(ctx, endpoint)
-		get(ctx, NewWithT(GinkgoT()), endpoint)
+		Create(ctx, oc, endpoint)
+		ExpectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "a loopback address", false)
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage("a loopback address")))
+		ExpectReady(ctx, endpoint)
+		Get(ctx, NewWithT(GinkgoT()), endpoint)
 		Expect(endpoint.Status.HostKeys).To(BeEmpty())
 		attack.Repelled("Fetching", "download from a loopback address", "no connection", seen(ctx, oc))
 		attack.Repelled("Secrets and hosts", "scan the manager's own pod by an endpoint with a loopback address", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
@@ -391,41 +392,41 @@ var _ = Describe("A download", func() {
 		} {
 			scan := newEndpoint(namespace, fmt.Sprintf("scan%d", i), nil)
 			scan.Spec.Host = row.host
-			create(ctx, scan)
-			Eventually(conditionOf(ctx, scan, v2beta2.ConditionReachable)).WithContext(ctx).
-				Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying(row.message)), row.host)
+			Create(ctx, scan)
+			Eventually(Condition(ctx, scan, v2beta2.ConditionReachable)).WithContext(ctx).
+				Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage(row.message)), row.host)
 			attack.Repelled("Secrets and hosts", "probe "+row.host, "no connection", seen(ctx, scan, v2beta2.ConditionReachable))
 		}
 		metadata := newCollection(namespace, "metadata", unverified("http://169.254.169.254/latest/meta-data/x.tar.gz"))
-		create(ctx, metadata)
-		expectFailure(ctx, metadata, v2beta2.ReasonSourceForbidden, "a cloud metadata service", false)
+		Create(ctx, metadata)
+		ExpectFailure(ctx, metadata, v2beta2.ReasonSourceForbidden, "a cloud metadata service", false)
 		attack.Repelled("Fetching", "download from a cloud's metadata service", "no connection", seen(ctx, metadata))
 	}, NodeTimeout(2*time.Minute))
 
 	It("and a probe keep to the networks, and a download to the URLs, that the administrator allows", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		archive := s.archive()
-		allowed, refused := web.serve(archive), web.serve(archive)
-		away := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, refused, http.StatusFound) })
+		allowed, refused := web.Serve(archive), web.Serve(archive)
+		away := web.Handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, refused, http.StatusFound) })
 		theManager.restart(ctx, "--allow-local-addresses", "--forbidden-networks=127.0.0.2/32",
 			"--allowed-source-prefixes="+allowed, "--allowed-source-prefixes="+away)
 		for _, row := range []struct{ name, url, attack string }{
 			{"other", refused, "download from a URL that is not allowed"},
-			{"up", allowed + "/.." + strings.TrimPrefix(refused, web.server.URL), "lead out of an allowed prefix by /.."},
+			{"up", allowed + "/.." + strings.TrimPrefix(refused, web.URL), "lead out of an allowed prefix by /.."},
 			{"away", away, "redirect from an allowed URL to another"},
 		} {
-			oc := newCollection(namespace, row.name, v2beta2.OperatorCollectionSpec{CollectionURL: row.url, Digest: digestOf(archive)})
-			create(ctx, oc)
-			expectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "not below a prefix", true)
+			oc := newCollection(namespace, row.name, v2beta2.OperatorCollectionSpec{CollectionURL: row.url, Digest: DigestOf(archive)})
+			Create(ctx, oc)
+			ExpectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "not below a prefix", true)
 			attack.Repelled("Fetching", row.attack, "nothing is downloaded", seen(ctx, oc))
 		}
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: allowed, Digest: digestOf(archive)})
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: allowed, Digest: DigestOf(archive)})
 		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
 		endpoint.Spec.Host = "127.0.0.2"
-		create(ctx, oc, endpoint)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Eventually(conditionOf(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
-			Should(And(beFalse(), because(v2beta2.ReasonHostForbidden), saying("the forbidden network 127.0.0.2/32")))
+		Create(ctx, oc, endpoint)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage("the forbidden network 127.0.0.2/32")))
 		attack.Repelled("Secrets and hosts", "probe a network that the administrator forbids", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
 	}, NodeTimeout(2*time.Minute))
 })

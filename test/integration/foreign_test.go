@@ -11,6 +11,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("An object that somebody else made", func() {
@@ -25,13 +26,13 @@ var _ = Describe("An object that somebody else made", func() {
 			Data: map[string]string{"mine": "yes"},
 		}
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
-		create(ctx, foreign, account)
+		Create(ctx, foreign, account)
 		version := foreign.ResourceVersion
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, `ConfigMap "`+namespace+"/"+foreign.Name+`"`, false)
-		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying(`ServiceAccount "`), "all of them are named")
-		expectFailure(ctx, oc, v2beta2.ReasonForeignObject, foreign.Name, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, `ConfigMap "`+namespace+"/"+foreign.Name+`"`, false)
+		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage(`ServiceAccount "`), "all of them are named")
+		ExpectFailure(ctx, oc, v2beta2.ReasonForeignObject, foreign.Name, false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf(
 			"SubOperatorConfig/oc-soc", "ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
 
@@ -39,7 +40,7 @@ var _ = Describe("An object that somebody else made", func() {
 
 		By("staying when the collection is deleted")
 		removeCollections(ctx, namespace)
-		get(ctx, NewWithT(GinkgoT()), foreign)
+		Get(ctx, NewWithT(GinkgoT()), foreign)
 		Expect(foreign.ResourceVersion).To(Equal(version))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
 	}, NodeTimeout(2*time.Minute))

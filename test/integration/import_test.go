@@ -13,58 +13,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("An OperatorCollection", func() {
 	It("becomes an operator: imported, installed by default, and ready once its Deployment is available", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())
-		create(ctx, oc)
+		Create(ctx, oc)
 
 		By("being imported")
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).
-			Should(And(beTrue(), because(v2beta2.ReasonSucceeded), saying("1.0.0")))
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).
+			Should(And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded), WithMessage("1.0.0")))
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 		Expect(oc.Status.Artifact).To(HaveValue(And(
 			HaveField("Digest", oc.Spec.Digest), HaveField("Verification", "Digest"), HaveField("Size", BeNumerically(">", 100)))))
 		Expect(oc.Status.Collection).To(HaveValue(Equal(v2beta2.ImportedCollection{
 			Domain: domain, Name: s.name, Version: "1.0.0",
-			APIVersion: sharedGroup + "/v1minor0patch0", Kinds: []string{s.kind},
+			APIVersion: SharedGroup + "/v1minor0patch0", Kinds: []string{s.kind},
 		})))
 		expectIdentity(oc, s)
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(established(crd)).To(BeTrue())
 		expectIdentity(crd, s)
 
 		By("being installed, but not Ready before its Deployment is")
 		soc := defaultSOC(oc)
-		expectFailure(ctx, soc, v2beta2.ReasonProgressing, s.operator(), false)
-		expectFailure(ctx, oc, v2beta2.ReasonProgressing, "oc-soc", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, s.operator(), false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "oc-soc", false)
 		expectInstallation(ctx, soc, s)
 
 		By("becoming Ready with its Deployment")
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, soc)
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 		Expect(soc.Status.Installations).To(ConsistOf(v2beta2.InstallationStatus{
 			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, Ready: true,
 		}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.SubOperatorConfigMappingStatus).To(ConsistOf(And(HaveField("Name", "oc-soc"), HaveField("Phase", v2beta2.PhaseSuccessful))))
 
 		By("serving its kind with typed defaults and the endpoint's field")
 		thing := s.instance(namespace, "one")
-		create(ctx, thing)
+		Create(ctx, thing)
 		size, _, _ := unstructured.NestedInt64(thing.Object, "spec", "size")
 		Expect(size).To(BeEquivalentTo(3))
 		nowhere := s.instance(namespace, "two")
 		unstructured.RemoveNestedField(nowhere.Object, "spec", "zosendpoint")
-		Expect(k8s.Create(ctx, nowhere)).To(MatchError(ContainSubstring("zosendpoint")))
+		Expect(K8s.Create(ctx, nowhere)).To(MatchError(ContainSubstring("zosendpoint")))
 	}, NodeTimeout(2*time.Minute))
 
 	It("gets its default SubOperatorConfig once, and keeps away from a name that is taken over", func(ctx context.Context) {
@@ -73,21 +74,21 @@ var _ = Describe("An OperatorCollection", func() {
 		soc := defaultSOC(oc)
 
 		By("leaving alone what a user makes of it")
-		patch(ctx, soc, `{"spec":{"mapping":[]}}`)
-		Eventually(conditionOf(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(beTrue(), saying("no namespace")))
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeTrue())
+		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
+		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("no namespace")))
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeTrue())
 		Eventually(func(g Gomega) {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.Status.Inventory).To(BeEmpty())
 			g.Expect(soc.Spec.Mapping).To(BeEmpty())
 		}).WithContext(ctx).Should(Succeed())
 
 		By("not making it again")
-		remove(ctx, soc)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		expectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "no SubOperatorConfig", false)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(beTrue())
-		Consistently(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "no SubOperatorConfig", false)
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Consistently(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 
 	It("says which rules its archive breaks, and is installed all the same", func(ctx context.Context) {
@@ -95,22 +96,22 @@ var _ = Describe("An OperatorCollection", func() {
 		sound := s.variables
 		s.variables = "{name: size, displayName: Size, type: integer, default: many}"
 		oc := newCollection(namespace, "oc", s.pinned())
-		create(ctx, oc)
+		Create(ctx, oc)
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		const flaw = "operator-config.yml:10:65: resources[0].vars[0].default: \"many\" does not fit type integer"
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionConformant)(NewWithT(GinkgoT()))).
-			To(And(beFalse(), because(v2beta2.ReasonRulesBroken), saying(flaw)))
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(Condition(ctx, oc, v2beta2.ConditionConformant)(NewWithT(GinkgoT()))).
+			To(And(ConditionFalse(), WithReason(v2beta2.ReasonRulesBroken), WithMessage(flaw)))
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring(flaw)))
 
 		By("saying nothing of the kind about a new version without flaws")
 		s.variables, s.version = sound, "1.0.1"
 		spec := s.pinned()
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q,"digest":%q}}`, spec.CollectionURL, spec.Digest))
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionConformant)).WithContext(ctx).
-			Should(And(beTrue(), because(v2beta2.ReasonSucceeded)))
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q,"digest":%q}}`, spec.CollectionURL, spec.Digest))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionConformant)).WithContext(ctx).
+			Should(And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded)))
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Warnings).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
@@ -118,14 +119,14 @@ var _ = Describe("An OperatorCollection", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
 		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, s.name, false)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, s.name, false)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhasePending))
 
 		path := theManager.upload(s.name, s.version, s.archive())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.Verification).To(Equal("Skipped"))
 		Expect(oc.Status.Config.CollectionPath).To(Equal(path))
 	}, NodeTimeout(2*time.Minute))
@@ -135,30 +136,30 @@ var _ = Describe("An OperatorCollection", func() {
 		spec := s.pinned()
 		spec.Suspend = true
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
+		Create(ctx, oc)
 		Consistently(func() []string { return madeIn(ctx, namespace) }).WithContext(ctx).Should(BeEmpty())
-		patch(ctx, oc, `{"spec":{"suspend":false}}`)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 	}, NodeTimeout(time.Minute))
 
 	It("can serve its kinds in an API group of its own", func(ctx context.Context) {
 		s := newSample()
-		group := s.name + "." + domain + "." + sharedGroup
+		group := s.name + "." + domain + "." + SharedGroup
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}})
 		namespace := newNamespace(ctx)
 		spec := s.pinned()
 		spec.APIGroup = v2beta2.APIGroupPerCollection
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		crd := customResourceDefinition(s.plural() + "." + group)
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(established(crd)).To(BeTrue())
-		Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Collection.APIVersion).To(Equal(group + "/" + s.apiVersion()))
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(time.Minute))
 })
 
@@ -176,7 +177,7 @@ func expectIdentity(object client.Object, s *sample) {
 func expectInstallation(ctx context.Context, soc *v2beta2.SubOperatorConfig, s *sample) {
 	GinkgoHelper()
 	g := NewWithT(GinkgoT())
-	get(ctx, g, soc)
+	Get(ctx, g, soc)
 	expectIdentity(soc, s)
 	Expect(soc.OwnerReferences).To(ConsistOf(And(HaveField("Kind", "OperatorCollection"), HaveField("Controller", BeNil()))))
 	objects := installed(ctx, soc)
@@ -196,7 +197,7 @@ func expectInstallation(ctx context.Context, soc *v2beta2.SubOperatorConfig, s *
 	Expect(madeIn(ctx, soc.Namespace)).To(HaveLen(len(objects)+1), "nothing is missing in the inventory")
 
 	config := &corev1.ConfigMap{}
-	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: soc.Namespace, Name: s.operator() + "-runtime"}, config)).To(Succeed())
+	Expect(K8s.Get(ctx, client.ObjectKey{Namespace: soc.Namespace, Name: s.operator() + "-runtime"}, config)).To(Succeed())
 	Expect(config.Data).To(HaveKeyWithValue("digest", soc.Status.Installations[0].Digest))
 	Expect(config.Data["watches.yaml"]).To(And(ContainSubstring("kind: "+s.kind), ContainSubstring("markUnsafe: true")))
 }

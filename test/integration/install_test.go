@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const runtimeHash = "zoscb.ibm.com/runtime-hash"
@@ -38,7 +39,7 @@ func importForOLM(ctx context.Context, namespace string, s *sample) *v2beta2.Ope
 // expectPublished waits until the sample's version is in the catalog.
 func expectPublished(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
 	GinkgoHelper()
-	Eventually(conditionOf(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(beTrue(), saying("v"+s.version)))
+	Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("v"+s.version)))
 }
 
 func subscriptionOf(namespace string, s *sample) *operatorsv1alpha1.Subscription {
@@ -50,7 +51,7 @@ func expectSubscription(ctx context.Context, namespace string, s *sample) *opera
 	GinkgoHelper()
 	subscription := subscriptionOf(namespace, s)
 	Eventually(func(g Gomega) {
-		get(ctx, g, subscription)
+		Get(ctx, g, subscription)
 		g.Expect(subscription.Spec.Channel).To(Equal("v" + s.version))
 		g.Expect(subscription.Spec.StartingCSV).To(Equal(s.csvName()))
 	}).WithContext(ctx).Should(Succeed())
@@ -61,10 +62,10 @@ func expectSubscription(ctx context.Context, namespace string, s *sample) *opera
 func changeSubscription(ctx context.Context, subscription *operatorsv1alpha1.Subscription, change func(*operatorsv1alpha1.SubscriptionStatus)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		get(ctx, g, subscription)
+		Get(ctx, g, subscription)
 		change(&subscription.Status)
 		subscription.Status.LastUpdated = metav1.Now()
-		g.Expect(k8s.Status().Update(ctx, subscription)).To(Succeed())
+		g.Expect(K8s.Status().Update(ctx, subscription)).To(Succeed())
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -84,7 +85,7 @@ func plan(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *
 			Approved: phase != operatorsv1alpha1.InstallPlanPhaseRequiresApproval,
 		},
 	}
-	create(ctx, installPlan)
+	Create(ctx, installPlan)
 	changePlan(ctx, installPlan, phase, message)
 	changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) {
 		status.State, status.CurrentCSV = operatorsv1alpha1.SubscriptionStateUpgradePending, s.csvName()
@@ -96,13 +97,13 @@ func plan(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *
 func changePlan(ctx context.Context, installPlan *operatorsv1alpha1.InstallPlan, phase operatorsv1alpha1.InstallPlanPhase, message string) {
 	GinkgoHelper()
 	installPlan.Status = operatorsv1alpha1.InstallPlanStatus{Phase: phase, Message: message, CatalogSources: []string{}}
-	Expect(k8s.Status().Update(ctx, installPlan)).To(Succeed())
+	Expect(K8s.Status().Update(ctx, installPlan)).To(Succeed())
 }
 
 // operatorCSV is the ClusterServiceVersion of a sample as the catalog has it, as far as it matters here.
 func operatorCSV(namespace string, s *sample) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: s.csvName(), Labels: s.labels(), Annotations: map[string]string{"zoscb.ibm.com/digest": digestOf(s.archive())},
+		Namespace: namespace, Name: s.csvName(), Labels: s.labels(), Annotations: map[string]string{"zoscb.ibm.com/digest": DigestOf(s.archive())},
 	}}
 	Expect(csv.Spec.Version.UnmarshalJSON(fmt.Appendf(nil, "%q", s.version))).To(Succeed())
 	csv.Spec.DisplayName = s.kind
@@ -127,9 +128,9 @@ func deploymentSpec(s *sample, image string) appsv1.DeploymentSpec {
 func changeCSV(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, requirements ...operatorsv1alpha1.RequirementStatus) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		get(ctx, g, csv)
+		Get(ctx, g, csv)
 		csv.Status.Phase, csv.Status.Reason, csv.Status.RequirementStatus = phase, reason, requirements
-		g.Expect(k8s.Status().Update(ctx, csv)).To(Succeed())
+		g.Expect(K8s.Status().Update(ctx, csv)).To(Succeed())
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -137,7 +138,7 @@ func changeCSV(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion
 func runInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample) *operatorsv1alpha1.ClusterServiceVersion {
 	GinkgoHelper()
 	csv := operatorCSV(subscription.Namespace, s)
-	Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, csv))).To(Succeed())
+	Expect(client.IgnoreAlreadyExists(K8s.Create(ctx, csv))).To(Succeed())
 	changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful)
 	changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) {
 		status.State, status.CurrentCSV, status.InstalledCSV = operatorsv1alpha1.SubscriptionStateAtLatest, s.csvName(), s.csvName()
@@ -150,17 +151,17 @@ func runInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription,
 func rollInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		get(ctx, g, subscription)
+		Get(ctx, g, subscription)
 		d := deployment(subscription.Namespace, s.operator())
-		err := k8s.Get(ctx, client.ObjectKeyFromObject(d), d)
+		err := K8s.Get(ctx, client.ObjectKeyFromObject(d), d)
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		d.Labels = s.labels()
 		d.Spec = deploymentSpec(s, "registry.invalid/runtime:integration")
 		d.Spec.Template.Annotations = subscription.Spec.Config.Annotations
 		if err != nil {
-			g.Expect(k8s.Create(ctx, d)).To(Succeed())
+			g.Expect(K8s.Create(ctx, d)).To(Succeed())
 		} else {
-			g.Expect(k8s.Update(ctx, d)).To(Succeed())
+			g.Expect(K8s.Update(ctx, d)).To(Succeed())
 		}
 	}).WithContext(ctx).Should(Succeed())
 	makeAvailable(ctx, subscription.Namespace, s.operator())
@@ -172,7 +173,7 @@ func installInOLM(ctx context.Context, namespace string, s *sample) (*v2beta2.Op
 	oc := importForOLM(ctx, namespace, s)
 	subscription := expectSubscription(ctx, namespace, s)
 	runInOLM(ctx, subscription, s)
-	expectReady(ctx, defaultSOC(oc))
+	ExpectReady(ctx, defaultSOC(oc))
 	return oc, subscription
 }
 
@@ -193,14 +194,14 @@ func madeInOLM(ctx context.Context, namespace string) []string {
 // collectGarbage does what the garbage collector does after a ClusterServiceVersion is gone.
 func collectGarbage(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, s *sample) {
 	GinkgoHelper()
-	Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-	remove(ctx, deployment(csv.Namespace, s.operator()))
+	Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+	Remove(ctx, deployment(csv.Namespace, s.operator()))
 }
 
 // recordedMethods are those of a SubOperatorConfig's installations.
 func recordedMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []v2beta2.InstallMethod {
 	return func(g Gomega) []v2beta2.InstallMethod {
-		get(ctx, g, soc)
+		Get(ctx, g, soc)
 		var methods []v2beta2.InstallMethod
 		for _, installation := range soc.Status.Installations {
 			methods = append(methods, installation.Install)
@@ -221,7 +222,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		subscription := expectSubscription(ctx, namespace, s)
 		Expect(subscription.Spec.CatalogSource).To(Equal("collection-operator-catalog"))
 		Expect(subscription.Spec.Package).To(Equal(s.operator()))
-		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM", false)
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/"+s.operator(), "OperatorGroup/collection-operator"))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc", "ConfigMap/"+s.operator()+"-runtime",
 			"Secret/"+s.operator()+"-endpoints", "NetworkPolicy/"+s.operator()), "OLM makes the rest")
@@ -229,15 +230,15 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 		By("becoming Ready only with pods that know their configuration")
 		csv := runInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.ClusterServiceVersion.Metadata.Name).To(Equal(s.csvName()))
 		Expect(soc.Status.Packages).To(Equal([]string{s.operator()}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
 		Expect(soc.Status.Warnings).To(BeEmpty())
 
 		By("writing nothing when there is nothing to do")
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		Eventually(func(g Gomega) {
 			mark := markAudit()
 			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
@@ -247,14 +248,14 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("going in order")
-		remove(ctx, soc)
-		Eventually(isGone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "Subscription "+namespace+"/"+s.operator(), false)
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "Subscription "+namespace+"/"+s.operator(), false)
 		Expect(madeIn(ctx, namespace)).To(ContainElement("ConfigMap/"+s.operator()+"-runtime"), "pods that end still need it")
 		Expect(madeInOLM(ctx, namespace)).To(ContainElement("OperatorGroup/collection-operator"))
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
@@ -263,7 +264,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		s.makeTooLarge()
 		oc := importSample(ctx, namespace, s)
-		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "use a smaller icon or shorter descriptions", false)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "use a smaller icon or shorter descriptions", false)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
@@ -281,91 +282,91 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 				CatalogSourceRef: &corev1.ObjectReference{Namespace: tileCatalog.namespace, Name: "collection-operator-catalog"}, LastUpdated: &now,
 			}}
 		})
-		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "it cannot read the CatalogSources "+tileCatalog.namespace+"/collection-operator-catalog", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "it cannot read the CatalogSources "+tileCatalog.namespace+"/collection-operator-catalog", false)
 
 		By("a Subscription that cannot be resolved")
 		changeSubscription(ctx, subscription, withCondition(operatorsv1alpha1.SubscriptionResolutionFailed, "ConstraintsNotSatisfiable", "constraints not satisfiable: b, a"))
-		expectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: constraints not satisfiable: a, b", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: constraints not satisfiable: a, b", false)
 		changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) { status.Conditions = nil })
 
 		By("an InstallPlan that fails")
 		failed := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseFailed, "no such quota")
-		expectFailure(ctx, soc, v2beta2.ReasonInstallPlanFailed, failed.Name+`" failed: no such quota`, false)
-		remove(ctx, failed)
+		ExpectFailure(ctx, soc, v2beta2.ReasonInstallPlanFailed, failed.Name+`" failed: no such quota`, false)
+		Remove(ctx, failed)
 		planned := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseComplete, "")
 
 		By("requirements that are missing")
 		csv := operatorCSV(namespace, s)
-		create(ctx, csv)
+		Create(ctx, csv)
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet, operatorsv1alpha1.RequirementStatus{
 			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: s.crdName(), Status: operatorsv1alpha1.RequirementStatusReasonNotPresent,
 		})
-		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "RequirementsNotMet: missing: CustomResourceDefinition "+s.crdName()+" (NotPresent)", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "RequirementsNotMet: missing: CustomResourceDefinition "+s.crdName()+" (NotPresent)", false)
 
 		By("an operator of another namespace with the same kinds")
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseFailed, operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict)
-		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "whose OperatorGroup includes this one, serves the same kinds", false)
-		remove(ctx, planned)
+		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "whose OperatorGroup includes this one, serves the same kinds", false)
+		Remove(ctx, planned)
 		runInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		remove(ctx, soc)
+		ExpectReady(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
 	It("changes nothing that runs before a person approves an upgrade", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
+		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-runtime"}}
-		get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, NewWithT(GinkgoT()), config)
 		Eventually(func(g Gomega) {
-			get(ctx, g, subscription)
+			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
 		}).WithContext(ctx).Should(Succeed())
 		hash, data, old := subscription.Spec.Config.Annotations[runtimeHash], config.Data, operatorCSV(namespace, s)
 
 		s.version = "1.1.0"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.1.0")))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.1.0")))
 		expectPublished(ctx, oc, s)
 		subscription = expectSubscription(ctx, namespace, s)
 		waiting := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "")
-		expectFailure(ctx, soc, v2beta2.ReasonWaitingForApproval, fmt.Sprintf("to install %s: kubectl patch installplans.operators.coreos.com %s -n %s", s.csvName(), waiting.Name, namespace), false)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectFailure(ctx, soc, v2beta2.ReasonWaitingForApproval, fmt.Sprintf("to install %s: kubectl patch installplans.operators.coreos.com %s -n %s", s.csvName(), waiting.Name, namespace), false)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhasePending))
 		Expect(soc.Status.Installations[0].Digest).To(Equal(data["digest"]), "the archive that the pods need")
-		get(ctx, NewWithT(GinkgoT()), subscription)
+		Get(ctx, NewWithT(GinkgoT()), subscription)
 		Expect(subscription.Spec.Config.Annotations).To(HaveKeyWithValue(runtimeHash, hash))
-		get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, NewWithT(GinkgoT()), config)
 		Expect(config.Data).To(Equal(data))
 
 		By("approving it")
-		patch(ctx, waiting, `{"spec":{"approved":true}}`)
+		Patch(ctx, waiting, `{"spec":{"approved":true}}`)
 		changePlan(ctx, waiting, operatorsv1alpha1.InstallPlanPhaseComplete, "")
-		create(ctx, operatorCSV(namespace, s))
+		Create(ctx, operatorCSV(namespace, s))
 		Eventually(func(g Gomega) {
-			get(ctx, g, config)
+			Get(ctx, g, config)
 			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
-			get(ctx, g, subscription)
+			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
 		}).WithContext(ctx).Should(Succeed())
 		csv := runInOLM(ctx, subscription, s)
-		remove(ctx, old)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		Remove(ctx, old)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Version).To(Equal("1.1.0"))
 
 		By("not going back")
 		s.version = "1.0.0"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.0.0")))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.0.0")))
 		expectPublished(ctx, oc, s)
-		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "version 1.1.0 is installed, and OLM does not go back to 1.0.0", false)
-		remove(ctx, soc)
+		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "version 1.1.0 is installed, and OLM does not go back to 1.0.0", false)
+		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
 	It("starts new pods for other content of the same version, and says that OLM takes no notice", func(ctx context.Context) {
@@ -376,17 +377,17 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		s.files = map[string]string{"README.md": "# other\n"}
 		changeSpec(ctx, oc, s.pinned())
 		Eventually(func(g Gomega) {
-			get(ctx, g, subscription)
+			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
 		}).WithContext(ctx).Should(Succeed())
-		expectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM to update Deployment", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM to update Deployment", false)
 		rollInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("raise the version of the collection")))
-		remove(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
 	It("keeps running where OLM cannot be used as asked", func(ctx context.Context) {
@@ -394,27 +395,27 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		before := versions(installed(ctx, soc))
-		patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/other:1"}}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonRuntimeNotSupported, "runtime.image cannot be set", false)
+		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/other:1"}}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeNotSupported, "runtime.image cannot be set", false)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
-		patch(ctx, soc, `{"spec":{"runtime":null}}`)
-		expectReady(ctx, soc)
+		Patch(ctx, soc, `{"spec":{"runtime":null}}`)
+		ExpectReady(ctx, soc)
 
 		By("a manager that may not use OLM any more")
 		theManager.stop()
 		flags := theManager.flags
 		theManager.flags = usualFlags
 		theManager.start(ctx)
-		expectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, "or set install: Direct", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, "or set install: Direct", false)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 		theManager.stop()
 		theManager.flags = flags
 		theManager.start(ctx)
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
-		remove(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(subscription.Namespace, s), s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
 	It("is replaced by one without OLM, and the other way round, with never two operators at once", func(ctx context.Context) {
@@ -422,94 +423,94 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc, csv, operator := defaultSOC(oc), operatorCSV(namespace, s), deployment(namespace, s.operator())
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-		get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, NewWithT(GinkgoT()), secret)
 		uid := secret.UID
 
 		By("letting a playbook end that runs")
 		thing := s.instance(namespace, "one")
-		create(ctx, thing)
+		Create(ctx, thing)
 		setRunning(ctx, thing, "True")
-		patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "removed when these playbooks end: "+s.kind, false)
-		Expect(isGone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeFalse())
+		Patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "removed when these playbooks end: "+s.kind, false)
+		Expect(Gone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeFalse())
 		setRunning(ctx, thing, "False")
-		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		Expect(isGone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeTrue())
+		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeTrue())
 		Consistently(func(g Gomega) {
-			get(ctx, g, operator)
+			Get(ctx, g, operator)
 			g.Expect(operator.Annotations).NotTo(HaveKey("zoscb.ibm.com/suboperatorconfig"))
 			g.Expect(recordedMethods(ctx, soc)(g)).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
 		}).WithContext(ctx).Should(Succeed(), "the Deployment of OLM is not gone")
 		collectGarbage(ctx, csv, s)
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		expectInstallation(ctx, soc, s)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallDirect}))
 
 		By("staying with what was chosen once")
-		patch(ctx, soc, `{"spec":{"install":"Auto"}}`)
-		expectReady(ctx, soc)
+		Patch(ctx, soc, `{"spec":{"install":"Auto"}}`)
+		ExpectReady(ctx, soc)
 		expectInstallation(ctx, soc, s)
 
 		By("going back, past a manager that dies in between")
 		hold(ctx, operator)
-		patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonTerminating, "Deployment "+namespace+"/"+s.operator(), false)
+		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "Deployment "+namespace+"/"+s.operator(), false)
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(isGone(ctx, subscription)).WithContext(ctx).Should(BeTrue(), "the Deployment is not gone")
-		patch(ctx, operator, `{"metadata":{"finalizers":null}}`)
+		Consistently(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue(), "the Deployment is not gone")
+		Patch(ctx, operator, `{"metadata":{"finalizers":null}}`)
 		subscription = expectSubscription(ctx, namespace, s)
 		runInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), secret)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), secret)
 		Expect(secret.UID).To(Equal(uid), "what both need stays")
 		Expect(madeIn(ctx, namespace)).NotTo(ContainElement("ServiceAccount/" + s.operator()))
 		Expect(soc.Status.Inventory).NotTo(BeEmpty())
-		remove(ctx, thing)
-		remove(ctx, soc)
+		Remove(ctx, thing)
+		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 
 	It("uses the Subscription that a person made, and leaves it to him", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		mine := newSubscription(namespace, s)
 		mine.Name = "by-hand"
-		create(ctx, mine)
+		Create(ctx, mine)
 		oc := importForOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		Eventually(func(g Gomega) {
-			get(ctx, g, mine)
+			Get(ctx, g, mine)
 			g.Expect(mine.Spec.Config).NotTo(BeNil())
 			g.Expect(mine.Spec.Config.Annotations).To(HaveKey(runtimeHash))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(mine.Spec.Channel).To(Equal("stable"))
 		csv := runInOLM(ctx, mine, s)
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+s.csvName(), "OperatorGroup/collection-operator"))
 
 		By("saying that it has another version")
 		other := *s
 		other.version = "1.1.0"
 		newer := operatorCSV(namespace, &other)
-		create(ctx, newer)
-		remove(ctx, csv)
+		Create(ctx, newer)
+		Remove(ctx, csv)
 		changeSubscription(ctx, mine, func(status *operatorsv1alpha1.SubscriptionStatus) { status.InstalledCSV = other.csvName() })
-		expectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "has installed version 1.1.0, and the OperatorCollection has 1.0.0", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "has installed version 1.1.0, and the OperatorCollection has 1.0.0", false)
 
 		By("running nothing beside it")
-		patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, "runs this operator already", false)
+		Patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, "runs this operator already", false)
 
 		By("leaving it where it is")
-		remove(ctx, soc)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+other.csvName(), "OperatorGroup/collection-operator"))
-		remove(ctx, mine)
-		remove(ctx, newer)
-		remove(ctx, deployment(namespace, s.operator()))
+		Remove(ctx, mine)
+		Remove(ctx, newer)
+		Remove(ctx, deployment(namespace, s.operator()))
 	}, NodeTimeout(3*time.Minute))
 
 	It("shares the namespace's OperatorGroup, and says what is wrong with it", func(ctx context.Context) {
@@ -519,7 +520,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		}
 		own := operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}}
 		all := group("all", operatorsv1.OperatorGroupSpec{})
-		create(ctx, all)
+		Create(ctx, all)
 		oc := importForOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		for _, c := range []struct {
@@ -532,14 +533,14 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		} {
 			for _, g := range c.groups {
 				if g.ResourceVersion == "" {
-					create(ctx, g)
+					Create(ctx, g)
 				}
 			}
-			patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, c.groups[0].Name))
-			expectFailure(ctx, soc, v2beta2.ReasonOperatorGroupConflict, c.says, false)
-			Expect(isGone(ctx, subscriptionOf(namespace, s))(NewWithT(GinkgoT()))).To(BeTrue())
+			Patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, c.groups[0].Name))
+			ExpectFailure(ctx, soc, v2beta2.ReasonOperatorGroupConflict, c.says, false)
+			Expect(Gone(ctx, subscriptionOf(namespace, s))(NewWithT(GinkgoT()))).To(BeTrue())
 			for _, g := range c.groups {
-				remove(ctx, g)
+				Remove(ctx, g)
 			}
 		}
 
@@ -547,17 +548,17 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		limited := own
 		limited.ServiceAccountName = "installer"
 		theirs := group("theirs", limited)
-		create(ctx, theirs)
-		patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
+		Create(ctx, theirs)
+		Patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
 		subscription := expectSubscription(ctx, namespace, s)
 		csv := runInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("with the rights of ServiceAccount installer")))
 		Expect(madeInOLM(ctx, namespace)).NotTo(ContainElement("OperatorGroup/collection-operator"))
-		remove(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/theirs"))
 	}, NodeTimeout(4*time.Minute))
 
@@ -565,34 +566,34 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		namespace, other, s, beside := newNamespace(ctx), newNamespace(ctx), newSample(), newSample()
 		allowMapping(ctx, other, namespace)
 		soc := newSOC(namespace, "soc", "oc", mapTo(namespace, other)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		importForOLM(ctx, namespace, s)
 		second := newCollection(namespace, "second", beside.pinned())
-		create(ctx, second)
+		Create(ctx, second)
 		for _, subscription := range []*operatorsv1alpha1.Subscription{expectSubscription(ctx, namespace, s), expectSubscription(ctx, other, s)} {
 			runInOLM(ctx, subscription, s)
 		}
 		runInOLM(ctx, expectSubscription(ctx, namespace, beside), beside)
-		expectReady(ctx, soc)
-		expectReady(ctx, defaultSOC(second))
+		ExpectReady(ctx, soc)
+		ExpectReady(ctx, defaultSOC(second))
 
 		By("unmapping one of two namespaces")
 		setMapping(ctx, soc, namespace)
 		collectGarbage(ctx, operatorCSV(other, s), s)
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		Eventually(func(g Gomega) { g.Expect(madeInOLM(ctx, other)).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+s.operator(), "Subscription/"+beside.operator(),
 			"ClusterServiceVersion/"+s.csvName(), "ClusterServiceVersion/"+beside.csvName()))
 
 		By("removing one of two collections")
-		remove(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+beside.operator(), "ClusterServiceVersion/"+beside.csvName()))
-		remove(ctx, defaultSOC(second))
+		Remove(ctx, defaultSOC(second))
 		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
-		Eventually(isGone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
@@ -602,26 +603,26 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		soc, uid := defaultSOC(oc), subscription.UID
 		// Times of the API have whole seconds: a Subscription of the same second could have brought the ClusterServiceVersion about.
 		csv := operatorCSV(namespace, s)
-		get(ctx, NewWithT(GinkgoT()), csv)
+		Get(ctx, NewWithT(GinkgoT()), csv)
 		Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).WithContext(ctx).Should(BeTemporally(">", csv.CreationTimestamp.Time))
-		remove(ctx, subscription)
+		Remove(ctx, subscription)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
 		Eventually(func(g Gomega) {
-			get(ctx, g, subscription)
+			Get(ctx, g, subscription)
 			g.Expect(subscription.UID).NotTo(Equal(uid))
 		}).WithContext(ctx).Should(Succeed())
 		runInOLM(ctx, subscription, s)
-		expectReady(ctx, soc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Installations).To(ConsistOf(HaveField("RemovalTime", BeNil())))
-		remove(ctx, soc)
+		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 })
 
 // hold keeps an object from going before its finalizer is removed, as the pods of a Deployment do.
 func hold(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	patch(ctx, object, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+	Patch(ctx, object, `{"metadata":{"finalizers":["example.com/hold"]}}`)
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // watchLag is how late events come: much later than it takes to reconcile.
@@ -49,9 +50,9 @@ func (w laggingWatch) Read(p []byte) (int, error) {
 func startLaggingAPI() *laggingAPI {
 	GinkgoHelper()
 	api := &laggingAPI{}
-	target, err := url.Parse(restConfig.Host)
+	target, err := url.Parse(RestConfig.Host)
 	Expect(err).NotTo(HaveOccurred())
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(restConfig))
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(RestConfig))
 	Expect(err).NotTo(HaveOccurred())
 	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -73,7 +74,7 @@ func startLaggingAPI() *laggingAPI {
 	return api
 }
 
-// restartWith starts the manager so that it reaches the API server through this one until the story ends.
+// restartWith starts the manager so that it reaches the API server through this one until the spec ends.
 func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI) {
 	GinkgoHelper()
 	usual := m.kubeconfig
@@ -92,36 +93,36 @@ var _ = Describe("A manager that learns late of what it wrote itself", func() {
 		theManager.restartWith(ctx, api)
 		local := newEndpoint(namespace, "pod", nil)
 		local.Spec.EndpointType = v2beta2.EndpointLocal
-		create(ctx, local)
+		Create(ctx, local)
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		// lag makes a resource late once everybody knows that all is well.
 		lag := func(resource string, objects ...client.Object) {
 			GinkgoHelper()
 			for _, object := range objects {
-				expectReady(ctx, object)
-				Consistently(conditionOf(ctx, object, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+				ExpectReady(ctx, object)
+				Consistently(Condition(ctx, object, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 			}
 			api.late.Store(&resource)
 		}
 
 		By("an OperatorCollection whose SubOperatorConfig is being installed, and is installed")
 		lag("operatorcollections", soc, oc)
-		patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32"}]}}}}`)
-		expectReady(ctx, soc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(soon).Should(beTrue())
+		Patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32"}]}}}}`)
+		ExpectReady(ctx, soc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(soon).Should(ConditionTrue())
 
 		By("a ZosEndpoint that another SubOperatorConfig uses, and does not use any more")
 		users := func(g Gomega) []v2beta2.SubOperatorConfigReference {
-			get(ctx, g, local)
+			Get(ctx, g, local)
 			return local.Status.SubOperatorConfigs
 		}
 		Eventually(users).WithContext(ctx).Should(HaveLen(1))
 		lag("zosendpoints", soc, oc, local)
 		other := newSOC(namespace, "other", "absent")
-		create(ctx, other)
+		Create(ctx, other)
 		Eventually(users).WithContext(ctx).Should(HaveLen(2))
-		remove(ctx, other)
+		Remove(ctx, other)
 		Eventually(users).WithContext(ctx).WithTimeout(soon).Should(HaveLen(1))
 	}, NodeTimeout(4*time.Minute))
 })

@@ -18,17 +18,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const (
-	managerNamespace = "collection-operator-system"
-	managerAccount   = "collection-operator-controller-manager"
-	managerUser      = "system:serviceaccount:" + managerNamespace + ":" + managerAccount
+	// managerAccount is the name of its ServiceAccount.
+	managerAccount = ManagerName
+	managerUser    = "system:serviceaccount:" + ManagerNamespace + ":" + managerAccount
 
 	// fetchMaxBytes is the largest archive that the manager under test downloads.
 	fetchMaxBytes = 1 << 20
@@ -38,7 +38,7 @@ const (
 	probeInterval = 2 * time.Second
 )
 
-// usualFlags let the manager reach the servers of the stories, which are on loopback.
+// usualFlags let the manager reach the servers of the specs, which are on loopback.
 var usualFlags = []string{"--allow-local-addresses"}
 
 // applyManifests installs CRDs, namespace and permissions as `make deploy` does, but no workload.
@@ -55,13 +55,13 @@ func applyManifests(ctx context.Context, config string) {
 		if filepath.Base(file) == "kustomization.yaml" {
 			continue
 		}
-		for _, object := range manifests(file) {
-			Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
+		for _, object := range Manifests(file) {
+			Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
 		}
 	}
 	Eventually(func(g Gomega) {
 		crds := &apiextensionsv1.CustomResourceDefinitionList{}
-		g.Expect(k8s.List(ctx, crds)).To(Succeed())
+		g.Expect(K8s.List(ctx, crds)).To(Succeed())
 		g.Expect(crds.Items).NotTo(BeEmpty())
 		for _, crd := range crds.Items {
 			g.Expect(established(&crd)).To(BeTrue(), crd.Name)
@@ -69,35 +69,21 @@ func applyManifests(ctx context.Context, config string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// manifests are the objects in a file.
-func manifests(file string) []*unstructured.Unstructured {
-	GinkgoHelper()
-	content, err := os.ReadFile(file)
-	Expect(err).NotTo(HaveOccurred())
-	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(string(content), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed(), file)
-		objects = append(objects, object)
-	}
-	return objects
-}
-
 // managerProcess is the manager's binary, which can be killed and started again with the same storage.
 type managerProcess struct {
 	binary, storage, kubeconfig, logFile string
 	artifactAddress, healthAddress       string
-	// flags are those that a story may change before it starts the manager again.
+	// flags are those that a spec may change before it starts the manager again.
 	flags   []string
 	command *exec.Cmd
 	exited  chan struct{}
 }
 
-func buildManager(ctx context.Context, projectDir string) *managerProcess {
+func newManager(ctx context.Context, binary string) *managerProcess {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
 	m := &managerProcess{
-		binary:          filepath.Join(dir, "manager"),
+		binary:          binary,
 		storage:         filepath.Join(dir, "storage"),
 		kubeconfig:      filepath.Join(dir, "kubeconfig"),
 		logFile:         filepath.Join(dir, "log"),
@@ -105,10 +91,6 @@ func buildManager(ctx context.Context, projectDir string) *managerProcess {
 		healthAddress:   freeAddress(),
 		flags:           usualFlags,
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", m.binary, "./cmd/manager")
-	build.Dir = projectDir
-	output, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(output))
 	Expect(os.Mkdir(m.storage, 0o755)).To(Succeed())
 	m.writeKubeconfig(ctx)
 	return m
@@ -117,14 +99,14 @@ func buildManager(ctx context.Context, projectDir string) *managerProcess {
 // writeKubeconfig makes the manager log on with a token of its ServiceAccount, so that its permissions are tested too.
 func (m *managerProcess) writeKubeconfig(ctx context.Context) {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: managerAccount}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: managerAccount}}
 	expiry := int64((2 * time.Hour).Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expiry}}
-	Expect(k8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
 
 	config := clientcmdapi.NewConfig()
 	config.Clusters["cluster"] = &clientcmdapi.Cluster{
-		Server: restConfig.Host, CertificateAuthority: restConfig.CAFile, CertificateAuthorityData: restConfig.CAData,
+		Server: RestConfig.Host, CertificateAuthority: RestConfig.CAFile, CertificateAuthorityData: RestConfig.CAData,
 	}
 	config.AuthInfos["manager"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
 	config.Contexts["manager"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "manager"}
@@ -171,7 +153,7 @@ func (m *managerProcess) start(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// restart starts the manager with other flags than usual until the story ends.
+// restart starts the manager with other flags than usual until the spec ends.
 func (m *managerProcess) restart(ctx context.Context, flags ...string) {
 	GinkgoHelper()
 	m.stop()
@@ -220,7 +202,7 @@ func (m *managerProcess) logSince(since time.Time) string {
 	return strings.Join(lines, "\n")
 }
 
-// checkLog looks for what must not happen in any story.
+// checkLog looks for what must not happen in any spec.
 func (m *managerProcess) checkLog() {
 	GinkgoHelper()
 	log := m.log()
@@ -242,7 +224,7 @@ func linesWith(text, word string) []string {
 	return lines
 }
 
-// secretValues are all secrets that the stories use, by what they are.
+// secretValues are all secrets that the specs use, by what they are.
 var secretValues = map[string]string{}
 
 // secretValue makes up a secret that must not appear outside of Secrets.

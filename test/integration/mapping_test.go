@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("A SubOperatorConfig", func() {
@@ -17,63 +18,63 @@ var _ = Describe("A SubOperatorConfig", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		mine := newSOC(namespace, "mine", oc.Name)
-		create(ctx, mine)
-		Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+		Create(ctx, mine)
+		Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
 		makeOwned := func(g Gomega) {
 			d := deployment(namespace, s.operator())
-			get(ctx, g, d)
+			Get(ctx, g, d)
 			g.Expect(d.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/suboperatorconfig", namespace+"/mine"))
 		}
 		Eventually(makeOwned).WithContext(ctx).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, mine)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, mine)
+		ExpectReady(ctx, oc)
 		expectInstallation(ctx, mine, s)
 	}, NodeTimeout(2*time.Minute))
 
 	It("that comes second to a namespace loses to the older one", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		first, second := newSOC(namespace, "first", "oc"), newSOC(namespace, "second", "oc")
-		create(ctx, first)
-		expectFailure(ctx, first, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
+		Create(ctx, first)
+		ExpectFailure(ctx, first, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
 		oc := installSample(ctx, namespace, s)
-		Expect(isGone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeTrue(), "there is one already")
+		Expect(Gone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeTrue(), "there is one already")
 		afterwards(ctx, first)
-		create(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"first"`, false)
-		expectFailure(ctx, oc, v2beta2.ReasonMappingConflict, `"second"`, false)
-		expectReady(ctx, first)
+		Create(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"first"`, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonMappingConflict, `"second"`, false)
+		ExpectReady(ctx, first)
 		Expect(second.Status.Inventory).To(BeEmpty())
 
 		By("deleting it without harm to the other")
 		before := versions(installed(ctx, first))
-		remove(ctx, second)
-		Eventually(isGone(ctx, second)).WithContext(ctx).Should(BeTrue())
-		expectReady(ctx, oc)
+		Remove(ctx, second)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, first))).To(Equal(before))
 
 		By("inheriting the namespace when the older one goes")
-		create(ctx, newSOC(namespace, "third", "oc"))
+		Create(ctx, newSOC(namespace, "third", "oc"))
 		third := newSOC(namespace, "third", "oc")
-		expectFailure(ctx, third, v2beta2.ReasonMappingConflict, `"first"`, false)
-		remove(ctx, first)
-		Eventually(isGone(ctx, first)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		ExpectFailure(ctx, third, v2beta2.ReasonMappingConflict, `"first"`, false)
+		Remove(ctx, first)
+		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, third)
+		ExpectReady(ctx, third)
 	}, NodeTimeout(3*time.Minute))
 
 	It("shapes the workload beyond what the collection says", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		spec := s.pinned()
 		spec.Runtime = &v2beta2.RuntimeSpec{Image: "registry.invalid/mine:1", NodeSelector: map[string]string{"zone": "a"}}
-		create(ctx, newCollection(namespace, "oc", spec))
+		Create(ctx, newCollection(namespace, "oc", spec))
 		soc := newSOC(namespace, "soc", "oc")
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{NodeSelector: map[string]string{"zone": "b"}}
-		create(ctx, soc)
+		Create(ctx, soc)
 		Eventually(func(g Gomega) {
 			d := deployment(namespace, s.operator())
-			get(ctx, g, d)
+			Get(ctx, g, d)
 			pod := d.Spec.Template.Spec
 			g.Expect(pod.NodeSelector).To(HaveKeyWithValue("zone", "b"))
 			g.Expect(pod.Containers[0].Image).To(Equal("registry.invalid/mine:1"))
@@ -84,21 +85,21 @@ var _ = Describe("A SubOperatorConfig", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
 		d := deployment(namespace, s.operator())
-		Eventually(isGone(ctx, d)).WithContext(ctx).Should(BeFalse())
-		get(ctx, NewWithT(GinkgoT()), d)
+		Eventually(Gone(ctx, d)).WithContext(ctx).Should(BeFalse())
+		Get(ctx, NewWithT(GinkgoT()), d)
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: d.Spec.Template.Labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 		}
-		create(ctx, pod)
-		DeferCleanup(func(ctx context.Context) { remove(ctx, pod) }, NodeTimeout(time.Minute))
+		Create(ctx, pod)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "operator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		}}
-		Expect(k8s.Status().Update(ctx, pod)).To(Succeed())
-		expectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, "container operator: ImagePullBackOff", false)
-		expectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, "container operator: ImagePullBackOff", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful), "phase follows Imported")
 	}, NodeTimeout(2*time.Minute))
 })

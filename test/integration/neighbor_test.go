@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("A good neighbour", func() {
@@ -33,8 +34,8 @@ var _ = Describe("A good neighbour", func() {
 			}},
 		}
 		theManager.stop()
-		create(ctx, foreign)
-		DeferCleanup(func(ctx context.Context) { remove(ctx, foreign) }, NodeTimeout(time.Minute))
+		Create(ctx, foreign)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, foreign) }, NodeTimeout(time.Minute))
 		began := time.Now()
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
@@ -52,8 +53,8 @@ var _ = Describe("A good neighbour", func() {
 		AddReportEntry("the manager gave up after", time.Since(began).Round(time.Millisecond).String())
 
 		By("starting again when they are gone")
-		remove(ctx, foreign)
-		Eventually(isGone(ctx, foreign)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, foreign)
+		Eventually(Gone(ctx, foreign)).WithContext(ctx).Should(BeTrue())
 		theManager.start(ctx)
 		importSample(ctx, namespace, s)
 	}, NodeTimeout(2*time.Minute))
@@ -66,42 +67,42 @@ var _ = Describe("A good neighbour", func() {
 			output, err := command.CombinedOutput()
 			return string(output), err
 		}
-		manager := deployment(managerNamespace, "collection-operator-controller-manager")
+		manager := deployment(ManagerNamespace, "collection-operator-controller-manager")
 		output, err := deploy("registry.invalid/manager:1")
 		Expect(err).NotTo(HaveOccurred(), output)
 		DeferCleanup(func(ctx context.Context) {
-			remove(ctx, manager)
+			Remove(ctx, manager)
 			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
-				for _, object := range listObjects(ctx, list, client.InNamespace(managerNamespace)) {
-					patch(ctx, object, `{"metadata":{"finalizers":null}}`)
-					remove(ctx, object)
+				for _, object := range listObjects(ctx, list, client.InNamespace(ManagerNamespace)) {
+					Patch(ctx, object, `{"metadata":{"finalizers":null}}`)
+					Remove(ctx, object)
 				}
 			}
-			remove(ctx, configMap(managerNamespace, "collection-operator-settings"))
+			Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
 		}, NodeTimeout(time.Minute))
 		output, err = deploy("registry.invalid/manager:2")
 		Expect(err).NotTo(HaveOccurred(), output)
-		get(ctx, NewWithT(GinkgoT()), manager)
+		Get(ctx, NewWithT(GinkgoT()), manager)
 		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/manager:2"))
 
 		By("refusing when another manager of fields has set the image")
 		patchAs := func(ctx context.Context, object client.Object, kind client.Patch) {
-			Expect(k8s.Patch(ctx, object, kind, client.FieldOwner("another-team"))).To(Succeed())
+			Expect(K8s.Patch(ctx, object, kind, client.FieldOwner("another-team"))).To(Succeed())
 		}
 		patchAs(ctx, manager, client.RawPatch("application/strategic-merge-patch+json",
 			[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"`+manager.Spec.Template.Spec.Containers[0].Name+`","image":"registry.invalid/theirs:1"}]}}}}`)))
 		output, err = deploy("registry.invalid/manager:3")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
-		get(ctx, NewWithT(GinkgoT()), manager)
+		Get(ctx, NewWithT(GinkgoT()), manager)
 		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/theirs:1"))
 		Expect(manager.Spec.Template.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/settings", ContainSubstring("registry.invalid/runtime:1")))
 
 		By("refusing when it has changed a CRD")
-		remove(ctx, manager)
-		Eventually(isGone(ctx, manager)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, manager)
+		Eventually(Gone(ctx, manager)).WithContext(ctx).Should(BeTrue())
 		crd := customResourceDefinition("zosendpoints.zoscb.ibm.com")
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		shortNames := func(name string) client.Patch {
 			return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"names":{"shortNames":["`+name+`"]}}}`))
 		}
@@ -111,7 +112,7 @@ var _ = Describe("A good neighbour", func() {
 		output, err = deploy("registry.invalid/manager:4")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Spec.Names.ShortNames).To(ConsistOf("theirs"))
 	}, NodeTimeout(2*time.Minute))
 })

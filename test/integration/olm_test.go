@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -17,9 +18,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these stories. OLM itself does not run.
+// olmCRDs are what the API server has of the Operator Lifecycle Manager (OLM) in these specs. OLM itself does not run.
 func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	return []*apiextensionsv1.CustomResourceDefinition{
 		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorGroup(), crds.Subscription(),
@@ -27,14 +30,17 @@ func olmCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// withoutOLM makes sure that the story leaves no CRD of OLM behind. What is made after it is removed before.
+// withoutOLM makes sure that the spec leaves no CRD of OLM behind. What is made after it is removed before.
 func withoutOLM() {
 	DeferCleanup(func(ctx context.Context) {
 		for _, crd := range olmCRDs() {
-			remove(ctx, crd)
+			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(isGone(ctx, crd)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+			Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(2*time.Minute).Should(BeTrue(), func() string {
+				_ = K8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+				return fmt.Sprintf("%s: %+v", crd.Name, crd.Status.Conditions)
+			})
 		}
 	}, NodeTimeout(3*time.Minute))
 }
@@ -42,22 +48,22 @@ func withoutOLM() {
 func installOLM(ctx context.Context) {
 	GinkgoHelper()
 	for _, crd := range olmCRDs() {
-		create(ctx, crd)
+		Create(ctx, crd)
 	}
 	Eventually(func(g Gomega) {
 		for _, crd := range olmCRDs() {
-			get(ctx, g, crd)
+			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue(), crd.Name)
 		}
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// allowOLM gives the manager the permissions of config/components/olm for one story.
+// allowOLM gives the manager the permissions of config/components/olm for one spec.
 func allowOLM(ctx context.Context) {
 	GinkgoHelper()
-	for _, object := range manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
-		Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { remove(ctx, object) }, NodeTimeout(time.Minute))
+	for _, object := range Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
 	}
 }
 
@@ -67,7 +73,7 @@ type testCatalog struct {
 	registry           api.RegistryClient
 }
 
-// startWithCatalog starts the manager with a catalog for one story. OLM's CRDs are not installed by it.
+// startWithCatalog starts the manager with a catalog for one spec. OLM's CRDs are not installed by it.
 func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 	GinkgoHelper()
 	catalog := &testCatalog{address: freeAddress(), namespace: newNamespace(ctx)}
@@ -81,7 +87,7 @@ func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 	return catalog
 }
 
-// withCatalog is a cluster with OLM, and a manager that may use it, for one story.
+// withCatalog is a cluster with OLM, and a manager that may use it, for one spec.
 func withCatalog(ctx context.Context) *testCatalog {
 	GinkgoHelper()
 	withoutOLM()
@@ -139,6 +145,6 @@ func olmNamespace(ctx context.Context) *unstructured.Unstructured {
 	namespace := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "olm"},
 	}}
-	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner("integration"))).To(Succeed())
+	Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner("integration"))).To(Succeed())
 	return namespace
 }

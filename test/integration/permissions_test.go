@@ -19,6 +19,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var grants int
@@ -34,8 +35,8 @@ func grant(ctx context.Context, rules ...rbacv1.PolicyRule) {
 		},
 		Rules: rules,
 	}
-	create(ctx, role)
-	DeferCleanup(func(ctx context.Context) { remove(ctx, role) }, NodeTimeout(time.Minute))
+	Create(ctx, role)
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, role) }, NodeTimeout(time.Minute))
 }
 
 // soon is well before the manager looks again by itself at what it does not watch.
@@ -44,8 +45,8 @@ const soon = 30 * time.Second
 // message of Ready, which must be False for lack of permissions.
 func lacking(ctx context.Context, object client.Object) func(Gomega) string {
 	return func(g Gomega) string {
-		ready := conditionOf(ctx, object, v2beta2.ConditionReady)(g)
-		g.Expect(ready).To(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
+		ready := Condition(ctx, object, v2beta2.ConditionReady)(g)
+		g.Expect(ready).To(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
 		return ready.Message
 	}
 }
@@ -59,8 +60,8 @@ func applyManifestOf(ctx context.Context, message string) *rbacv1.ClusterRole {
 	Expect(yaml.UnmarshalStrict([]byte(message[at:]), role)).To(Succeed(), message)
 	content := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte(message[at:]), &content.Object)).To(Succeed())
-	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(content), client.FieldOwner("administrator"))).To(Succeed())
-	DeferCleanup(func(ctx context.Context) { remove(ctx, role) }, NodeTimeout(time.Minute))
+	Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(content), client.FieldOwner("administrator"))).To(Succeed())
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, role) }, NodeTimeout(time.Minute))
 	return role
 }
 
@@ -83,7 +84,7 @@ var _ = Describe("A collection's permissions", func() {
 			ContainSubstring("\n  batch/jobs \"nightly\": create, delete in namespace "+namespace+"\n"),
 			ContainSubstring("\n  /version: get in the whole cluster\n"),
 		))
-		expectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, "nodes: get, list in the whole cluster", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonPermissionsNotGranted, "nodes: get, list in the whole cluster", false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"), "nothing is half-installed")
 		attack.Repelled("Permissions", "ask for permissions that nobody granted", "nothing is installed, and what is missing is named", seen(ctx, soc))
 
@@ -101,28 +102,28 @@ var _ = Describe("A collection's permissions", func() {
 			rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"list"}},
 			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, ResourceNames: []string{"nightly"}, Verbs: []string{"delete"}},
 		), "just what is missing")
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		get(ctx, NewWithT(GinkgoT()), role)
+		Get(ctx, NewWithT(GinkgoT()), role)
 		Expect(role.Rules).To(HaveLen(3))
 		expectIdentity(role, s)
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		get(ctx, NewWithT(GinkgoT()), binding)
+		Get(ctx, NewWithT(GinkgoT()), binding)
 
 		By("saying so when a grant is withdrawn, while what is installed stays as it is")
-		remove(ctx, given)
+		Remove(ctx, given)
 		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("\n  /metrics: get in the whole cluster\n"))
-		Expect(isGone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
-		get(ctx, NewWithT(GinkgoT()), binding)
+		Expect(Gone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
+		Get(ctx, NewWithT(GinkgoT()), binding)
 
 		attack.Repelled("Permissions", "go on after a grant was withdrawn", "it is said; nothing new is given", seen(ctx, soc))
 
 		By("bringing keys to it, and taking them away, nevertheless")
 		endpoints := func(g Gomega) map[string][]byte {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-			get(ctx, g, secret)
+			Get(ctx, g, secret)
 			return secret.Data
 		}
 		key := secretValue("key for an operator whose grant is gone")
@@ -132,18 +133,18 @@ var _ = Describe("A collection's permissions", func() {
 		}
 		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
 		endpoint.Spec.CredentialName = credential.Name
-		create(ctx, credential, endpoint)
+		Create(ctx, credential, endpoint)
 		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", []byte(key)))
-		remove(ctx, credential)
+		Remove(ctx, credential)
 		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(And(HaveKey("lpar1_refusal"), Not(HaveKey("lpar1_key"))))
-		remove(ctx, endpoint)
+		Remove(ctx, endpoint)
 		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
 		Expect(lacking(ctx, soc)(NewWithT(GinkgoT()))).To(ContainSubstring("/metrics: get"))
 
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)
-		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
-		Expect(isGone(ctx, binding)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, binding)(NewWithT(GinkgoT()))).To(BeTrue())
 	}, NodeTimeout(4*time.Minute))
 
 	It("are never a way to all others, whoever granted them", attack.Label, func(ctx context.Context) {
@@ -173,7 +174,7 @@ var _ = Describe("A collection's permissions", func() {
 		s := newSample()
 		s.permissions = "clusterRoles: [{apiGroups: [''], resources: [secrets], verbs: [list]}]\n" +
 			"roles: [{apiGroups: [rbac.authorization.k8s.io], resources: [rolebindings], verbs: [create]}, " +
-			"{apiGroups: [" + sharedGroup + "], resources: [" + s.plural() + "], verbs: [create]}]"
+			"{apiGroups: [" + SharedGroup + "], resources: [" + s.plural() + "], verbs: [create]}]"
 		Expect(may(ctx, managerUser, "", "list", "secrets", "")).To(BeTrue(), "the manager looks for credentials itself")
 		Expect(may(ctx, managerUser, "", "create", "rolebindings", "rbac.authorization.k8s.io")).To(BeTrue())
 		namespace := newNamespace(ctx)
@@ -188,7 +189,7 @@ var _ = Describe("A collection's permissions", func() {
 
 		By("until somebody grants them")
 		applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 
 	It("may be so many that they are not even compared", attack.Label, func(ctx context.Context) {
@@ -201,7 +202,7 @@ var _ = Describe("A collection's permissions", func() {
 		s.permissions = "clusterRoles: [{apiGroups: " + list + ", resources: " + list + ", verbs: " + list + "}]"
 		namespace := newNamespace(ctx)
 		soc := defaultSOC(importSample(ctx, namespace, s))
-		expectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "more than 10000 single permissions", true)
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "more than 10000 single permissions", true)
 		attack.Repelled("Permissions", "keep the manager busy with 8,000,000 single permissions", "they are not even compared", seen(ctx, soc))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
 	}, NodeTimeout(2*time.Minute))
@@ -217,7 +218,7 @@ func may(ctx context.Context, user, namespace, verb, resource, group string) boo
 			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource,
 		},
 	}}
-	Expect(k8s.Create(ctx, review)).To(Succeed())
+	Expect(K8s.Create(ctx, review)).To(Succeed())
 	return review.Status.Allowed
 }
 
@@ -248,7 +249,7 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		for _, role := range []string{"view", "edit", "admin"} {
 			bind(ctx, namespace, role, "a-"+role)
 		}
-		Eventually(func() bool { return may(ctx, "a-admin", namespace, "deletecollection", s.plural(), sharedGroup) }).
+		Eventually(func() bool { return may(ctx, "a-admin", namespace, "deletecollection", s.plural(), SharedGroup) }).
 			WithContext(ctx).Should(BeTrue())
 		for _, row := range []struct {
 			verb  string
@@ -265,10 +266,10 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		} {
 			var allowed []string
 			for _, user := range []string{"a-view", "a-edit", "a-admin"} {
-				if may(ctx, user, namespace, row.verb, s.plural(), sharedGroup) {
+				if may(ctx, user, namespace, row.verb, s.plural(), SharedGroup) {
 					allowed = append(allowed, user)
 				}
-				Expect(may(ctx, user, other, row.verb, s.plural(), sharedGroup)).To(BeFalse(), "%s may %s elsewhere", user, row.verb)
+				Expect(may(ctx, user, other, row.verb, s.plural(), SharedGroup)).To(BeFalse(), "%s may %s elsewhere", user, row.verb)
 				for _, resource := range []string{"operatorcollections", "suboperatorconfigs", "zosendpoints"} {
 					Expect(may(ctx, user, namespace, row.verb, resource, "zoscb.ibm.com")).To(BeFalse(), "%s may %s %s", user, row.verb, resource)
 				}
@@ -290,9 +291,9 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 // as is a client of a user.
 func as(user string) client.Client {
 	GinkgoHelper()
-	config := rest.CopyConfig(restConfig)
+	config := rest.CopyConfig(RestConfig)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: K8s.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return c
 }

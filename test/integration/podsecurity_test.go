@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // enforced is the label that makes the API server refuse pods below a level of the Pod Security Standards.
@@ -26,7 +27,7 @@ const enforced = "pod-security.kubernetes.io/enforce"
 func tryPod(ctx context.Context, namespace string, template corev1.PodTemplateSpec) error {
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.Namespace, pod.GenerateName = namespace, "try-"
-	return k8s.Create(ctx, pod, client.DryRunAll)
+	return K8s.Create(ctx, pod, client.DryRunAll)
 }
 
 // expectRestricted checks that the namespace admits the template, and that this says something: not with any less. It
@@ -53,25 +54,25 @@ func expectRestricted(ctx context.Context, namespace string, template corev1.Pod
 
 var _ = Describe("The security level restricted", func() {
 	It("is met by the manager's pod", attack.Label, func(ctx context.Context) {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}
-		get(ctx, NewWithT(GinkgoT()), namespace)
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ManagerNamespace}}
+		Get(ctx, NewWithT(GinkgoT()), namespace)
 		Expect(namespace.Labels).To(HaveKeyWithValue(enforced, "restricted"), "config sets it")
 		content, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		manager := &appsv1.Deployment{}
 		Expect(yaml.UnmarshalStrict(content, manager)).To(Succeed())
-		refusal := expectRestricted(ctx, managerNamespace, manager.Spec.Template)
+		refusal := expectRestricted(ctx, ManagerNamespace, manager.Spec.Template)
 		attack.Repelled("Pods", "run the manager with more than the security level restricted allows", "the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
 	}, NodeTimeout(time.Minute))
 
 	It("is met by the pods of installed operators, with and without dependencies", attack.Label, func(ctx context.Context) {
 		for _, files := range []map[string]string{nil, {"requirements.txt": "requests==2.32.3\n"}} {
 			namespace, s := newNamespace(ctx), newSample()
-			patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+enforced+`":"restricted"}}}`)
+			Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"labels":{"`+enforced+`":"restricted"}}}`)
 			s.files = files
 			importSample(ctx, namespace, s)
 			operator := deployment(namespace, s.operator())
-			Eventually(func(g Gomega) { get(ctx, g, operator) }).WithContext(ctx).Should(Succeed())
+			Eventually(func(g Gomega) { Get(ctx, g, operator) }).WithContext(ctx).Should(Succeed())
 			Expect(operator.Spec.Template.Spec.InitContainers).To(HaveLen(1 + len(files)))
 			refusal := expectRestricted(ctx, namespace, operator.Spec.Template)
 			attack.Repelled("Pods", fmt.Sprintf("run an operator of %d init containers with more than the security level restricted allows", 1+len(files)),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("Removing", func() {
@@ -20,54 +21,54 @@ var _ = Describe("Removing", func() {
 		oc := installSample(ctx, mine, s)
 		other := installSample(ctx, theirs, s)
 		thing, foreign, unserved := s.instance(mine, "one"), s.instance(theirs, "two"), s.instance("default", "three")
-		thing.SetFinalizers([]string{instanceFinalizer})
-		foreign.SetFinalizers([]string{instanceFinalizer})
-		create(ctx, thing, foreign, unserved)
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, mine+"/one", false)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(Or(saying("/two"), saying("/three")))
-		patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		thing.SetFinalizers([]string{InstanceFinalizer})
+		foreign.SetFinalizers([]string{InstanceFinalizer})
+		Create(ctx, thing, foreign, unserved)
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, mine+"/one", false)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(Or(WithMessage("/two"), WithMessage("/three")))
+		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, mine)).To(BeEmpty())
 		for _, object := range []interface {
 			GetDeletionTimestamp() *metav1.Time
 		}{
-			live(ctx, NewWithT(GinkgoT()), foreign), live(ctx, NewWithT(GinkgoT()), unserved),
-			live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())), live(ctx, NewWithT(GinkgoT()), other),
+			Live(ctx, NewWithT(GinkgoT()), foreign), Live(ctx, NewWithT(GinkgoT()), unserved),
+			Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())), Live(ctx, NewWithT(GinkgoT()), other),
 		} {
 			Expect(object.GetDeletionTimestamp()).To(BeNil())
 		}
-		expectReady(ctx, other)
+		ExpectReady(ctx, other)
 		attack.Repelled("Tenancy", "delete a collection that another namespace has too, and all custom resources with it",
 			"the other's custom resources, CRDs and operator stay", s.kind+" "+theirs+"/two and default/three stay; there: "+seen(ctx, other))
-		patch(ctx, foreign, `{"metadata":{"finalizers":null}}`)
-		remove(ctx, unserved)
+		Patch(ctx, foreign, `{"metadata":{"finalizers":null}}`)
+		Remove(ctx, unserved)
 	}, NodeTimeout(2*time.Minute))
 
 	It("with Block waits for the custom resources that it serves, with Orphan for none", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		thing, unserved := s.instance(namespace, "one"), s.instance("default", "two")
-		create(ctx, thing, unserved)
-		remove(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInstancesExist, namespace+"/one", false)
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(saying("/two"))
-		Consistently(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, thing, unserved)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, namespace+"/one", false)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(WithMessage("/two"))
+		Consistently(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		By("changing the policy while it waits")
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
-		Eventually(isGone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Expect(live(ctx, NewWithT(GinkgoT()), thing).GetDeletionTimestamp()).To(BeNil())
-		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		Expect(Live(ctx, NewWithT(GinkgoT()), thing).GetDeletionTimestamp()).To(BeNil())
+		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
 
 		By("taking over what was orphaned when it is imported again")
 		again := installSample(ctx, namespace, s)
-		remove(ctx, unserved)
-		remove(ctx, again)
-		expectFailure(ctx, again, v2beta2.ReasonInstancesExist, namespace+"/one", false)
-		remove(ctx, thing)
-		Eventually(isGone(ctx, again)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, unserved)
+		Remove(ctx, again)
+		ExpectFailure(ctx, again, v2beta2.ReasonInstancesExist, namespace+"/one", false)
+		Remove(ctx, thing)
+		Eventually(Gone(ctx, again)).WithContext(ctx).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(3*time.Minute))
 
@@ -75,65 +76,65 @@ var _ = Describe("Removing", func() {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, namespace)
 		soc := newSOC(namespace, "soc", "oc", mapTo(namespace, other)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		oc := importSample(ctx, namespace, s)
 		for _, n := range []string{namespace, other} {
-			Eventually(isGone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
-		expectReady(ctx, oc)
-		create(ctx, s.instance(namespace, "one"), s.instance(namespace, "two"), s.instance(other, "three"))
-		remove(ctx, soc)
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, oc)
+		Create(ctx, s.instance(namespace, "one"), s.instance(namespace, "two"), s.instance(other, "three"))
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(
 			HavePrefix(`2 custom resources stay in namespace "`+namespace+`"`), HavePrefix(`1 custom resources stay in namespace "`+other+`"`)))
 		for name, in := range map[string]string{"one": namespace, "two": namespace, "three": other} {
-			Expect(live(ctx, NewWithT(GinkgoT()), s.instance(in, name)).GetDeletionTimestamp()).To(BeNil())
+			Expect(Live(ctx, NewWithT(GinkgoT()), s.instance(in, name)).GetDeletionTimestamp()).To(BeNil())
 		}
-		expectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
 
 		By("serving them again with a new one")
-		create(ctx, newSOC(namespace, "again", "oc", mapTo(namespace, other)...))
+		Create(ctx, newSOC(namespace, "again", "oc", mapTo(namespace, other)...))
 		for _, n := range []string{namespace, other} {
-			Eventually(isGone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(3*time.Minute))
 
 	It("an OperatorCollection by force leaves custom resources and CRDs to the one that is created again", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, thing := defaultSOC(oc), s.instance(namespace, "one")
-		create(ctx, thing)
-		uid := live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()
-		patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
+		Create(ctx, thing)
+		uid := Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()
+		Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
 		began := time.Now()
-		remove(ctx, oc)
+		Remove(ctx, oc)
 		// The manager may put its finalizer back between the two, as it may under a user.
 		Eventually(func(g Gomega) bool {
-			if gone := isGone(ctx, oc)(g); gone {
+			if gone := Gone(ctx, oc)(g); gone {
 				return true
 			}
-			g.Expect(tryPatch(ctx, oc, `{"metadata":{"finalizers":null}}`)).To(Or(Succeed(), MatchError(ContainSubstring("not found"))))
+			g.Expect(TryPatch(ctx, oc, `{"metadata":{"finalizers":null}}`)).To(Or(Succeed(), MatchError(ContainSubstring("not found"))))
 			return false
 		}).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
 		AddReportEntry("a SubOperatorConfig whose OperatorCollection was forced away went after", time.Since(began).Round(time.Second).String())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Expect(live(ctx, NewWithT(GinkgoT()), thing).GetDeletionTimestamp()).To(BeNil())
-		Expect(live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()).To(Equal(uid))
+		Expect(Live(ctx, NewWithT(GinkgoT()), thing).GetDeletionTimestamp()).To(BeNil())
+		Expect(Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()).To(Equal(uid))
 
 		By("which takes them over")
 		again := installSample(ctx, namespace, s)
-		Expect(live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()).To(Equal(uid))
-		patch(ctx, thing, `{"spec":{"size":8}}`)
-		remove(ctx, again)
-		expectFailure(ctx, again, v2beta2.ReasonInstancesExist, namespace+"/one", false)
-		remove(ctx, thing)
-		Eventually(isGone(ctx, again)).WithContext(ctx).Should(BeTrue())
+		Expect(Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()).To(Equal(uid))
+		Patch(ctx, thing, `{"spec":{"size":8}}`)
+		Remove(ctx, again)
+		ExpectFailure(ctx, again, v2beta2.ReasonInstancesExist, namespace+"/one", false)
+		Remove(ctx, thing)
+		Eventually(Gone(ctx, again)).WithContext(ctx).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(4*time.Minute))
 })
@@ -144,14 +145,14 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
 		oc := importSample(ctx, namespace, s)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
-		create(ctx, s.instance(namespace, "one"))
+		ExpectReady(ctx, oc)
+		Create(ctx, s.instance(namespace, "one"))
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		remove(ctx, object)
-		Eventually(isGone(ctx, object)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, object)
+		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 		for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
 			Expect(clusterRoleIsGone(ctx, kind, s.clusterRole(namespace))).To(BeTrue(), kind)
 		}
@@ -160,30 +161,30 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 	It("says why it does not while a custom resource waits for its finalizer playbook, and ends without it", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, namespace)
-		create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
+		Create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
 		oc := importSample(ctx, namespace, s)
 		for _, n := range []string{namespace, other} {
-			Eventually(isGone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		thing, elsewhere := s.instance(namespace, "one"), s.instance(other, "two")
-		thing.SetFinalizers([]string{instanceFinalizer})
-		create(ctx, thing, elsewhere)
+		thing.SetFinalizers([]string{InstanceFinalizer})
+		Create(ctx, thing, elsewhere)
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		remove(ctx, object)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
-			beFalse(), because(v2beta2.ReasonInstancesExist), saying(s.kind+" "+namespace+"/one"), saying(instanceFinalizer), saying("is being deleted")))
-		Expect(conditionOf(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(saying("/two"))
+		Remove(ctx, object)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+			ConditionFalse(), WithReason(v2beta2.ReasonInstancesExist), WithMessage(s.kind+" "+namespace+"/one"), WithMessage(InstanceFinalizer), WithMessage("is being deleted")))
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(WithMessage("/two"))
 
 		By("speaking of the other namespaces, whose operator still runs, when that is done")
-		patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
-			because(v2beta2.ReasonInstancesExist), saying(other+"/two"), saying("spec.deletionPolicy")))
-		Expect(isGone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
-		remove(ctx, elsewhere)
-		Eventually(isGone(ctx, object)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
+		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+			WithReason(v2beta2.ReasonInstancesExist), WithMessage(other+"/two"), WithMessage("spec.deletionPolicy")))
+		Expect(Gone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
+		Remove(ctx, elsewhere)
+		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 })
@@ -194,5 +195,5 @@ func clusterRoleIsGone(ctx context.Context, kind, name string) bool {
 	object.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	object.SetKind(kind)
 	object.SetName(name)
-	return isGone(ctx, object)(NewWithT(GinkgoT()))
+	return Gone(ctx, object)(NewWithT(GinkgoT()))
 }

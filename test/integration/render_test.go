@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("What the tool renders for an archive", func() {
@@ -25,9 +26,9 @@ var _ = Describe("What the tool renders for an archive", func() {
 		namespace := newNamespace(ctx)
 		rendered := renderWithTool(ctx, content, namespace)
 		oc := newCollection(namespace, "oc", pinned(content))
-		create(ctx, oc)
+		Create(ctx, oc)
 		makeAvailable(ctx, namespace, nameOf(rendered, "Deployment"))
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("comparing which objects there are")
 		var want []string
@@ -53,11 +54,11 @@ var _ = Describe("What the tool renders for an archive", func() {
 			By("comparing " + object.GetKind() + " " + object.GetName())
 			live := &unstructured.Unstructured{}
 			live.SetGroupVersionKind(object.GroupVersionKind())
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(object), live)).To(Succeed())
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(object), live)).To(Succeed())
 			takeOwner(object, live)
 			// The API server fills in its defaults, and would write what is printed in the place of what is there.
 			object.SetResourceVersion(live.GetResourceVersion())
-			Expect(k8s.Update(ctx, object, client.DryRunAll)).To(Succeed())
+			Expect(K8s.Update(ctx, object, client.DryRunAll)).To(Succeed())
 			Expect(cmp.Diff(written(live), written(object))).To(BeEmpty(), "-live +printed")
 		}
 	},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("A secret", func() {
@@ -26,7 +27,7 @@ var _ = Describe("A secret", func() {
 		key, pasted := secretValue("private key"), secretValue("password in the wrong field")
 		archive := s.archive()
 		var authorized string
-		guarded := web.handle(func(w http.ResponseWriter, r *http.Request) {
+		guarded := web.Handle(func(w http.ResponseWriter, r *http.Request) {
 			if u, p, ok := r.BasicAuth(); ok && u == user && p == password && r.URL.Query().Get("sig") == query {
 				authorized = "basic"
 			} else if r.Header.Get("Authorization") == "Bearer "+token {
@@ -37,7 +38,7 @@ var _ = Describe("A secret", func() {
 			}
 			_, _ = w.Write(archive)
 		})
-		create(ctx,
+		Create(ctx,
 			&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download", Labels: map[string]string{credentialLabel: "true"}},
 				StringData: map[string]string{"username": user, "password": "wrong" + password},
@@ -49,26 +50,26 @@ var _ = Describe("A secret", func() {
 		endpoint := newEndpoint(namespace, "lpar1", server)
 		endpoint.Spec.CredentialName = "logon"
 		spec := v2beta2.OperatorCollectionSpec{
-			CollectionURL: guarded + "?sig=" + url.QueryEscape(query), Digest: digestOf(archive), CredentialsSecret: "download",
+			CollectionURL: guarded + "?sig=" + url.QueryEscape(query), Digest: DigestOf(archive), CredentialsSecret: "download",
 		}
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, endpoint, oc)
+		Create(ctx, endpoint, oc)
 
 		By("being refused")
-		expectFailure(ctx, oc, v2beta2.ReasonUnauthorized, "403", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonUnauthorized, "403", false)
 		expectSecrecy(ctx, namespace)
 
 		By("being accepted after the Secret was corrected")
-		patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"}},
+		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"}},
 			`{"stringData":{"password":"`+password+`"}}`)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		Expect(authorized).To(Equal("basic"))
 		expectSecrecy(ctx, namespace)
 
 		By("coming from the spec, with a warning")
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: guarded, SkipSignatureVerification: true, CollectionURLToken: token})
 		Eventually(func(g Gomega) {
-			get(ctx, g, oc)
+			Get(ctx, g, oc)
 			g.Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("spec.credentialsSecret")))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(authorized).To(Equal("bearer"))
@@ -77,14 +78,14 @@ var _ = Describe("A secret", func() {
 
 		By("being kept from a server that redirects elsewhere")
 		leaked := make(chan string, 10)
-		elsewhere := startWebServer()
-		DeferCleanup(elsewhere.close)
-		other := elsewhere.handle(func(w http.ResponseWriter, r *http.Request) {
+		elsewhere := StartWebServer()
+		DeferCleanup(elsewhere.Close)
+		other := elsewhere.Handle(func(w http.ResponseWriter, r *http.Request) {
 			leaked <- r.Header.Get("Authorization")
 			_, _ = w.Write(archive)
 		})
 		other = strings.Replace(other, "127.0.0.1", "localhost", 1)
-		redirecting := web.handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
+		redirecting := web.Handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: redirecting, SkipSignatureVerification: true, CollectionURLToken: token})
 		var sent string
 		Eventually(leaked).WithContext(ctx).Should(Receive(&sent))

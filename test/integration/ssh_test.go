@@ -28,7 +28,7 @@ type sshServer struct {
 	signer ssh.Signer
 }
 
-// startSSHServer listens on a free port of loopback until the story ends.
+// startSSHServer listens on a free port of loopback until the spec ends.
 func startSSHServer() *sshServer {
 	GinkgoHelper()
 	s := &sshServer{signer: newSigner()}

@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // madeForAnnotation names the Subscription that a SubOperatorConfig was made for.
 const madeForAnnotation = "zoscb.ibm.com/made-for-subscription"
 
-// tileCatalog is the catalog that the Subscriptions of the present stories point to.
+// tileCatalog is the catalog that the Subscriptions of the present specs point to.
 var tileCatalog *testCatalog
 
 // restartWithOLM gives the cluster the API of OLM, of which only the CRDs are there, and a manager that uses it until the
-// stories end.
+// specs end.
 func restartWithOLM(ctx context.Context) {
 	GinkgoHelper()
 	tileCatalog = withCatalog(ctx)
@@ -42,7 +43,7 @@ func newSubscription(namespace string, s *sample) *operatorsv1alpha1.Subscriptio
 func subOperatorConfigsFor(ctx context.Context, subscription client.Object) func(Gomega) []v2beta2.SubOperatorConfig {
 	return func(g Gomega) []v2beta2.SubOperatorConfig {
 		list := &v2beta2.SubOperatorConfigList{}
-		g.Expect(k8s.List(ctx, list)).To(Succeed())
+		g.Expect(K8s.List(ctx, list)).To(Succeed())
 		var found []v2beta2.SubOperatorConfig
 		for _, soc := range list.Items {
 			if soc.Annotations[madeForAnnotation] == fmt.Sprintf("%s/%s/%s", subscription.GetNamespace(), subscription.GetName(), subscription.GetUID()) {
@@ -68,9 +69,9 @@ func expectMade(ctx context.Context, subscription client.Object) *v2beta2.SubOpe
 func withoutDefault(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
 	GinkgoHelper()
 	oc := importSample(ctx, namespace, s)
-	Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeFalse())
-	remove(ctx, defaultSOC(oc))
-	Eventually(isGone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+	Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeFalse())
+	Remove(ctx, defaultSOC(oc))
+	Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
 	return oc
 }
 
@@ -81,7 +82,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := withoutDefault(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		soc := expectMade(ctx, subscription)
 		Expect(client.ObjectKeyFromObject(soc)).To(Equal(client.ObjectKey{Namespace: namespace, Name: "oc-" + namespace}))
 		Expect(soc.Spec.OperatorCollection).To(Equal(oc.Name))
@@ -91,20 +92,20 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		By("deleting the Subscription, without the ClusterServiceVersion that came of it")
 		installCSV(ctx, namespace, s, "")
 		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: subscription.Spec.StartingCSV}}
-		Consistently(isGone(ctx, csv)).WithContext(ctx).Should(BeFalse())
+		Consistently(Gone(ctx, csv)).WithContext(ctx).Should(BeFalse())
 		Eventually(recordedMethods(ctx, soc)).WithContext(ctx).Should(ConsistOf(v2beta2.InstallOLM))
-		remove(ctx, subscription)
-		Eventually(isGone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		Eventually(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		Consistently(isGone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse(), "the CRDs stay")
+		Remove(ctx, subscription)
+		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Consistently(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse(), "the CRDs stay")
 	}, NodeTimeout(2*time.Minute))
 
 	It("needs none where one is", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		importSample(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
 		Expect(notes(ctx, subscription, v2beta2.ReasonMappingConflict)(NewWithT(GinkgoT()))).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
@@ -116,7 +117,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		elsewhere.Name, elsewhere.Spec.CatalogSource = "elsewhere", "community-operators"
 		unknown := newSubscription(namespace, s)
 		unknown.Name, unknown.Spec.Package = "unknown", "it-nothing-operator"
-		create(ctx, elsewhere, unknown)
+		Create(ctx, elsewhere, unknown)
 		Eventually(notes(ctx, unknown, v2beta2.ReasonCollectionNotFound)).WithContext(ctx).
 			Should(ConsistOf(ContainSubstring("no OperatorCollection that is imported has package \"it-nothing-operator\"")))
 		Expect(eventReasons(ctx, elsewhere)).To(BeEmpty())
@@ -127,14 +128,14 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
 		subscription := newSubscription(other, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		refused := notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)
 		Eventually(refused).WithContext(ctx).Should(ConsistOf(And(
 			ContainSubstring("give namespace %q the annotation %s: %s", other, consentAnnotation, namespace),
 			ContainSubstring("kind: SubOperatorConfig, metadata: {namespace: %s, name: oc-%s}", namespace, other),
 		)))
-		patch(ctx, subscription, `{"metadata":{"labels":{"touched":"true"}}}`)
-		patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
+		Patch(ctx, subscription, `{"metadata":{"labels":{"touched":"true"}}}`)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
 		Consistently(refused).WithContext(ctx).Should(HaveLen(1))
 		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
 
@@ -143,7 +144,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		soc := expectMade(ctx, subscription)
 		Expect(soc.Namespace).To(Equal(namespace))
 		Expect(soc.Spec.Mapping).To(Equal([]v2beta2.NamespaceMapping{{Namespace: other, ZosEndpoints: &[]v2beta2.EndpointMapping{}}}))
-		Expect(isGone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeFalse(), "the default goes on in its own namespace")
+		Expect(Gone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeFalse(), "the default goes on in its own namespace")
 	}, NodeTimeout(2*time.Minute))
 
 	It("in another namespace does not get the credentials of dependencies by itself", func(ctx context.Context) {
@@ -151,11 +152,11 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		spec := s.pinned()
 		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "galaxy"}
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		allowMapping(ctx, other, namespace)
 		subscription := newSubscription(other, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).WithContext(ctx).
 			Should(ConsistOf(ContainSubstring("which only somebody in namespace %q may do", namespace)))
 		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
@@ -163,7 +164,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		By("creating what the event says")
 		soc := newSOC(namespace, "oc-"+other, "oc")
 		soc.Spec.Mapping = mapTo(other)
-		create(ctx, soc)
+		Create(ctx, soc)
 		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
@@ -173,22 +174,22 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		next := *s
 		next.version = "1.1.0"
 		newer := newCollection(namespace, "newer", next.pinned())
-		create(ctx, newer)
-		Eventually(conditionOf(ctx, newer, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Eventually(isGone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeFalse())
-		remove(ctx, defaultSOC(newer))
-		Eventually(isGone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeTrue())
+		Create(ctx, newer)
+		Eventually(Condition(ctx, newer, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Gone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeFalse())
+		Remove(ctx, defaultSOC(newer))
+		Eventually(Gone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeTrue())
 
 		subscription := newSubscription(namespace, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		Expect(expectMade(ctx, subscription).Spec.OperatorCollection).To(Equal("oc"))
-		remove(ctx, subscription)
+		Remove(ctx, subscription)
 		Eventually(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
 
 		By("starting with none in particular: the newest")
 		latest := newSubscription(namespace, s)
 		latest.Spec.StartingCSV = ""
-		create(ctx, latest)
+		Create(ctx, latest)
 		Expect(expectMade(ctx, latest).Spec.OperatorCollection).To(Equal("newer"))
 	}, NodeTimeout(2*time.Minute))
 
@@ -196,10 +197,10 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		direct := newSOC(namespace, "direct", "oc")
 		direct.Spec.Install = v2beta2.InstallDirect
-		create(ctx, direct)
+		Create(ctx, direct)
 		importSample(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingConflict)).WithContext(ctx).
 			Should(ConsistOf(ContainSubstring(`SubOperatorConfig "direct" in namespace %q runs this operator without OLM`, namespace)))
 		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
@@ -211,17 +212,17 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		allowMapping(ctx, second, first)
 		allowMapping(ctx, third, first)
 		gone, taken, extended := newSubscription(first, s), newSubscription(second, s), newSubscription(third, s)
-		create(ctx, gone, taken, extended)
+		Create(ctx, gone, taken, extended)
 		abandoned, direct, elsewhere := expectMade(ctx, gone), expectMade(ctx, taken), expectMade(ctx, extended)
-		patch(ctx, direct, `{"spec":{"install":"Direct"}}`)
+		Patch(ctx, direct, `{"spec":{"install":"Direct"}}`)
 		setMapping(ctx, elsewhere, third, "it-not-there")
 		theManager.stop()
 		for _, subscription := range []client.Object{gone, taken, extended} {
-			remove(ctx, subscription)
+			Remove(ctx, subscription)
 		}
 		theManager.start(ctx)
-		Eventually(isGone(ctx, abandoned)).WithContext(ctx).Should(BeTrue())
-		Consistently(isGone(ctx, direct)).WithContext(ctx).Should(BeFalse())
-		Consistently(isGone(ctx, elsewhere)).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, abandoned)).WithContext(ctx).Should(BeTrue())
+		Consistently(Gone(ctx, direct)).WithContext(ctx).Should(BeFalse())
+		Consistently(Gone(ctx, elsewhere)).WithContext(ctx).Should(BeFalse())
 	}, NodeTimeout(2*time.Minute))
 })

@@ -1,7 +1,8 @@
 // Package integration runs the manager's real binary, as its own ServiceAccount, against a real API server. Nothing is
-// faked but what needs a node: the suite itself writes the status of Deployments. One file tells one behaviour.
+// faked but what needs a node: the specs themselves write the status of Deployments. One file has one behaviour.
 //
-// The suite needs a control plane that it may fill and that runs no controllers of workloads: make test starts one.
+// Each process of the suite starts a control plane and a manager of its own, so that specs run side by side in processes
+// and each one after the other within its own: make test runs them with Ginkgo's command.
 package integration
 
 import (
@@ -14,39 +15,23 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// What the stories share.
+// What the specs of a process share.
 var (
-	// k8s reads and writes as the cluster's administrator, without a cache.
-	k8s        client.Client
-	restConfig *rest.Config
+	controlPlane ControlPlane
 	// theManager is the one under test.
 	theManager *managerProcess
 	// web serves the archives.
-	web *webServer
+	web *WebServer
 )
 
-// auditLogVariable names the environment variable with the path of the API server's audit log. Only the throwaway
-// control plane sets it: its presence tells that the cluster may be written to.
-const auditLogVariable = "DEVCLUSTER_AUDIT_LOG"
-
 func TestIntegration(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" || os.Getenv(auditLogVariable) == "" {
-		const lacking = "SKIPPED: the integration tests need a throwaway control plane (KUBECONFIG and " +
-			auditLogVariable + " are not both set): run make test"
+	if DevclusterBinary(projectDir()) == "" {
+		const lacking = "SKIPPED: the integration specs need .devcluster/bin/devcluster, which starts their control planes: run make test"
 		if os.Getenv("CI") == "true" {
 			t.Fatal(lacking)
 		}
@@ -61,25 +46,27 @@ func TestIntegration(t *testing.T) {
 	RunSpecs(t, "Collection Operator against a real API server")
 }
 
-var _ = BeforeSuite(func(ctx context.Context) {
-	projectDir, err := filepath.Abs("../..")
-	Expect(err).NotTo(HaveOccurred())
-	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	Expect(err).NotTo(HaveOccurred())
-	restConfig.QPS, restConfig.Burst = 200, 400
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv1.AddToScheme, operatorsv2.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
+func projectDir() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
 	}
-	k8s, err = client.New(restConfig, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
+	return dir
+}
 
-	applyManifests(ctx, filepath.Join(projectDir, "config"))
-	web = startWebServer()
-	DeferCleanup(web.close)
-	theManager = buildManager(ctx, projectDir)
+// One process builds the manager for all.
+var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
+	binary := filepath.Join(GinkgoT().TempDir(), "manager")
+	Run(ctx, "go", "build", "-C", projectDir(), "-o", binary, "./cmd/manager")
+	return []byte(binary)
+}, func(ctx context.Context, binary []byte) {
+	controlPlane = StartControlPlane(projectDir())
+	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
+	Connect(controlPlane.Kubeconfig)
+	applyManifests(ctx, filepath.Join(projectDir(), "config"))
+	web = StartWebServer()
+	DeferCleanup(web.Close)
+	theManager = newManager(ctx, string(binary))
 	theManager.start(ctx)
 	DeferCleanup(func() {
 		theManager.stop()
@@ -89,8 +76,12 @@ var _ = BeforeSuite(func(ctx context.Context) {
 
 var _ = AfterEach(func() {
 	if CurrentSpecReport().Failed() {
-		AddReportEntry("what the manager said during the story", theManager.logSince(CurrentSpecReport().StartTime))
+		AddReportEntry("the manager's log of this spec", theManager.logSince(CurrentSpecReport().StartTime))
 	}
+})
+
+var _ = ReportAfterSuite("times", func(report Report) {
+	fmt.Print("\nTimes\n\n", Times(report))
 })
 
 var _ = ReportAfterSuite("attacks", func(report Report) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 const (
@@ -34,7 +35,7 @@ func allowMapping(ctx context.Context, namespace string, from ...string) {
 		value = fmt.Sprintf("%q", strings.Join(from, ", "))
 	}
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	patch(ctx, object, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, consentAnnotation, value))
+	Patch(ctx, object, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, consentAnnotation, value))
 }
 
 func mapTo(namespaces ...string) []v2beta2.NamespaceMapping {
@@ -49,9 +50,9 @@ func mapTo(namespaces ...string) []v2beta2.NamespaceMapping {
 func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces ...string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		get(ctx, g, soc)
+		Get(ctx, g, soc)
 		soc.Spec.Mapping = mapTo(namespaces...)
-		g.Expect(k8s.Update(ctx, soc)).To(Succeed())
+		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -59,9 +60,9 @@ func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces 
 func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variables ...corev1.EnvVar) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		get(ctx, g, soc)
+		Get(ctx, g, soc)
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: variables}
-		g.Expect(k8s.Update(ctx, soc)).To(Succeed())
+		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -69,7 +70,7 @@ func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variabl
 func notes(ctx context.Context, object client.Object, reason string) func(Gomega) []string {
 	return func(g Gomega) []string {
 		events := &corev1.EventList{}
-		g.Expect(k8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
+		g.Expect(K8s.List(ctx, events, client.InNamespace(object.GetNamespace()))).To(Succeed())
 		var found []string
 		for _, event := range events.Items {
 			if event.InvolvedObject.Name == object.GetName() && event.Reason == reason {
@@ -83,10 +84,10 @@ func notes(ctx context.Context, object client.Object, reason string) func(Gomega
 // setRunning says on an instance's status that its playbook runs, or does not.
 func setRunning(ctx context.Context, thing *unstructured.Unstructured, status string) {
 	GinkgoHelper()
-	get(ctx, NewWithT(GinkgoT()), thing)
+	Get(ctx, NewWithT(GinkgoT()), thing)
 	conditions := []any{map[string]any{"type": "Running", "status": status, "reason": "Running"}}
 	Expect(unstructured.SetNestedSlice(thing.Object, conditions, "status", "conditions")).To(Succeed())
-	Expect(k8s.Status().Update(ctx, thing)).To(Succeed())
+	Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
 }
 
 // expectOperatorOf waits until the operator in a namespace was made for a SubOperatorConfig.
@@ -94,7 +95,7 @@ func expectOperatorOf(ctx context.Context, namespace string, s *sample, soc clie
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		d := deployment(namespace, s.operator())
-		get(ctx, g, d)
+		Get(ctx, g, d)
 		g.Expect(d.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/suboperatorconfig", soc.GetNamespace()+"/"+soc.GetName()))
 	}).WithContext(ctx).Should(Succeed())
 }
@@ -105,18 +106,18 @@ var _ = Describe("Mapping another namespace", func() {
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
 		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		oc := importSample(ctx, own, s)
 
 		By("refusing it without, and serving the own namespace nevertheless")
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation+": "+own, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation+": "+own, false)
 		refusal := seen(ctx, soc)
-		Expect(conditionOf(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(saying(`"` + other + `"`))
-		Eventually(isGone(ctx, deployment(own, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage(`"` + other + `"`))
+		Eventually(Gone(ctx, deployment(own, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, own, s.operator())
-		expectFailure(ctx, oc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
 		Eventually(func(g Gomega) {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
@@ -126,10 +127,10 @@ var _ = Describe("Mapping another namespace", func() {
 
 		By("installing there once it consents")
 		allowMapping(ctx, other, "somebody-else", own)
-		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
-		expectReady(ctx, soc)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, soc)
+		ExpectReady(ctx, oc)
 		var places []string
 		for _, object := range installed(ctx, soc) {
 			expectIdentity(object, s)
@@ -150,23 +151,23 @@ var _ = Describe("Mapping another namespace", func() {
 		Expect(madeIn(ctx, other)).To(HaveLen(7))
 
 		By("removing the operator when the consent is withdrawn, but neither custom resources nor CRDs")
-		create(ctx, s.instance(other, "one"), s.instance(other, "two"))
+		Create(ctx, s.instance(other, "one"), s.instance(other, "two"))
 		allowMapping(ctx, other)
 		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
 		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).
 			Should(ConsistOf(And(HavePrefix(`2 custom resources stay in namespace "`+other+`"`), ContainSubstring(other+"/one"))))
-		get(ctx, NewWithT(GinkgoT()), s.instance(other, "one"))
-		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
-		get(ctx, NewWithT(GinkgoT()), deployment(own, operator))
+		Get(ctx, NewWithT(GinkgoT()), s.instance(other, "one"))
+		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		Get(ctx, NewWithT(GinkgoT()), deployment(own, operator))
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(other)}}
-		Expect(isGone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
-		get(ctx, NewWithT(GinkgoT()), soc)
+		Expect(Gone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Inventory).To(HaveLen(9))
 		Expect(soc.Status.Installations).To(HaveLen(1))
 		attack.Repelled("Tenancy", "stay in a namespace after its consent was withdrawn", "the operator, its keys and its permissions are removed", seen(ctx, soc))
-		remove(ctx, s.instance(other, "one"))
-		remove(ctx, s.instance(other, "two"))
+		Remove(ctx, s.instance(other, "one"))
+		Remove(ctx, s.instance(other, "two"))
 	}, NodeTimeout(5*time.Minute))
 
 	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", attack.Label, func(ctx context.Context) {
@@ -174,20 +175,20 @@ var _ = Describe("Mapping another namespace", func() {
 		ours, theirs := startSSHServer(), startSSHServer()
 		key, foreignKey := secretValue("private key of a tenant"), secretValue("private key of another tenant")
 		for namespace, value := range map[string]string{own: key, other: foreignKey} {
-			create(ctx, &corev1.Secret{
+			Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
 				StringData: map[string]string{"username": "IN-" + strings.ToUpper(namespace), "ssh-privatekey": value},
 			})
 		}
 		mine, foreign, onlyForeign := newEndpoint(own, "lpar1", ours), newEndpoint(other, "lpar1", theirs), newEndpoint(other, "lpar2", theirs)
 		mine.Spec.CredentialName, foreign.Spec.CredentialName, onlyForeign.Spec.CredentialName = "credential", "credential", "credential"
-		create(ctx, mine, foreign, onlyForeign)
+		Create(ctx, mine, foreign, onlyForeign)
 		allowMapping(ctx, other, own)
-		create(ctx, newSOC(own, "soc", "oc", mapTo(other)...))
+		Create(ctx, newSOC(own, "soc", "oc", mapTo(other)...))
 		importSample(ctx, own, s)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator() + "-endpoints"}}
 		Eventually(func(g Gomega) {
-			get(ctx, g, secret)
+			Get(ctx, g, secret)
 			g.Expect(string(secret.Data["lpar1_key"])).To(Equal(key))
 			g.Expect(string(secret.Data["lpar1_known_hosts"])).To(ContainSubstring(strings.TrimSpace(ours.hostKey())))
 		}).WithContext(ctx).Should(Succeed())
@@ -199,10 +200,10 @@ var _ = Describe("Mapping another namespace", func() {
 
 		By("not being moved by what the mapped namespace does to its own")
 		version := secret.ResourceVersion
-		patch(ctx, foreign, `{"spec":{"variables":["a: b"]}}`)
-		remove(ctx, onlyForeign)
+		Patch(ctx, foreign, `{"spec":{"variables":["a: b"]}}`)
+		Remove(ctx, onlyForeign)
 		Consistently(func(g Gomega) {
-			get(ctx, g, secret)
+			Get(ctx, g, secret)
 			g.Expect(secret.ResourceVersion).To(Equal(version))
 		}).WithContext(ctx).Should(Succeed())
 		attack.Repelled("Tenancy", "get at the endpoints and keys of a mapped namespace, or change the mapper's from there",
@@ -218,21 +219,21 @@ var _ = Describe("Mapping another namespace", func() {
 			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "credential"}, Key: "password"},
 		}}
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{loot}}
-		create(ctx, soc)
+		Create(ctx, soc)
 		importSample(ctx, own, s)
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 
 		By("not harming the operator that runs there already")
 		setEnvironment(ctx, soc)
-		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 		setEnvironment(ctx, soc, loot)
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
 		Consistently(func(g Gomega) {
 			d := deployment(other, s.operator())
-			get(ctx, g, d)
+			Get(ctx, g, d)
 			g.Expect(d.DeletionTimestamp).To(BeNil())
 			g.Expect(d.Spec.Template.Spec.Containers[0].Env).NotTo(ContainElement(HaveField("Name", "LOOT")))
 		}).WithContext(ctx).Should(Succeed())
@@ -243,24 +244,24 @@ var _ = Describe("Mapping another namespace", func() {
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: own + "-mapped", Annotations: map[string]string{consentAnnotation: own},
 		}}
-		create(ctx, other)
+		Create(ctx, other)
 		soc := newSOC(own, "soc", "oc", mapTo(own, other.Name)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		oc := importSample(ctx, own, s)
 		for _, namespace := range []string{own, other.Name} {
-			Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 		}
-		expectReady(ctx, oc)
-		remove(ctx, other)
-		Eventually(isGone(ctx, other)).WithContext(ctx).Should(BeTrue())
-		expectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, other.Name, false)
+		ExpectReady(ctx, oc)
+		Remove(ctx, other)
+		Eventually(Gone(ctx, other)).WithContext(ctx).Should(BeTrue())
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, other.Name, false)
 		Eventually(func(g Gomega) {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
 		}).WithContext(ctx).Should(Succeed())
 		setMapping(ctx, soc, own)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(3*time.Minute))
 })
 
@@ -269,22 +270,22 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		one, two, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, two, one)
 		first, second := newSOC(one, "first", "oc"), newSOC(one, "second", "oc", mapTo(two)...)
-		create(ctx, first, second)
+		Create(ctx, first, second)
 		oc := importSample(ctx, one, s)
 		for namespace, soc := range map[string]*v2beta2.SubOperatorConfig{one: first, two: second} {
 			expectOperatorOf(ctx, namespace, s, soc)
 			makeAvailable(ctx, namespace, s.operator())
-			expectReady(ctx, soc)
+			ExpectReady(ctx, soc)
 		}
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.SubOperatorConfigMappingStatus).To(HaveLen(2))
 	}, NodeTimeout(2*time.Minute))
 
 	It("that want the same namespace: the oldest wins, whoever has it now, and a younger one takes over", func(ctx context.Context) {
 		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
 		oldest := newSOC(one, "oldest", "oc", mapTo(one)...)
-		create(ctx, oldest)
+		Create(ctx, oldest)
 		ocOne := importSample(ctx, one, s)
 		expectOperatorOf(ctx, one, s, oldest)
 
@@ -292,100 +293,100 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		allowMapping(ctx, shared, one, two)
 		afterwards(ctx, oldest)
 		younger := newSOC(two, "younger", "oc", mapTo(shared)...)
-		create(ctx, younger)
+		Create(ctx, younger)
 		ocTwo := importSample(ctx, two, s)
 		expectOperatorOf(ctx, shared, s, younger)
 		makeAvailable(ctx, shared, s.operator())
-		expectReady(ctx, ocTwo)
+		ExpectReady(ctx, ocTwo)
 
 		By("losing it to an older one that wants it later")
 		setMapping(ctx, oldest, one, shared)
-		expectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
-		expectFailure(ctx, ocTwo, v2beta2.ReasonMappingConflict, "oldest", false)
+		ExpectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
+		ExpectFailure(ctx, ocTwo, v2beta2.ReasonMappingConflict, "oldest", false)
 		expectOperatorOf(ctx, shared, s, oldest)
 		for _, namespace := range []string{one, shared} {
 			makeAvailable(ctx, namespace, s.operator())
 		}
-		expectReady(ctx, ocOne)
-		get(ctx, NewWithT(GinkgoT()), younger)
+		ExpectReady(ctx, ocOne)
+		Get(ctx, NewWithT(GinkgoT()), younger)
 		Expect(younger.Status.Inventory).To(BeEmpty())
 
 		By("getting it back when the older one does not map it any more")
 		setMapping(ctx, oldest, one)
 		expectOperatorOf(ctx, shared, s, younger)
 		makeAvailable(ctx, shared, s.operator())
-		expectReady(ctx, ocTwo)
-		expectReady(ctx, ocOne)
+		ExpectReady(ctx, ocTwo)
+		ExpectReady(ctx, ocOne)
 		Expect(madeIn(ctx, shared)).To(HaveLen(7))
 
 		By("getting it back when the older one goes")
 		setMapping(ctx, oldest, one, shared)
 		expectOperatorOf(ctx, shared, s, oldest)
-		remove(ctx, oldest)
-		Eventually(isGone(ctx, oldest)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, oldest)
+		Eventually(Gone(ctx, oldest)).WithContext(ctx).Should(BeTrue())
 		expectOperatorOf(ctx, shared, s, younger)
 		makeAvailable(ctx, shared, s.operator())
-		expectReady(ctx, ocTwo)
+		ExpectReady(ctx, ocTwo)
 	}, NodeTimeout(4*time.Minute))
 
 	It("take namespaces out of the mapping, down to none, but not under a playbook that runs", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, own)
 		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		oc := importSample(ctx, own, s)
 		for _, namespace := range []string{own, other} {
-			Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 		}
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		thing := s.instance(other, "one")
-		create(ctx, thing)
+		Create(ctx, thing)
 		setRunning(ctx, thing, "True")
 
 		By("waiting for it")
 		setMapping(ctx, soc, own)
-		expectFailure(ctx, soc, v2beta2.ReasonTerminating, other+"/one", false)
-		Consistently(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, other+"/one", false)
+		Consistently(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", other), HaveField("RemovalTime", Not(BeNil())))))
 
 		By("going when it has ended")
 		setRunning(ctx, thing, "False")
 		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(HavePrefix("1 custom resources stay in namespace")))
-		get(ctx, NewWithT(GinkgoT()), thing)
-		get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
+		Get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
 
 		By("leaving nothing but itself when nothing is mapped")
-		patch(ctx, soc, `{"spec":{"mapping":[]}}`)
+		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
 		Eventually(func() []string { return madeIn(ctx, own) }).WithContext(ctx).Should(ConsistOf("SubOperatorConfig/soc"))
-		get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
+		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
 		Eventually(func(g Gomega) []v2beta2.InstallationStatus {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			return soc.Status.Installations
 		}).WithContext(ctx).Should(BeEmpty())
-		expectReady(ctx, soc)
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		ExpectReady(ctx, soc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Inventory).To(BeEmpty())
-		remove(ctx, thing)
+		Remove(ctx, thing)
 	}, NodeTimeout(4*time.Minute))
 
 	It("lose a namespace also while another one cannot be served", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, own)
 		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		create(ctx, soc)
+		Create(ctx, soc)
 		importSample(ctx, own, s)
-		Eventually(isGone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: s.operator() + "-runtime"}}
-		patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
-		expectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)
+		Patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)
 		allowMapping(ctx, other)
 		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
-		remove(ctx, config)
+		Remove(ctx, config)
 	}, NodeTimeout(2*time.Minute))
 })
 
@@ -395,48 +396,48 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		ocOwner := installSample(ctx, owner, s)
 		spec := s.pinned()
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
 
 		By("refusing a version that the owner does not have")
 		newer := *s
 		newer.version = "99.0.0"
 		oc := newCollection(guest, "oc", newer.pinned())
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
 		attack.Repelled("Tenancy", "publish version 99.0.0 of another namespace's collection", "the CRDs are not touched, nothing is installed", seen(ctx, oc))
 
 		By("refusing the owner's version with other content")
 		forged := *s
 		forged.files = map[string]string{"README.md": "# other\n"}
 		changeSpec(ctx, oc, forged.pinned())
-		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, `"`+owner+`"`, false)
 		attack.Repelled("Tenancy", "publish another namespace's version with other content", "the CRDs are not touched, nothing is installed", seen(ctx, oc))
 		Expect(madeIn(ctx, guest)).To(BeEmpty())
 		version := crd.ResourceVersion
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 
 		By("taking the same content, from wherever")
 		changeSpec(ctx, oc, spec)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		makeAvailable(ctx, guest, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("keeping it when the owner upgrades")
 		s.version = "1.1.0"
 		s.variables = "{name: colour, displayName: Colour, type: string}"
 		changeSpec(ctx, ocOwner, s.pinned())
 		makeReadyAgain(ctx, ocOwner, s, "1.1.0")
-		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 
 		By("keeping it when the owner goes")
 		removeCollections(ctx, owner)
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"once more"}}}`)
-		Consistently(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beTrue())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"once more"}}}`)
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
 	}, NodeTimeout(5*time.Minute))
 
@@ -445,21 +446,21 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		ocOwner := importSample(ctx, owner, s)
 		s.version = "2.0.0"
 		oc := newCollection(heir, "oc", s.pinned())
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, owner, false)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonCollectionClaimed, owner, false)
 		crd := customResourceDefinition(s.crdName())
-		patch(ctx, crd, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, claimAnnotation, heir))
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("2.0.0")))
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Patch(ctx, crd, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, claimAnnotation, heir))
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("2.0.0")))
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, heir))
-		patch(ctx, ocOwner, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(conditionOf(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Patch(ctx, ocOwner, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(Condition(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 
 		By("binding the former owner from then on")
 		s.version = "3.0.0"
 		changeSpec(ctx, ocOwner, s.pinned())
-		expectFailure(ctx, ocOwner, v2beta2.ReasonCollectionClaimed, heir, false)
+		ExpectFailure(ctx, ocOwner, v2beta2.ReasonCollectionClaimed, heir, false)
 	}, NodeTimeout(3*time.Minute))
 
 	It("has one content per version inside a namespace", attack.Label, func(ctx context.Context) {
@@ -468,19 +469,19 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		forged := *s
 		forged.files = map[string]string{"README.md": "# other\n"}
 		second := newCollection(namespace, "second", forged.pinned())
-		create(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonVersionConflict, `"oc" has version 1.0.0`, false)
-		expectReady(ctx, first)
-		Expect(isGone(ctx, defaultSOC(second))(NewWithT(GinkgoT()))).To(BeTrue())
+		Create(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonVersionConflict, `"oc" has version 1.0.0`, false)
+		ExpectReady(ctx, first)
+		Expect(Gone(ctx, defaultSOC(second))(NewWithT(GinkgoT()))).To(BeTrue())
 		attack.Repelled("Tenancy", "publish a version that the namespace has with other content", "the first stays as it is", seen(ctx, second))
 
 		By("healing under another version")
 		forged.version = "1.0.1"
 		afterwards(ctx, defaultSOC(first))
 		changeSpec(ctx, second, forged.pinned())
-		Eventually(conditionOf(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		expectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"oc-soc"`, false)
-		expectReady(ctx, first)
+		Eventually(Condition(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		ExpectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"oc-soc"`, false)
+		ExpectReady(ctx, first)
 	}, NodeTimeout(2*time.Minute))
 })
 
@@ -491,53 +492,53 @@ var _ = Describe("A kind that another collection has", func() {
 		rival := *newSample()
 		rival.kind = s.kind
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		version := crd.ResourceVersion
 		second := newCollection(namespace, "second", rival.pinned())
-		create(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonKindClash, "PerCollection", false)
-		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
-			saying(s.crdName()), saying("collection "+domain+"/"+s.name)))
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Create(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonKindClash, "PerCollection", false)
+		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+			WithMessage(s.crdName()), WithMessage("collection "+domain+"/"+s.name)))
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
-		expectReady(ctx, first)
+		ExpectReady(ctx, first)
 		attack.Repelled("Tenancy", "claim a kind that another collection has", "its CRD is not touched", seen(ctx, second))
-		Expect(tryPatch(ctx, second, `{"spec":{"apiGroup":"PerCollection"}}`)).To(MatchError(ContainSubstring("apiGroup cannot be changed")))
+		Expect(TryPatch(ctx, second, `{"spec":{"apiGroup":"PerCollection"}}`)).To(MatchError(ContainSubstring("apiGroup cannot be changed")))
 
 		By("created anew with an API group of its own, naming the permissions that this takes")
-		remove(ctx, second)
-		Eventually(isGone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Remove(ctx, second)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
 		second = newCollection(namespace, "second", rival.pinned())
 		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
-		create(ctx, second)
-		group := rival.name + "." + domain + "." + sharedGroup
-		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
+		Create(ctx, second)
+		group := rival.name + "." + domain + "." + SharedGroup
+		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		message := lacking(ctx, second)(NewWithT(GinkgoT()))
-		Expect(isGone(ctx, deployment(namespace, rival.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, deployment(namespace, rival.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
 
 		By("saying so also when it cannot be deleted without them")
-		remove(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
+		Remove(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
-		patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Eventually(isGone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
+		Patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
 
 		By("working with them")
 		second = newCollection(namespace, "second", rival.pinned())
 		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
-		create(ctx, second)
-		Eventually(isGone(ctx, deployment(namespace, rival.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Create(ctx, second)
+		Eventually(Gone(ctx, deployment(namespace, rival.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
 		makeAvailable(ctx, namespace, rival.operator())
-		expectReady(ctx, second)
-		expectReady(ctx, first)
+		ExpectReady(ctx, second)
+		ExpectReady(ctx, first)
 		thing, same := s.instance(namespace, "one"), rival.instance(namespace, "one")
 		same.SetAPIVersion(group + "/" + rival.apiVersion())
-		create(ctx, thing, same)
-		remove(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
-		remove(ctx, same)
-		Eventually(isGone(ctx, second)).WithContext(ctx).Should(BeTrue())
-		get(ctx, NewWithT(GinkgoT()), thing)
+		Create(ctx, thing, same)
+		Remove(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
+		Remove(ctx, same)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), thing)
 	}, NodeTimeout(5*time.Minute))
 })

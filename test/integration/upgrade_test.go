@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("An installed collection", func() {
@@ -17,11 +18,11 @@ var _ = Describe("An installed collection", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, good := defaultSOC(oc), oc.Spec
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		artifact := *oc.Status.Artifact
 		before := versions(installed(ctx, soc))
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		crdBefore := crd.ResourceVersion
 
 		broken := *s
@@ -31,27 +32,27 @@ var _ = Describe("An installed collection", func() {
 			stalled bool
 			spec    v2beta2.OperatorCollectionSpec
 		}{
-			{v2beta2.ReasonArchiveNotFound, false, unverified(web.server.URL + "/absent")},
-			{v2beta2.ReasonDigestMismatch, true, v2beta2.OperatorCollectionSpec{CollectionURL: good.CollectionURL, Digest: digestOf(nil)}},
-			{v2beta2.ReasonArchiveNotGzip, true, unverified(web.serve([]byte("text")))},
+			{v2beta2.ReasonArchiveNotFound, false, unverified(web.URL + "/absent")},
+			{v2beta2.ReasonDigestMismatch, true, v2beta2.OperatorCollectionSpec{CollectionURL: good.CollectionURL, Digest: DigestOf(nil)}},
+			{v2beta2.ReasonArchiveNotGzip, true, unverified(web.Serve([]byte("text")))},
 			{v2beta2.ReasonSchemaConflict, false, broken.pinned()},
 			{v2beta2.ReasonCollectionClaimed, false, otherCollection(ctx)},
 		} {
 			By(bad.reason)
 			changeSpec(ctx, oc, bad.spec)
-			expectFailure(ctx, oc, bad.reason, "", bad.stalled)
-			get(ctx, NewWithT(GinkgoT()), oc)
+			ExpectFailure(ctx, oc, bad.reason, "", bad.stalled)
+			Get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Artifact).To(HaveValue(Equal(artifact)))
 			Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
 			Expect(versions(installed(ctx, soc))).To(Equal(before))
-			get(ctx, NewWithT(GinkgoT()), crd)
+			Get(ctx, NewWithT(GinkgoT()), crd)
 			Expect(crd.ResourceVersion).To(Equal(crdBefore))
-			expectReady(ctx, soc)
+			ExpectReady(ctx, soc)
 		}
 
 		By("healing when the spec is right again, without a change to what runs")
 		changeSpec(ctx, oc, good)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 	}, NodeTimeout(3*time.Minute))
 
@@ -59,32 +60,32 @@ var _ = Describe("An installed collection", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		old := s.instance(namespace, "old")
-		create(ctx, old)
+		Create(ctx, old)
 		operator := deployment(namespace, s.operator())
-		get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		uid, generation := operator.UID, operator.Generation
 
 		s.version = "1.2.0"
 		s.variables = "{name: colour, displayName: Colour, type: string, default: red}"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("1.2.0")))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.2.0")))
 		Eventually(func(g Gomega) {
-			get(ctx, g, operator)
+			Get(ctx, g, operator)
 			g.Expect(operator.Generation).To(BeNumerically(">", generation))
 			g.Expect(operator.UID).To(Equal(uid))
 		}).WithContext(ctx).Should(Succeed())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(beFalse(), "the new pods are not there yet")
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionFalse(), "the new pods are not there yet")
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), operator)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), operator)
 		Expect(operator.Generation).To(Equal(generation + 1))
 		soc := defaultSOC(oc)
-		get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Version).To(Equal("1.2.0"))
 		Expect(soc.Status.Installations[0].Digest).To(Equal(oc.Spec.Digest))
 
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		var served, storage []string
 		for _, version := range crd.Spec.Versions {
 			if version.Served {
@@ -101,44 +102,44 @@ var _ = Describe("An installed collection", func() {
 		newer := s.instance(namespace, "old")
 		field := func(object *unstructured.Unstructured, name string) func(Gomega) any {
 			return func(g Gomega) any {
-				get(ctx, g, object)
+				Get(ctx, g, object)
 				value, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", name)
 				return value
 			}
 		}
 		// An object that is stored in the old version shows no default of the new one before it is written.
 		Expect(field(newer, "size")(NewWithT(GinkgoT()))).To(BeEquivalentTo(3))
-		patch(ctx, newer, `{"spec":{"size":5}}`)
+		Patch(ctx, newer, `{"spec":{"size":5}}`)
 		Expect(field(newer, "colour")(NewWithT(GinkgoT()))).To(Equal("red"))
-		patch(ctx, newer, `{"spec":{"colour":"blue"}}`)
+		Patch(ctx, newer, `{"spec":{"colour":"blue"}}`)
 		Expect(field(old, "size")(NewWithT(GinkgoT()))).To(BeEquivalentTo(5))
-		patch(ctx, old, `{"spec":{"size":4}}`)
+		Patch(ctx, old, `{"spec":{"size":4}}`)
 		Expect(field(newer, "colour")(NewWithT(GinkgoT()))).To(Equal("blue"))
 	}, NodeTimeout(2*time.Minute))
 
 	It("is not upgraded by a restart of the manager, even if its archive is lost and the origin serves another", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		oc := newCollection(namespace, "oc", unverified(web.serve(s.archive())))
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		get(ctx, NewWithT(GinkgoT()), oc)
+		oc := newCollection(namespace, "oc", unverified(web.Serve(s.archive())))
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		digest := oc.Status.Artifact.Digest
 		old := s.archive()
 		s.version = "9.0.0"
 		newer := s.archive()
-		web.replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(newer) })
+		web.Replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(newer) })
 
 		theManager.stop()
 		theManager.loseArchives()
 		theManager.start(ctx)
-		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(newer), false)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(newer), false)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(digest))
 
 		By("accepting it when the spec asks for it")
-		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: oc.Spec.CollectionURL, Digest: digestOf(newer)})
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("9.0.0")))
-		Expect(digestOf(old)).To(Equal(digest))
+		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: oc.Spec.CollectionURL, Digest: DigestOf(newer)})
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("9.0.0")))
+		Expect(DigestOf(old)).To(Equal(digest))
 	}, NodeTimeout(2*time.Minute))
 })
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // installCSV plays the part of OLM: it makes a ClusterServiceVersion of the sample and the OperatorCondition for it.
@@ -30,14 +31,14 @@ func installCSV(ctx context.Context, namespace string, s *sample, replaces strin
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
 	Expect(yaml.Unmarshal([]byte(s.version), &csv.Spec.Version)).To(Succeed())
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: meta}
-	create(ctx, condition, csv)
+	Create(ctx, condition, csv)
 	return condition
 }
 
 // upgradeable is what an OperatorCondition says about upgrades.
 func upgradeable(ctx context.Context, condition *operatorsv2.OperatorCondition) func(Gomega) metav1.Condition {
 	return func(g Gomega) metav1.Condition {
-		get(ctx, g, condition)
+		Get(ctx, g, condition)
 		is := meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable)
 		g.Expect(is).NotTo(BeNil())
 		return *is
@@ -51,24 +52,24 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := withoutDefault(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
-		create(ctx, subscription)
+		Create(ctx, subscription)
 		soc := expectMade(ctx, subscription)
 		first := installCSV(ctx, namespace, s, "")
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because("VersionPinned"),
-			saying("runs version 1.0.0 because OperatorCollection \"oc\" has it")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason("VersionPinned"),
+			WithMessage("runs version 1.0.0 because OperatorCollection \"oc\" has it")))
 
 		By("publishing a newer version that somebody else has")
 		next := *s
 		next.version = "1.1.0"
 		second := installCSV(ctx, namespace, &next, first.Name)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), saying("has it, and not 1.1.0")))
-		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(beFalse())
-		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("has it, and not 1.1.0")))
+		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(ConditionFalse())
+		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
 
 		By("writing nothing while nothing changes")
 		mark := markAudit()
-		patch(ctx, soc, `{"metadata":{"labels":{"operator-version":"touched"}}}`)
-		patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
+		Patch(ctx, soc, `{"metadata":{"labels":{"operator-version":"touched"}}}`)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
 		Consistently(func() []string {
 			var writes []string
 			for _, write := range mark.writesSince() {
@@ -81,60 +82,60 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 
 		By("giving the newer version to the OperatorCollection")
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.1.0")))
-		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(beFalse(), saying("runs version 1.1.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("runs version 1.1.0")))
 	}, NodeTimeout(3*time.Minute))
 
 	It("is upgraded by its SubOperatorConfig at once, unless that is refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
-		Eventually(isGone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
 		first := installCSV(ctx, namespace, s, "")
 		csv := runInOLM(ctx, subscription, s)
-		expectReady(ctx, defaultSOC(oc))
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beTrue(), saying("goes on to version 1.0.0")))
+		ExpectReady(ctx, defaultSOC(oc))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("goes on to version 1.0.0")))
 
 		By("asking for permissions that nobody granted")
 		next := *s
 		next.version = "1.1.0"
 		next.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted)))
-		get(ctx, NewWithT(GinkgoT()), subscription)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
+		Get(ctx, NewWithT(GinkgoT()), subscription)
 		Expect(subscription.Spec.Channel).To(HaveSuffix("1.0.0"))
 
 		By("granting them")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(beTrue(), saying("goes on to version 1.1.0")))
-		get(ctx, NewWithT(GinkgoT()), subscription)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(ConditionTrue(), WithMessage("goes on to version 1.1.0")))
+		Get(ctx, NewWithT(GinkgoT()), subscription)
 		Expect(subscription.Spec.Channel).To(HaveSuffix("1.1.0"))
 
 		By("removing it")
-		patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		remove(ctx, oc)
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, oc)
 		collectGarbage(ctx, csv, s)
 	}, NodeTimeout(4*time.Minute))
 
 	It("says why an upgrade would be refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := withoutDefault(ctx, namespace, s)
-		create(ctx, newSubscription(namespace, s))
+		Create(ctx, newSubscription(namespace, s))
 		first := installCSV(ctx, namespace, s, "")
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
 		greedy := *s
 		greedy.version = "1.1.0"
 		greedy.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
 		installCSV(ctx, namespace, &greedy, first.Name)
 		changeSpec(ctx, oc, greedy.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(beFalse(), because(v2beta2.ReasonPermissionsNotGranted), saying("nodes")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted), WithMessage("nodes")))
 
 		By("offering an archive that is not what was asked for")
 		other := *s
 		other.version = "1.2.0"
 		spec := other.pinned()
-		spec.Digest = digestOf([]byte("something else"))
+		spec.Digest = DigestOf([]byte("something else"))
 		changeSpec(ctx, oc, spec)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beFalse())
-		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(beFalse())
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionFalse())
+		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
 	}, NodeTimeout(3*time.Minute))
 })

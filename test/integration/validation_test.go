@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 func beRefused(message string) types.GomegaMatcher {
@@ -30,7 +31,7 @@ var _ = Describe("The API server", func() {
 	}
 
 	DescribeTable("refuses at once", func(ctx context.Context, object client.Object, message string) {
-		refusal := k8s.Create(ctx, object, client.DryRunAll)
+		refusal := K8s.Create(ctx, object, client.DryRunAll)
 		Expect(refusal).To(beRefused(message))
 		if slices.Contains(CurrentSpecReport().Labels(), attack.Label[0]) {
 			attack.Repelled("Template injection", "create "+CurrentSpecReport().LeafNodeText, "the API server refuses it", refusal.Error())
@@ -61,25 +62,25 @@ var _ = Describe("The API server", func() {
 	)
 
 	It("accepts a local endpoint without a host", func(ctx context.Context) {
-		Expect(k8s.Create(ctx, endpoint("pod", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}), client.DryRunAll)).To(Succeed())
+		Expect(K8s.Create(ctx, endpoint("pod", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}), client.DryRunAll)).To(Succeed())
 	}, NodeTimeout(time.Minute))
 
 	It("lets credentialType be set, but not changed after that", func(ctx context.Context) {
 		soc := newSOC(newNamespace(ctx), "soc", "absent")
-		create(ctx, soc)
-		patch(ctx, soc, `{"spec":{"credentialType":"personal"}}`)
+		Create(ctx, soc)
+		Patch(ctx, soc, `{"spec":{"credentialType":"personal"}}`)
 		const refusal = "credentialType cannot be changed once it is set"
-		Expect(tryPatch(ctx, soc, `{"spec":{"credentialType":"shared"}}`)).To(beRefused(refusal))
-		Expect(tryPatch(ctx, soc, `{"spec":{"credentialType":null}}`)).To(beRefused(refusal))
-		Expect(tryPatch(ctx, soc, `{"spec":{"operatorCollection":"other"}}`)).To(beRefused("operatorCollection cannot be changed"))
+		Expect(TryPatch(ctx, soc, `{"spec":{"credentialType":"shared"}}`)).To(beRefused(refusal))
+		Expect(TryPatch(ctx, soc, `{"spec":{"credentialType":null}}`)).To(beRefused(refusal))
+		Expect(TryPatch(ctx, soc, `{"spec":{"operatorCollection":"other"}}`)).To(beRefused("operatorCollection cannot be changed"))
 	}, NodeTimeout(time.Minute))
 
 	It("does not let apiGroup be changed", func(ctx context.Context) {
 		oc := newCollection(newNamespace(ctx), "oc", v2beta2.OperatorCollectionSpec{Suspend: true})
-		create(ctx, oc)
+		Create(ctx, oc)
 		Expect(oc.Spec.APIGroup).To(Equal(v2beta2.APIGroupShared))
 		Expect(oc.Spec.DeletionPolicy).To(Equal(v2beta2.DeletionBlock))
-		Expect(tryPatch(ctx, oc, `{"spec":{"apiGroup":"PerCollection"}}`)).To(beRefused("apiGroup cannot be changed"))
+		Expect(TryPatch(ctx, oc, `{"spec":{"apiGroup":"PerCollection"}}`)).To(beRefused("apiGroup cannot be changed"))
 	}, NodeTimeout(time.Minute))
 })
 

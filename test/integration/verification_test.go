@@ -36,6 +36,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/verify"
 	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // signer signs archives.
@@ -106,13 +107,13 @@ func secretOf(namespace string, data map[string][]byte) *corev1.Secret {
 func setSecret(ctx context.Context, namespace string, data map[string][]byte) {
 	GinkgoHelper()
 	secret := secretOf(namespace, data)
-	Expect(client.IgnoreNotFound(k8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
-	create(ctx, secret)
+	Expect(client.IgnoreNotFound(K8s.Delete(ctx, secret.DeepCopy()))).To(Succeed())
+	Create(ctx, secret)
 }
 
 // signed is the spec of an OperatorCollection whose archive must be signed.
 func signed(content []byte) v2beta2.OperatorCollectionSpec {
-	return v2beta2.OperatorCollectionSpec{CollectionURL: web.serve(content), SignatureSecret: signatureSecret}
+	return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(content), SignatureSecret: signatureSecret}
 }
 
 // gpg runs gpg with a home of its own.
@@ -178,8 +179,8 @@ func replaceFile(content []byte, name, by string) []byte {
 func expectVerified(ctx context.Context, oc *v2beta2.OperatorCollection, method, by string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		g.Expect(conditionOf(ctx, oc, v2beta2.ConditionImported)(g)).To(beTrue())
-		get(ctx, g, oc)
+		g.Expect(Condition(ctx, oc, v2beta2.ConditionImported)(g)).To(ConditionTrue())
+		Get(ctx, g, oc)
 		g.Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", method), HaveField("VerifiedBy", by),
 			HaveField("VerifiedAt", HaveValue(HaveField("Time", BeTemporally("~", time.Now(), time.Hour)))))))
 	}).WithContext(ctx).Should(Succeed())
@@ -190,11 +191,11 @@ var _ = Describe("A signed archive", func() {
 		It("is imported when its "+name+" signature is right, and status says whose key that was", func(ctx context.Context) {
 			namespace, s, signer := newNamespace(ctx), newSample(), newSigner()
 			content := s.archive()
-			create(ctx, secretOf(namespace, map[string][]byte{
+			Create(ctx, secretOf(namespace, map[string][]byte{
 				"key": signer.public(), "sig": []byte(base64.StdEncoding.EncodeToString(signer.sign(content)) + "\n"),
 			}))
 			oc := newCollection(namespace, "oc", signed(content))
-			create(ctx, oc)
+			Create(ctx, oc)
 			expectVerified(ctx, oc, "Signature", signer.fingerprint)
 		}, NodeTimeout(time.Minute))
 	}
@@ -203,9 +204,9 @@ var _ = Describe("A signed archive", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		content := s.archive()
 		data, fingerprint := galaxyEvidence(content)
-		create(ctx, secretOf(namespace, data))
+		Create(ctx, secretOf(namespace, data))
 		oc := newCollection(namespace, "oc", signed(content))
-		create(ctx, oc)
+		Create(ctx, oc)
 		expectVerified(ctx, oc, "GalaxySignature", fingerprint)
 	}, NodeTimeout(time.Minute))
 
@@ -213,11 +214,11 @@ var _ = Describe("A signed archive", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		content := s.archive()
 		data, _ := galaxyEvidence(content)
-		create(ctx, secretOf(namespace, data))
+		Create(ctx, secretOf(namespace, data))
 		oc := newCollection(namespace, "oc", signed(replaceFile(content, "play.yml", "- {hosts: all, tasks: [{raw: id}]}\n")))
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "the checksum of \"play.yml\" is not the listed one", true)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "the checksum of \"play.yml\" is not the listed one", true)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact).To(BeNil())
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("Secret/" + signatureSecret))
 		attack.Repelled("Origin", "change a file of an archive that Ansible Galaxy signed", "nothing of it is installed", seen(ctx, oc))
@@ -228,19 +229,19 @@ var _ = Describe("A signed archive", func() {
 			namespace, s, right := newNamespace(ctx), newSample(), ecdsaSigner()
 			content := s.archive()
 			if data := wrong(right, content); data != nil {
-				create(ctx, secretOf(namespace, data))
+				Create(ctx, secretOf(namespace, data))
 			}
 			before := madeIn(ctx, namespace)
 			oc := newCollection(namespace, "oc", signed(content))
-			create(ctx, oc)
-			expectFailure(ctx, oc, reason, message, false)
+			Create(ctx, oc)
+			ExpectFailure(ctx, oc, reason, message, false)
 			observed := seen(ctx, oc)
-			get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Artifact).To(BeNil())
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
 			Expect(madeIn(ctx, namespace)).To(Equal(before))
-			Expect(isGone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
-			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "sha256", digestOf(content)[7:]+"*"))).To(BeEmpty(), "the store keeps nothing of it")
+			Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "sha256", DigestOf(content)[7:]+"*"))).To(BeEmpty(), "the store keeps nothing of it")
 			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "tmp", "*"))).To(BeEmpty(), "nor does the temporary folder")
 
 			setSecret(ctx, namespace, right.evidence(content))
@@ -283,21 +284,21 @@ var _ = Describe("A signed archive", func() {
 	It("must have its pinned digest too, and the other way round", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
-		create(ctx, secretOf(namespace, signer.evidence(content)))
+		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		spec := signed(content)
-		spec.Digest = digestOf(nil)
+		spec.Digest = DigestOf(nil)
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, digestOf(nil), true)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(nil), true)
 		attack.Repelled("Origin", "install an archive with the right signature and another digest than the pinned one", "nothing of it is installed", seen(ctx, oc))
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, digestOf(content)))
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(content)))
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 
 		other := newCollection(namespace, "other", spec)
-		other.Spec.Digest = digestOf(content)
+		other.Spec.Digest = DigestOf(content)
 		setSecret(ctx, namespace, ecdsaSigner().evidence(nil))
-		create(ctx, other)
-		expectFailure(ctx, other, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+		Create(ctx, other)
+		ExpectFailure(ctx, other, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
 		attack.Repelled("Origin", "install an archive with the pinned digest and a signature of another key", "nothing of it is installed", seen(ctx, other))
 	}, NodeTimeout(time.Minute))
 
@@ -306,26 +307,26 @@ var _ = Describe("A signed archive", func() {
 		spec := signed(s.archive())
 		spec.SkipSignatureVerification = true
 		oc := newCollection(namespace, "oc", spec)
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		get(ctx, NewWithT(GinkgoT()), oc)
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", "Skipped"), HaveField("VerifiedBy", ""), HaveField("VerifiedAt", BeNil()))))
 	}, NodeTimeout(time.Minute))
 
 	It("keeps running when the key is taken away, but is Ready only with one that is right, also after a restart", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
-		create(ctx, secretOf(namespace, signer.evidence(content)))
+		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		oc := newCollection(namespace, "oc", signed(content))
-		create(ctx, oc)
-		Eventually(isGone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, oc)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		artifact := oc.Status.Artifact
 		before := versions(installed(ctx, defaultSOC(oc)))
 		// From here on the archive cannot be downloaded.
-		web.replace(oc.Spec.CollectionURL, http.NotFound)
+		web.Replace(oc.Spec.CollectionURL, http.NotFound)
 
 		for _, change := range []struct {
 			of, reason, message string
@@ -336,48 +337,48 @@ var _ = Describe("A signed archive", func() {
 		} {
 			By(change.of)
 			setSecret(ctx, namespace, change.data)
-			expectFailure(ctx, oc, change.reason, change.message, false)
+			ExpectFailure(ctx, oc, change.reason, change.message, false)
 			theManager.kill()
 			theManager.start(ctx)
-			expectFailure(ctx, oc, change.reason, change.message, false)
+			ExpectFailure(ctx, oc, change.reason, change.message, false)
 			Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
-			get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, NewWithT(GinkgoT()), oc)
 			Expect(oc.Status.Artifact).To(Equal(artifact))
 			attack.Repelled("Origin", "restart the manager after "+change.of, "nothing else is installed, and what runs is not called verified", seen(ctx, oc))
 		}
 
 		By("the same key again")
 		setSecret(ctx, namespace, signer.evidence(content))
-		expectReady(ctx, oc)
-		get(ctx, NewWithT(GinkgoT()), oc)
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact).To(Equal(artifact), "also the time at which it was verified")
 
 		By("another key that has signed the same archive")
 		other := rsaSigner()
 		setSecret(ctx, namespace, other.evidence(content))
 		expectVerified(ctx, oc, "Signature", other.fingerprint)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("a digest instead, for which nothing needs to be downloaded")
-		patch(ctx, oc, fmt.Sprintf(`{"spec":{"signatureSecret":null,"digest":%q}}`, digestOf(content)))
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"signatureSecret":null,"digest":%q}}`, DigestOf(content)))
 		expectVerified(ctx, oc, "Digest", "")
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
 	}, NodeTimeout(3*time.Minute))
 
 	It("has to prove itself when skipping ends, without being downloaded again", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ed25519Signer()
 		content := s.archive()
-		oc := newCollection(namespace, "oc", unverified(web.serve(content)))
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		web.replace(oc.Spec.CollectionURL, http.NotFound)
+		oc := newCollection(namespace, "oc", unverified(web.Serve(content)))
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		web.Replace(oc.Spec.CollectionURL, http.NotFound)
 
-		patch(ctx, oc, `{"spec":{"skipSignatureVerification":false}}`)
-		expectFailure(ctx, oc, v2beta2.ReasonNotVerified, "spec.signatureSecret", true)
+		Patch(ctx, oc, `{"spec":{"skipSignatureVerification":false}}`)
+		ExpectFailure(ctx, oc, v2beta2.ReasonNotVerified, "spec.signatureSecret", true)
 		attack.Repelled("Origin", "have an unverified archive pass as verified once skipping ends", "it has to prove itself", seen(ctx, oc))
-		create(ctx, secretOf(namespace, signer.evidence(content)))
-		patch(ctx, oc, `{"spec":{"signatureSecret":"proof"}}`)
+		Create(ctx, secretOf(namespace, signer.evidence(content)))
+		Patch(ctx, oc, `{"spec":{"signatureSecret":"proof"}}`)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 	}, NodeTimeout(time.Minute))
 
@@ -386,86 +387,86 @@ var _ = Describe("A signed archive", func() {
 		content := s.archive()
 		evil := newSample()
 		evilContent := evil.archive()
-		create(ctx, secretOf(namespace, signer.evidence(content)))
-		importUnverified := newCollection(namespace, "evil", unverified(web.serve(evilContent)))
-		create(ctx, importUnverified)
-		Eventually(conditionOf(ctx, importUnverified, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, secretOf(namespace, signer.evidence(content)))
+		importUnverified := newCollection(namespace, "evil", unverified(web.Serve(evilContent)))
+		Create(ctx, importUnverified)
+		Eventually(Condition(ctx, importUnverified, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		oc := newCollection(namespace, "oc", signed(content))
-		create(ctx, oc)
+		Create(ctx, oc)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 		Eventually(func(g Gomega) {
-			get(ctx, g, oc)
-			oc.Status.Artifact.Digest = digestOf(evilContent)
-			g.Expect(k8s.Status().Update(ctx, oc)).To(Succeed())
+			Get(ctx, g, oc)
+			oc.Status.Artifact.Digest = DigestOf(evilContent)
+			g.Expect(K8s.Status().Update(ctx, oc)).To(Succeed())
 		}).WithContext(ctx).Should(Succeed())
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, digestOf(evilContent), false)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		ExpectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, DigestOf(evilContent), false)
 		attack.Repelled("Origin", "name another stored archive in the status", "what is stored is verified again", seen(ctx, oc))
 	}, NodeTimeout(time.Minute))
 
 	It("is verified like any other when it was uploaded, and again when the manager lost it", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
 		content := s.archive()
-		create(ctx, secretOf(namespace, signer.evidence(content)))
+		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		evil := *s
 		evil.files = map[string]string{"README.md": "# tampered with\n"}
 		theManager.upload(s.name, s.version, evil.archive())
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{SignatureSecret: signatureSecret})
 		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
-		create(ctx, oc)
-		expectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
+		Create(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
 		attack.Repelled("Origin", "upload an archive that was tampered with", "nothing of it is installed", seen(ctx, oc))
 		theManager.upload(s.name, s.version, content)
-		patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 
 		theManager.upload(s.name, s.version, evil.archive())
 		theManager.kill()
 		theManager.loseArchives()
 		theManager.start(ctx)
-		expectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, digestOf(evil.archive()), false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(evil.archive()), false)
 		attack.Repelled("Origin", "overwrite an upload and have the manager lose its store", "other content is never taken silently", seen(ctx, oc))
 	}, NodeTimeout(2*time.Minute))
 })
 
 var _ = Describe("The policy require-verification", func() {
-	It("forbids to skip verification, but leaves alone what is there", Serial, attack.Label, func(ctx context.Context) {
+	It("forbids to skip verification, but leaves alone what is there", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		old := newCollection(namespace, "old", unverified(web.serve(s.archive())))
-		create(ctx, old)
-		Eventually(conditionOf(ctx, old, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		old := newCollection(namespace, "old", unverified(web.Serve(s.archive())))
+		Create(ctx, old)
+		Eventually(Condition(ctx, old, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		content, err := os.ReadFile("../../config/components/require-verification/policy.yaml")
 		Expect(err).NotTo(HaveOccurred())
 		for _, document := range strings.Split(string(content), "\n---\n") {
 			object := &unstructured.Unstructured{}
 			Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
-			create(ctx, object)
+			Create(ctx, object)
 			DeferCleanup(func(ctx context.Context) {
-				remove(ctx, object)
-				// Other stories skip verification.
+				Remove(ctx, object)
+				// Other specs skip verification.
 				Eventually(func() error {
-					return k8s.Create(ctx, newCollection("default", "allowed", unverified("https://example.com/x")), client.DryRunAll)
+					return K8s.Create(ctx, newCollection("default", "allowed", unverified("https://example.com/x")), client.DryRunAll)
 				}).WithContext(ctx).Should(Succeed())
 			}, NodeTimeout(time.Minute))
 		}
 		beForbidden := MatchError(And(ContainSubstring("skipSignatureVerification: true is forbidden in this cluster"), ContainSubstring("spec.signatureSecret")))
 		Eventually(func() error {
-			return k8s.Create(ctx, newCollection(namespace, "new", unverified("https://example.com/x")), client.DryRunAll)
+			return K8s.Create(ctx, newCollection(namespace, "new", unverified("https://example.com/x")), client.DryRunAll)
 		}).WithContext(ctx).Should(beForbidden)
 
 		By("allowing everything else")
 		fresh := newCollection(namespace, "new", newSample().pinned())
-		create(ctx, fresh)
-		refusal := tryPatch(ctx, fresh, `{"spec":{"skipSignatureVerification":true}}`)
+		Create(ctx, fresh)
+		refusal := TryPatch(ctx, fresh, `{"spec":{"skipSignatureVerification":true}}`)
 		Expect(refusal).To(beForbidden)
 		attack.Repelled("Origin", "skip verification where the policy require-verification is installed", "the API server refuses it", firstOf(refusal.Error()))
 
 		By("letting the manager work on what skips already, and nobody change it")
-		Expect(tryPatch(ctx, old, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.serve(nil)))).To(beForbidden)
-		patch(ctx, old, `{"metadata":{"labels":{"mine":"yes"}}}`)
+		Expect(TryPatch(ctx, old, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.Serve(nil)))).To(beForbidden)
+		Patch(ctx, old, `{"metadata":{"labels":{"mine":"yes"}}}`)
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, old)
-		remove(ctx, old)
-		Eventually(isGone(ctx, old)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, old)
+		Remove(ctx, old)
+		Eventually(Gone(ctx, old)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 })

@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 // specField reads one field of an instance's spec anew, nil if it is not set.
 func specField(ctx context.Context, object *unstructured.Unstructured, name string) func(Gomega) any {
 	return func(g Gomega) any {
-		get(ctx, g, object)
+		Get(ctx, g, object)
 		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", name)
 		return value
 	}
@@ -24,14 +25,14 @@ func specField(ctx context.Context, object *unstructured.Unstructured, name stri
 // makeReadyAgain waits for a new version's Deployment and makes it available.
 func makeReadyAgain(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample, version string) {
 	GinkgoHelper()
-	Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(beTrue(), saying("version "+version)))
+	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("version "+version)))
 	Eventually(func(g Gomega) {
 		d := deployment(oc.Namespace, s.operator())
-		get(ctx, g, d)
+		Get(ctx, g, d)
 		g.Expect(d.Spec.Template.Labels).To(HaveKeyWithValue("operator-version", version))
 	}).WithContext(ctx).Should(Succeed())
 	makeAvailable(ctx, oc.Namespace, s.operator())
-	expectReady(ctx, oc)
+	ExpectReady(ctx, oc)
 }
 
 // specSchema is the schema of spec in one version of a CRD.
@@ -61,23 +62,23 @@ var _ = Describe("Two versions of a collection", func() {
 		old := s.pinned()
 		ocNew := newCollection(older, "next", next.pinned())
 		allowMapping(ctx, newer, older)
-		create(ctx, func() *v2beta2.SubOperatorConfig { return newSOC(older, "next", "next", mapTo(newer)...) }(), ocNew)
-		Eventually(conditionOf(ctx, ocNew, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
-		Eventually(isGone(ctx, deployment(newer, next.operator()))).WithContext(ctx).Should(BeFalse())
+		Create(ctx, func() *v2beta2.SubOperatorConfig { return newSOC(older, "next", "next", mapTo(newer)...) }(), ocNew)
+		Eventually(Condition(ctx, ocNew, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Gone(ctx, deployment(newer, next.operator()))).WithContext(ctx).Should(BeFalse())
 		makeAvailable(ctx, newer, next.operator())
-		expectReady(ctx, ocNew)
-		expectReady(ctx, ocOld)
+		ExpectReady(ctx, ocNew)
+		ExpectReady(ctx, ocOld)
 		Expect(old.Digest).To(Equal(ocOld.Spec.Digest))
 
 		By("each running its own")
 		for namespace, digest := range map[string]string{older: ocOld.Spec.Digest, newer: ocNew.Spec.Digest} {
-			config := live(ctx, NewWithT(GinkgoT()), configMap(namespace, s.operator()+"-runtime"))
+			config := Live(ctx, NewWithT(GinkgoT()), configMap(namespace, s.operator()+"-runtime"))
 			Expect(config.Object["data"]).To(HaveKeyWithValue("digest", digest))
 		}
 
 		By("serving the fields of both in both, each version with its own rules alone")
 		crd := customResourceDefinition(s.crdName())
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Spec.Versions).To(ConsistOf(
 			And(HaveField("Name", next.apiVersion()), HaveField("Storage", true), HaveField("Served", true)),
 			And(HaveField("Name", s.apiVersion()), HaveField("Storage", false), HaveField("Served", true))))
@@ -92,9 +93,9 @@ var _ = Describe("Two versions of a collection", func() {
 			}
 		}
 		plain := s.instance(older, "plain")
-		Expect(k8s.Create(ctx, plain)).To(MatchError(ContainSubstring("spec.format")), "its own requirement stands")
+		Expect(K8s.Create(ctx, plain)).To(MatchError(ContainSubstring("spec.format")), "its own requirement stands")
 		plain.Object["spec"].(map[string]any)["format"] = "x"
-		create(ctx, plain)
+		Create(ctx, plain)
 		Expect(plain.Object["spec"]).To(Equal(map[string]any{
 			"zosendpoint": "lpar1", "format": "x", "size": int64(3), "mode": "a",
 			// The API server fills in what the version that is stored has a default for, in whatever version an object was written.
@@ -105,27 +106,27 @@ var _ = Describe("Two versions of a collection", func() {
 		thing := next.instance(newer, "one")
 		spec := thing.Object["spec"].(map[string]any)
 		spec["colour"], spec["owner"], spec["format"] = "blue", "me", "y"
-		create(ctx, thing)
+		Create(ctx, thing)
 		Expect(thing.Object["spec"]).To(And(HaveKeyWithValue("size", int64(5)), Not(HaveKey("mode"))), "no default of the older version")
 		asOld := s.instance(newer, "one")
-		patch(ctx, asOld, `{"spec":{"size":7}}`)
+		Patch(ctx, asOld, `{"spec":{"size":7}}`)
 		asOld = s.instance(newer, "one")
-		get(ctx, NewWithT(GinkgoT()), asOld)
+		Get(ctx, NewWithT(GinkgoT()), asOld)
 		Expect(unstructured.SetNestedField(asOld.Object, "b", "spec", "mode")).To(Succeed())
-		Expect(k8s.Update(ctx, asOld)).To(Succeed())
+		Expect(K8s.Update(ctx, asOld)).To(Succeed())
 		for name, value := range map[string]any{"size": int64(7), "colour": "blue", "owner": "me", "format": "y", "mode": "b"} {
 			Expect(specField(ctx, thing, name)(NewWithT(GinkgoT()))).To(Equal(value), name)
 		}
-		patch(ctx, asOld, `{"spec":{"colour":"green"}}`)
+		Patch(ctx, asOld, `{"spec":{"colour":"green"}}`)
 		Expect(specField(ctx, thing, "colour")(NewWithT(GinkgoT()))).To(Equal("green"), "the other version's choice of values is not enforced")
 
 		By("keeping the CRD's versions when one of them goes")
-		remove(ctx, thing)
-		remove(ctx, plain)
-		remove(ctx, ocNew)
-		Eventually(isGone(ctx, ocNew)).WithContext(ctx).Should(BeTrue())
-		expectReady(ctx, ocOld)
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Remove(ctx, thing)
+		Remove(ctx, plain)
+		Remove(ctx, ocNew)
+		Eventually(Gone(ctx, ocNew)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, ocOld)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.Spec.Versions).To(HaveLen(2))
 	}, NodeTimeout(4*time.Minute))
 
@@ -134,44 +135,44 @@ var _ = Describe("Two versions of a collection", func() {
 		oc := installSample(ctx, namespace, s)
 		soc, crd := defaultSOC(oc), customResourceDefinition(s.crdName())
 		before := versions(installed(ctx, soc))
-		get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		version := crd.ResourceVersion
 		next := *s
 		next.version, next.variables = "1.1.0", "{name: size, displayName: Size, type: string}"
 		second := newCollection(namespace, "second", next.pinned())
-		create(ctx, second)
-		expectFailure(ctx, second, v2beta2.ReasonSchemaConflict, "spec.size", false)
-		Expect(conditionOf(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
-			saying(s.apiVersion()), saying(next.apiVersion()), saying("integer"), saying("string")))
+		Create(ctx, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonSchemaConflict, "spec.size", false)
+		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+			WithMessage(s.apiVersion()), WithMessage(next.apiVersion()), WithMessage("integer"), WithMessage("string")))
 		changeSpec(ctx, oc, next.pinned())
-		expectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, "spec.size", false)
-		get(ctx, NewWithT(GinkgoT()), crd)
+		ExpectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, "spec.size", false)
+		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
-		expectReady(ctx, soc)
+		ExpectReady(ctx, soc)
 	}, NodeTimeout(2*time.Minute))
 
 	It("keep a kind that only one of them has, though the owner of the collection dropped it", func(ctx context.Context) {
 		owner, guest, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		both := s.withKinds(s.kind, s.kind+"Extra")
 		ocOwner := newCollection(owner, "oc", both.pinned())
-		create(ctx, ocOwner)
-		Eventually(conditionOf(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, ocOwner)
+		Eventually(Condition(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		oc := newCollection(guest, "oc", both.pinned())
-		create(ctx, oc)
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		makeAvailable(ctx, guest, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		s.version = "2.0.0"
 		changeSpec(ctx, ocOwner, s.pinned())
 		makeReadyAgain(ctx, ocOwner, s, "2.0.0")
-		extra := customResourceDefinition(s.plural()[:len(s.plural())-1] + "extras." + sharedGroup)
-		Consistently(isGone(ctx, extra)).WithContext(ctx).Should(BeFalse())
-		expectReady(ctx, oc)
+		extra := customResourceDefinition(s.plural()[:len(s.plural())-1] + "extras." + SharedGroup)
+		Consistently(Gone(ctx, extra)).WithContext(ctx).Should(BeFalse())
+		ExpectReady(ctx, oc)
 		removeCollections(ctx, guest)
-		Eventually(isGone(ctx, extra)).WithContext(ctx).Should(BeTrue())
-		expectReady(ctx, ocOwner)
+		Eventually(Gone(ctx, extra)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, ocOwner)
 	}, NodeTimeout(3*time.Minute))
 
 	It("are one when an author publishes other content under the same number: never at the cost of a custom resource", func(ctx context.Context) {
@@ -182,7 +183,7 @@ var _ = Describe("Two versions of a collection", func() {
 		good, soc := oc.Spec, defaultSOC(oc)
 		before := versions(installed(ctx, soc))
 		thing := s.instance(namespace, "one")
-		create(ctx, thing)
+		Create(ctx, thing)
 		for problem, variables := range map[string]string{
 			"spec.mode is missing":                   "{name: size, displayName: Size, type: integer, default: 3}",
 			"spec.size is string instead of integer": "{name: size, displayName: Size, type: string}\n      - {name: mode, displayName: Mode, type: string}",
@@ -193,31 +194,31 @@ var _ = Describe("Two versions of a collection", func() {
 			changed := *s
 			changed.variables = variables
 			changeSpec(ctx, oc, changed.pinned())
-			expectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, problem, false)
+			ExpectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, problem, false)
 			Expect(versions(installed(ctx, soc))).To(Equal(before))
 		}
 		changeSpec(ctx, oc, good)
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 
 		By("taking what only adds")
 		s.variables += "\n      - {name: colour, displayName: Colour, type: string, default: red}"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(conditionOf(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(beTrue())
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		Eventually(func(g Gomega) {
 			crd := customResourceDefinition(s.crdName())
-			get(ctx, g, crd)
+			Get(ctx, g, crd)
 			g.Expect(specSchema(crd, s.apiVersion()).Properties).To(HaveKey("colour"))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("taking anything when no custom resource is left")
-		remove(ctx, thing)
+		Remove(ctx, thing)
 		s.variables = "{name: size, displayName: Size, type: string}"
 		changeSpec(ctx, oc, s.pinned())
 		Eventually(func(g Gomega) {
-			get(ctx, g, soc)
+			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Digest", oc.Spec.Digest)))
 		}).WithContext(ctx).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
-		expectReady(ctx, oc)
+		ExpectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))
 })

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs commands side by side: hack/parts.sh NAME=COMMAND... What one prints is shown in one piece when it ends. In the end
+# come the seconds and the summary lines of each; the exit code says whether all succeeded.
+set -euo pipefail
+
+logs=$(mktemp -d)
+declare -A pids
+names=()
+finish() {
+	trap - EXIT INT TERM
+	# Each part leads a process group of its own.
+	for name in "${!pids[@]}"; do kill -TERM -- "-${pids[$name]}" 2>/dev/null || true; done
+	wait
+	rm -rf "$logs"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+set -m
+for part in "$@"; do
+	name=${part%%=*}
+	names+=("$name")
+	(
+		began=$SECONDS code=0
+		bash -euc "${part#*=}" >"$logs/$name" 2>&1 </dev/null || code=$?
+		echo "$code $((SECONDS - began))" >"$logs/$name.end"
+	) &
+	pids[$name]=$!
+done
+set +m
+echo "begun side by side: ${names[*]}"
+
+while [[ ${#pids[@]} -gt 0 ]]; do
+	wait -n "${pids[@]}" || true
+	for name in "${!pids[@]}"; do
+		kill -0 "${pids[$name]}" 2>/dev/null && continue
+		unset "pids[$name]"
+		read -r code seconds <"$logs/$name.end" || code=1 seconds=0
+		printf '\n===== %s: exit code %s after %s s =====\n' "$name" "$code" "$seconds"
+		cat "$logs/$name"
+	done
+done
+
+failed=0
+printf '\n===== summary =====\n'
+for name in "${names[@]}"; do
+	read -r code seconds <"$logs/$name.end" || code=1 seconds=0
+	verdict=passed
+	[[ $code == 0 ]] || verdict=FAILED failed=1
+	printf '%-12s %s after %s s\n' "$name" "$verdict" "$seconds"
+	grep -aE '^(ok|FAIL|---) .*[0-9]s|^Ran [0-9]+ of|^(SUCCESS|FAIL)!|^DONE |^[a-z-]+ +(passed|FAILED) after|\[FAIL\]|^=== FAIL' "$logs/$name" | sed 's/^/    /' || true
+done
+exit "$failed"

@@ -1,0 +1,114 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// updateEndpoints writes the Secret with the endpoints if there is one. Where nothing of an operator is installed yet, the
+// checks come first.
+func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
+	written := &metav1.PartialObjectMetadata{}
+	written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	key := client.ObjectKeyFromObject(s.endpoints)
+	if err := r.Client.Get(ctx, key, written); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Secret %q: %w", key, err)
+	} else if err != nil || !OwnedBy(s.Owner)(written) {
+		return nil
+	}
+	s.current = true
+	return r.write(ctx, s, s.endpoints)
+}
+
+// record writes the inventory and the method into the status before the first of the objects: a manager that finds the half
+// of an installation must know what is part of it, and not choose again.
+func (r *Installer) record(ctx context.Context, s *scope) error {
+	before := s.Owner.DeepCopy()
+	recorded := Recorded(s.Owner, s.Namespace)
+	if recorded == nil {
+		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest.String()}
+	}
+	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
+	s.result.Status = recorded.DeepCopy()
+	now := &s.Owner.Status
+	now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
+	now.Inventory = apply.Union(apply.Inventory(s.plan.Objects), now.Inventory)
+	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
+	now.Installations = WithInstallation(now.Installations, *recorded)
+	return saveStatus(ctx, r.Client, s.Owner, before)
+}
+
+// WithInstallation returns the list, sorted by namespace, with one entry added or replaced.
+func WithInstallation(list []v2beta2.InstallationStatus, entry v2beta2.InstallationStatus) []v2beta2.InstallationStatus {
+	list = append(WithoutInstallation(list, entry.Namespace), entry)
+	slices.SortFunc(list, func(a, b v2beta2.InstallationStatus) int { return strings.Compare(a.Namespace, b.Namespace) })
+	return list
+}
+
+// WithoutInstallation returns the list without the entry of a namespace.
+func WithoutInstallation(list []v2beta2.InstallationStatus, namespace string) []v2beta2.InstallationStatus {
+	return slices.DeleteFunc(slices.Clone(list), func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+}
+
+func saveStatus(ctx context.Context, c client.Client, soc, before *v2beta2.SubOperatorConfig) error {
+	if err := status.Patch(ctx, c, soc, before); err != nil {
+		return fmt.Errorf("recording what is installed: %w", err)
+	}
+	return nil
+}
+
+func (r *Installer) apply(ctx context.Context, s *scope) error {
+	objects := slices.DeleteFunc(slices.Clone(s.plan.Objects), func(o client.Object) bool {
+		return o == s.endpoints && s.current || slices.Contains(s.plan.Postponed, o)
+	})
+	if err := r.write(ctx, s, objects...); err != nil {
+		return err
+	}
+	s.result.Applied = true
+	s.result.Status.Digest, s.result.Status.Ready, s.result.Status.Message = s.plan.Digest.String(), false, ""
+	return nil
+}
+
+func (r *Installer) write(ctx context.Context, s *scope, objects ...client.Object) error {
+	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
+	_, err := applier.Apply(ctx, objects, OwnedBy(s.Owner))
+	return ApplyError(err)
+}
+
+// ApplyError gives an error of [apply.Applier.Apply] its reason.
+func ApplyError(err error) error {
+	var foreign *apply.ForeignObjectError
+	var refused *apply.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &foreign):
+		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%w", err)
+	case errors.As(err, &refused) && refused.Kind.Group == rbacv1.GroupName && apierrors.IsForbidden(refused.Err):
+		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
+			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", render.LabelGrants, err)
+	case errors.As(err, &refused):
+		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err)
+	}
+	return status.Retry(v2beta2.ReasonApplyFailed, err)
+}
+
+// prune removes what the installation does not need any more.
+func (r *Installer) prune(ctx context.Context, s *scope) error {
+	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
+	return r.remove(ctx, s.Owner, obsolete)
+}

@@ -1,0 +1,178 @@
+// Package install installs one collection in one namespace: plan, check, apply, observe. What installs is a Backend: the
+// manager itself, or the Operator Lifecycle Manager (OLM).
+package install
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// Installation is one collection in one namespace: what is to run there.
+type Installation struct {
+	// Owner is the SubOperatorConfig that maps the namespace. Its status has what was recorded about the installation.
+	Owner *v2beta2.SubOperatorConfig
+	// OperatorCollection is the one that Owner names.
+	OperatorCollection *v2beta2.OperatorCollection
+	Namespace          string
+	Collection         *collection.Collection
+	// Group is the API group of the collection's kinds.
+	Group string
+	// Digest is that of the collection's archive.
+	Digest digest.Digest
+	// Endpoints that the operator may use.
+	Endpoints []render.Endpoint
+	// Dependencies say where those of the collection come from.
+	Dependencies render.DependencySettings
+	// Runtime has the settings of Owner and the OperatorCollection.
+	Runtime v2beta2.RuntimeSpec
+	// Backend installs the operator. It is nil if Blocked says why none can.
+	Backend Backend
+	// Blocked is why only the endpoints are brought up to date, or nil.
+	Blocked error
+}
+
+// Backend is a way to get what is planned to run.
+type Backend interface {
+	// Method is recorded in status.
+	Method() v2beta2.InstallMethod
+	// Plan renders what the backend writes beside the Secret with the endpoints. It changes nothing.
+	Plan(*Installation, render.InstallationOptions) (*Plan, error)
+	// Orphaned says that an operator of this method has to be removed before this one can be installed.
+	Orphaned() bool
+	// Observe returns what the installation still waits for, before its Deployment matters. The Deployment is nil if there
+	// is none.
+	Observe(*Installation, *Plan, *appsv1.Deployment) error
+	// Notify reports the outcome to what installs the operator: err is that of all steps, and plan is nil if nothing was
+	// applied.
+	Notify(ctx context.Context, i *Installation, plan *Plan, err error) error
+}
+
+// Plan is what is written for an installation.
+type Plan struct {
+	// Objects in the order in which they are applied.
+	Objects []client.Object
+	// Postponed are those of Objects that must not be written yet.
+	Postponed []client.Object
+	// Digest of the archive that the operator is told to run.
+	Digest digest.Digest
+	// RuntimeHash is the annotation that pods carry once they run what is planned.
+	RuntimeHash string
+	Warnings    []string
+}
+
+// Result is what became of an installation.
+type Result struct {
+	// Namespace of the installation.
+	Namespace string
+	// Status is what the SubOperatorConfig reports. It is nil if nothing is or was installed.
+	Status *v2beta2.InstallationStatus
+	// Applied says that all objects are on the API server as planned.
+	Applied  bool
+	Warnings []string
+	// Err is what the installation waits for, or why it failed.
+	Err error
+}
+
+// fail describes an error in what status reports.
+func (r *Result) fail(err error) {
+	r.Err = err
+	if r.Status != nil && status.Is(err) {
+		r.Status.Ready, r.Status.Message = false, status.Truncate(err.Error(), status.MaxMessageBytes)
+	}
+}
+
+// Recorded returns what the status of a SubOperatorConfig has about the installation in a namespace, or nil.
+func Recorded(soc *v2beta2.SubOperatorConfig, namespace string) *v2beta2.InstallationStatus {
+	for i := range soc.Status.Installations {
+		if soc.Status.Installations[i].Namespace == namespace {
+			return soc.Status.Installations[i].DeepCopy()
+		}
+	}
+	return nil
+}
+
+// RecordedMethod returns how the operator was installed in a namespace, "" if it was not. Installations of managers that
+// knew one method only have no record of it.
+func RecordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.InstallMethod {
+	recorded := Recorded(soc, namespace)
+	switch {
+	case recorded != nil && recorded.Install != "":
+		return recorded.Install
+	case recorded != nil, slices.ContainsFunc(parts(soc, namespace), func(ref v2beta2.ObjectReference) bool { return ref.Kind == "Deployment" }):
+		return v2beta2.InstallDirect
+	}
+	return ""
+}
+
+// RecordedCollection returns the identity of the collection that a SubOperatorConfig installs. It is zero before the first
+// installation.
+func RecordedCollection(soc *v2beta2.SubOperatorConfig) collection.ID {
+	if recorded := soc.Status.Collection; recorded != nil {
+		return collection.ID{Domain: recorded.Domain, Name: recorded.Name}
+	}
+	return render.IDOf(soc.Labels)
+}
+
+// Namespaces returns the namespaces in which a SubOperatorConfig has installed anything, sorted.
+func Namespaces(soc *v2beta2.SubOperatorConfig) []string {
+	var namespaces []string
+	for _, installation := range soc.Status.Installations {
+		namespaces = append(namespaces, installation.Namespace)
+	}
+	for _, ref := range soc.Status.Inventory {
+		namespaces = append(namespaces, namespaceOf(ref))
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
+}
+
+// parts returns what the inventory has of the installation in a namespace.
+func parts(soc *v2beta2.SubOperatorConfig, namespace string) []v2beta2.ObjectReference {
+	return slices.DeleteFunc(slices.Clone(soc.Status.Inventory), func(ref v2beta2.ObjectReference) bool { return namespaceOf(ref) != namespace })
+}
+
+// namespaceOf returns the namespace of the installation that an object is part of.
+func namespaceOf(ref v2beta2.ObjectReference) string {
+	if ref.Namespace != "" {
+		return ref.Namespace
+	}
+	return render.ClusterRoleNamespace(ref.Name)
+}
+
+// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was made for. Owner references only reach
+// inside a namespace.
+const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+
+// OwnerOf returns the SubOperatorConfig that an object was made for.
+func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {
+	key.Namespace, key.Name, ok = strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
+	return key, ok
+}
+
+// OwnedBy accepts objects that were made for a SubOperatorConfig, and the OperatorGroup that all installations share.
+func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
+	return func(live client.Object) bool {
+		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
+			return IsSharedGroup(live)
+		}
+		owner, ok := OwnerOf(live)
+		return ok && render.IDOf(live.GetLabels()) != collection.ID{} && owner == client.ObjectKeyFromObject(soc)
+	}
+}
+
+// IsSharedGroup says whether an object is the OperatorGroup that all installations in a namespace share.
+func IsSharedGroup(object client.Object) bool {
+	return object.GetName() == render.OperatorGroupName && object.GetLabels()[render.LabelManagedBy] == render.ManagedBy
+}

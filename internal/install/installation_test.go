@@ -1,0 +1,111 @@
+package install
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// installedIn is a SubOperatorConfig with an operator in namespace a and the half of one in namespace b.
+func installedIn() *v2beta2.SubOperatorConfig {
+	return &v2beta2.SubOperatorConfig{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "soc", Labels: ours("labelled", "things")},
+		Status: v2beta2.SubOperatorConfigStatus{
+			Installations: []v2beta2.InstallationStatus{{Namespace: "a", Install: v2beta2.InstallOLM, Ready: true}},
+			Inventory: []v2beta2.ObjectReference{
+				{Kind: "Secret", Namespace: "a", Name: "x"},
+				{Kind: "ClusterRole", Name: "zoscb:a:it-things-operator"},
+				{Kind: "Deployment", Namespace: "b", Name: "x"},
+				{Kind: "ClusterRole", Name: "zoscb:b:it-things-operator"},
+			},
+		},
+	}
+}
+
+// What one namespace has is found from status alone: nothing else may exist any more.
+func TestWhatIsInstalledIsFoundFromStatus(t *testing.T) {
+	soc := installedIn()
+	if diff := cmp.Diff([]string{"a", "b"}, Namespaces(soc)); diff != "" {
+		t.Error(diff)
+	}
+	for namespace, test := range map[string]struct {
+		parts  []v2beta2.ObjectReference
+		method v2beta2.InstallMethod
+	}{
+		"a": {soc.Status.Inventory[:2], v2beta2.InstallOLM},
+		"b": {soc.Status.Inventory[2:], v2beta2.InstallDirect},
+		"c": {nil, ""},
+	} {
+		if got := parts(soc, namespace); !slices.Equal(got, test.parts) {
+			t.Errorf("%s: got %v", namespace, got)
+		}
+		if got := RecordedMethod(soc, namespace); got != test.method {
+			t.Errorf("%s: got %q", namespace, got)
+		}
+	}
+	if Recorded(soc, "a") == nil || Recorded(soc, "b") != nil {
+		t.Error("only namespace a has an installation")
+	}
+}
+
+// Users may change labels. What the manager recorded decides.
+func TestRecordedCollection(t *testing.T) {
+	soc := installedIn()
+	if got := RecordedCollection(soc); got != (collection.ID{Domain: "labelled", Name: "things"}) {
+		t.Errorf("before it is recorded: %v", got)
+	}
+	soc.Status.Collection = &v2beta2.CollectionReference{Domain: "it", Name: "things"}
+	if got := RecordedCollection(soc); got != (collection.ID{Domain: "it", Name: "things"}) {
+		t.Errorf("once it is recorded: %v", got)
+	}
+	if got := RecordedCollection(&v2beta2.SubOperatorConfig{}); got != (collection.ID{}) {
+		t.Errorf("without anything: %v", got)
+	}
+}
+
+func TestListOfInstallations(t *testing.T) {
+	list := []v2beta2.InstallationStatus{{Namespace: "b"}, {Namespace: "d"}}
+	got := WithInstallation(list, v2beta2.InstallationStatus{Namespace: "c"})
+	got = WithInstallation(got, v2beta2.InstallationStatus{Namespace: "b", Ready: true})
+	want := []v2beta2.InstallationStatus{{Namespace: "b", Ready: true}, {Namespace: "c"}, {Namespace: "d"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(want[1:], WithoutInstallation(got, "b")); diff != "" {
+		t.Error(diff)
+	}
+	if len(list) != 2 || list[0].Ready {
+		t.Errorf("the argument has changed: %v", list)
+	}
+}
+
+// A request that failed says nothing about the operator that runs.
+func TestAFailureIsReported(t *testing.T) {
+	for name, test := range map[string]struct {
+		err     error
+		ready   bool
+		message string
+	}{
+		"with a reason":    {status.Waiting("R", time.Second, "for it"), false, "for it"},
+		"without a reason": {errors.New("connection refused"), true, ""},
+	} {
+		result := Result{Status: &v2beta2.InstallationStatus{Ready: true}}
+		result.fail(test.err)
+		if !errors.Is(result.Err, test.err) || result.Status.Ready != test.ready || result.Status.Message != test.message {
+			t.Errorf("%s: got %+v", name, result.Status)
+		}
+	}
+	result := Result{}
+	result.fail(errors.New("x"))
+	if result.Status != nil {
+		t.Error("nothing is installed, and something is reported")
+	}
+}

@@ -1,0 +1,129 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// observe waits until the Deployment runs its present pod template, and that is the planned one.
+func (r *Installer) observe(ctx context.Context, s *scope) error {
+	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Collection.OperatorName()}
+	deployment := &appsv1.Deployment{}
+	switch err := r.Reader.Get(ctx, key, deployment); {
+	case apierrors.IsNotFound(err):
+		deployment = nil
+	case err != nil:
+		return fmt.Errorf("reading Deployment %q: %w", key, err)
+	}
+	if waits := s.Backend.Observe(s.Installation, s.plan, deployment); waits != nil {
+		return r.explain(ctx, waits, deployment)
+	}
+	if deployment == nil {
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for Deployment %q to be created", key)
+	}
+	if available(deployment) {
+		s.result.Status.Ready = true
+		return nil
+	}
+	reason, message := r.describePods(ctx, deployment)
+	after := status.PollInterval
+	if reason != v2beta2.ReasonProgressing {
+		after = status.MissingInterval
+	}
+	return status.Waiting(reason, after, "Deployment %q is not available: %s", key, message)
+}
+
+// explain adds what pods wait for to what the backend waits for, where that is the pods.
+func (r *Installer) explain(ctx context.Context, waits error, deployment *appsv1.Deployment) error {
+	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, status.AsError(waits).Reason)
+	if !helpable || deployment == nil || available(deployment) {
+		return waits
+	}
+	reason, message := r.describePods(ctx, deployment)
+	if reason == v2beta2.ReasonProgressing {
+		return waits
+	}
+	return status.Waiting(reason, status.MissingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
+}
+
+// releaseFinalizers frees custom resources of kinds that had a finalizer playbook in an earlier version and have none
+// now: nothing would ever remove their finalizer. It is done once whenever new pods have taken over: the old ones would
+// put it back.
+func (r *Installer) releaseFinalizers(ctx context.Context, s *scope) error {
+	if s.before != nil && s.before.Ready && s.before.Digest == s.result.Status.Digest {
+		return nil
+	}
+	for _, resource := range s.Collection.Resources {
+		if resource.Finalizer != "" {
+			continue
+		}
+		gvk := schema.GroupVersionKind{Group: s.Group, Version: s.Collection.APIVersion(), Kind: resource.Kind}
+		if err := instances.ReleaseFinalizer(ctx, r.Client, r.Reader, gvk, s.Namespace); err != nil {
+			s.result.Status.Ready = false // It is tried again, as a new pod's first success.
+			return err
+		}
+	}
+	return nil
+}
+
+// available says whether the pod that a Deployment asks for runs, and no other.
+func available(deployment *appsv1.Deployment) bool {
+	status := deployment.Status
+	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == 1 && status.Replicas == 1 &&
+		slices.ContainsFunc(status.Conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionTrue
+		})
+}
+
+// describePods says what the pods of a Deployment wait for, with the reason that fits.
+func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+	pods := &corev1.PodList{}
+	err := r.Reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+	if err != nil || len(pods.Items) == 0 {
+		return v2beta2.ReasonProgressing, "waiting for its pod to be created"
+	}
+	if missing := missingDependencies(deployment, pods.Items); missing != "" {
+		return v2beta2.ReasonDependencyMissing, missing
+	}
+	var waits []string
+	for _, pod := range pods.Items {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				waits = append(waits, "pod cannot be scheduled: "+condition.Message)
+			}
+		}
+		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			waits = append(waits, describeContainer(container)...)
+		}
+	}
+	if len(waits) == 0 {
+		return v2beta2.ReasonProgressing, "waiting for its pod to become ready"
+	}
+	slices.Sort(waits)
+	return v2beta2.ReasonWorkloadUnavailable, strings.Join(slices.Compact(waits), "; ")
+}
+
+// describeContainer leaves out the messages of container states: they contain names and delays that change every time.
+func describeContainer(container corev1.ContainerStatus) []string {
+	state := container.State
+	switch {
+	case state.Waiting != nil && state.Waiting.Reason != "" && state.Waiting.Reason != "PodInitializing" && state.Waiting.Reason != "ContainerCreating":
+		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
+	case state.Terminated != nil && state.Terminated.ExitCode != 0:
+		return []string{fmt.Sprintf("container %s ended with exit code %d", container.Name, state.Terminated.ExitCode)}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package olm
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/direct"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// Backend installs through a Subscription. It implements [install.Backend], with what was read before.
+type Backend struct {
+	*state
+	cluster *Cluster
+	image   string
+}
+
+// Method is OLM.
+func (b *Backend) Method() v2beta2.InstallMethod { return v2beta2.InstallOLM }
+
+// Orphaned says that OLM runs the operator for a Subscription that is gone.
+func (b *Backend) Orphaned() bool { return b.orphaned() }
+
+// Choose returns the backend for a namespace. An error with a reason says why none can be used; the backend is there all the
+// same if OLM has something to be told.
+func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image string) (install.Backend, error) {
+	s := &state{}
+	if c.Available() {
+		var err error
+		if s, err = c.findSubscription(ctx, i); err != nil {
+			return nil, err
+		}
+		if err := checkMadeFor(i.Owner, i.Namespace, s.subscription); err != nil {
+			return nil, err
+		}
+	}
+	switch method := methodFor(i.Owner, i.Namespace, s.userManaged, c.Available()); {
+	case method == v2beta2.InstallDirect && s.userManaged:
+		return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+			"Subscription %q runs this operator already: delete it and its ClusterServiceVersion, or set install: OLM", s.name())
+	case method == v2beta2.InstallDirect:
+		return direct.Backend{}, nil
+	case !c.Available():
+		return nil, status.Waiting(v2beta2.ReasonOLMUnavailable, status.MissingInterval, "namespace %q: %w; or set install: Direct", i.Namespace, c.Err())
+	}
+	backend := &Backend{state: s, cluster: c, image: image}
+	if err := c.read(ctx, i, s); err != nil {
+		return backend, err
+	}
+	if s.userManaged || s.installedCSV() == i.Collection.CSVName() {
+		return backend, nil
+	}
+	return backend, checkPublished(i.OperatorCollection, i.Collection.Version.String())
+}
+
+// methodFor returns the method that the spec asks for. Auto keeps what was recorded, but a user who subscribed in the
+// namespace has decided.
+func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, available bool) v2beta2.InstallMethod {
+	recorded := install.RecordedMethod(soc, namespace)
+	switch {
+	case soc.Spec.Install == v2beta2.InstallOLM, soc.Spec.Install == v2beta2.InstallDirect:
+		return soc.Spec.Install
+	case userManaged:
+		return v2beta2.InstallOLM
+	case recorded != "":
+		return recorded
+	case available:
+		return v2beta2.InstallOLM
+	}
+	return v2beta2.InstallDirect
+}
+
+// Plan renders the Subscription and what the operator's pods need, but for what the namespace has already: an OperatorGroup
+// or a user-managed Subscription. The configuration of another version's pods is kept until OLM replaces them.
+func (b *Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
+	source := b.cluster.CatalogSource()
+	rendered, err := render.Subscribed(i.Collection, options, render.SubscriptionOptions{
+		Source: source.Name, SourceNamespace: source.Namespace, Image: b.image, Approval: i.Owner.Spec.InstallPlanApproval,
+	})
+	var unsupported *render.UnsupportedRuntimeError
+	switch {
+	case errors.As(err, &unsupported):
+		return nil, status.Waiting(v2beta2.ReasonRuntimeNotSupported, status.MissingInterval, "%w; remove it, or set install: Direct", err)
+	case err != nil:
+		return nil, status.Stalled(v2beta2.ReasonObjectRefused, err)
+	}
+	ready := b.ready(i.Collection.CSVName())
+	plan := &install.Plan{Digest: b.digest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest, b.image))}
+	for _, object := range rendered {
+		switch o := object.(type) {
+		case *operatorsv1.OperatorGroup:
+			if !b.ownGroup {
+				continue
+			}
+		case *operatorsv1alpha1.Subscription:
+			if !ready {
+				o.Spec.Config.Annotations[render.RuntimeHashAnnotation] = b.runtimeHash()
+			}
+			plan.RuntimeHash = o.Spec.Config.Annotations[render.RuntimeHashAnnotation]
+			if b.userManaged {
+				continue
+			}
+		case *corev1.ConfigMap:
+			if !ready {
+				plan.Postponed = append(plan.Postponed, o)
+			}
+		}
+		plan.Objects = append(plan.Objects, object)
+	}
+	return plan, nil
+}
+
+// digest returns that of the archive that the operator is told to run.
+func (b *Backend) digest(i *install.Installation, ready bool) digest.Digest {
+	if recorded := install.Recorded(i.Owner, i.Namespace); recorded != nil && !ready {
+		return digest.Digest(recorded.Digest)
+	}
+	return i.Digest
+}
+
+// Observe returns what OLM still has to do until the planned pods run.
+func (b *Backend) Observe(i *install.Installation, plan *install.Plan, deployment *appsv1.Deployment) error {
+	if waits := b.progress(i.Collection); waits != nil {
+		return waits
+	}
+	if deployment == nil || deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation] != plan.RuntimeHash {
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to update Deployment %q", i.Namespace+"/"+i.Collection.OperatorName())
+	}
+	return nil
+}

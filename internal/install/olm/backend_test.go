@@ -1,0 +1,111 @@
+package olm
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+const runtimeImage = "runtime:1"
+
+// plan lets a backend in a certain state plan version 2.0.0.
+func plan(change func(*state), options render.InstallationOptions) (*install.Plan, error) {
+	s := olmState(change)
+	backend := &Backend{state: s, cluster: &Cluster{}, image: runtimeImage}
+	c := &collection.Collection{Domain: "it", Name: "things", Version: semver.MustParse("2.0.0")}
+	soc := &v2beta2.SubOperatorConfig{Status: v2beta2.SubOperatorConfigStatus{
+		Installations: []v2beta2.InstallationStatus{{Namespace: "ns", Digest: "sha256:old", Install: v2beta2.InstallOLM}},
+	}}
+	options.Namespace, options.Digest = "ns", "sha256:new"
+	return backend.Plan(&install.Installation{Owner: soc, Namespace: "ns", Collection: c, Digest: "sha256:new"}, options)
+}
+
+func kindsOf(p *install.Plan) []string {
+	var kinds []string
+	for _, object := range p.Objects {
+		kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind)
+	}
+	return kinds
+}
+
+func TestPlan(t *testing.T) {
+	options := render.InstallationOptions{Runtime: v2beta2.RuntimeSpec{Image: runtimeImage}}
+	csv := func(name, version string) func(*state) {
+		return func(s *state) {
+			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV(name, version, operatorsv1alpha1.CSVPhaseSucceeded, "")}
+			s.subscription.Spec.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{render.RuntimeHashAnnotation: "before"}}
+		}
+	}
+	for name, test := range map[string]struct {
+		state     func(*state)
+		kinds     []string
+		postponed int
+		digest    digest.Digest
+		same      bool
+	}{
+		"nothing is there": {func(s *state) { s.subscription, s.ownGroup = nil, true },
+			[]string{"NetworkPolicy", "ConfigMap", "OperatorGroup", "Subscription"}, 0, "sha256:new", false},
+		"the namespace has an OperatorGroup": {func(s *state) { s.subscription = nil },
+			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 0, "sha256:new", false},
+		"a user made the Subscription": {func(s *state) { s.userManaged = true },
+			[]string{"NetworkPolicy", "ConfigMap"}, 0, "sha256:new", false},
+		"the version runs": {csv("it-things-operator.v2.0.0", "2.0.0"),
+			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 0, "sha256:new", false},
+		"another version runs until OLM replaces it": {csv("it-things-operator.v1.0.0", "1.0.0"),
+			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 1, "sha256:old", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := plan(test.state, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := kindsOf(p); !slices.Equal(got, test.kinds) {
+				t.Errorf("objects: %v", got)
+			}
+			if len(p.Postponed) != test.postponed || p.Digest != test.digest || (p.RuntimeHash == "before") != test.same {
+				t.Errorf("%d postponed, digest %s, hash %q", len(p.Postponed), p.Digest, p.RuntimeHash)
+			}
+		})
+	}
+}
+
+func TestPlanNamesWhatOLMCannotPassOn(t *testing.T) {
+	_, err := plan(func(*state) {}, render.InstallationOptions{Runtime: v2beta2.RuntimeSpec{Image: "mine:1"}})
+	var unsupported *render.UnsupportedRuntimeError
+	if !errors.As(err, &unsupported) || status.AsError(err).Reason != v2beta2.ReasonRuntimeNotSupported {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A SubOperatorConfig whose Subscription is gone must not make another one.
+func TestCheckMadeFor(t *testing.T) {
+	soc := &v2beta2.SubOperatorConfig{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMadeFor: "ns/sub/uid"}},
+		Spec:       v2beta2.SubOperatorConfigSpec{Install: v2beta2.InstallOLM, Mapping: []v2beta2.NamespaceMapping{{Namespace: "ns"}}},
+	}
+	is := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	other := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{UID: "other"}}
+	if err := checkMadeFor(soc, "ns", is); err != nil {
+		t.Errorf("its Subscription is there: %v", err)
+	}
+	for name, subscription := range map[string]*operatorsv1alpha1.Subscription{"gone": nil, "made anew": other} {
+		if err := checkMadeFor(soc, "ns", subscription); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	soc.Spec.Mapping = append(soc.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: "more"})
+	if err := checkMadeFor(soc, "ns", nil); err != nil {
+		t.Errorf("a user has changed it: %v", err)
+	}
+}

@@ -1,0 +1,241 @@
+// Package olm leaves installations to the Operator Lifecycle Manager (OLM).
+package olm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+const (
+	// CatalogSourceName is the name of the manager's CatalogSource.
+	CatalogSourceName = "collection-operator-catalog"
+
+	// Interval is how often OLM is looked for until it is found.
+	Interval = 30 * time.Second
+)
+
+// catalogNamespaces are where OLM looks for CatalogSources that every namespace may use: on OpenShift, and elsewhere.
+var catalogNamespaces = []string{"openshift-marketplace", "olm"}
+
+// kinds are the kinds of OLM that the manager works with. All of them are namespaced.
+var kinds = []schema.GroupVersionKind{
+	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind),
+	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind),
+	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind),
+	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind),
+	operatorsv1.GroupVersion.WithKind("OperatorGroup"),
+	operatorsv2.GroupVersion.WithKind("OperatorCondition"),
+}
+
+// NewRESTMapper is the manager's RESTMapper. It knows the kinds of OLM before the cluster serves them, so that the cache
+// can be told what to keep of them.
+func NewRESTMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
+	dynamic, err := apiutil.NewDynamicRESTMapper(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	static := meta.NewDefaultRESTMapper(nil)
+	for _, gvk := range kinds {
+		static.Add(gvk, meta.RESTScopeNamespace)
+	}
+	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{static, dynamic}}, nil
+}
+
+// Cluster is what the manager knows about the OLM of its cluster. A nil Cluster is never available: the manager was started
+// without a catalog. Once found, OLM stays available until the manager ends.
+type Cluster struct {
+	// Client asks what the manager may do.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Discovery says what the cluster serves.
+	Discovery discovery.ServerResourcesInterfaceWithContext
+	// CatalogAddress is where OLM reaches the manager's catalog, host:port.
+	CatalogAddress string
+	// CatalogNamespace is the namespace of the CatalogSource. Empty means the one of catalogNamespaces that the cluster has.
+	CatalogNamespace string
+
+	// found is the CatalogSource once OLM is available.
+	found atomic.Pointer[types.NamespacedName]
+	// missing is why it is not.
+	missing atomic.Pointer[error]
+
+	mu sync.Mutex
+	// waiting are called once it is.
+	waiting []func(context.Context) error
+}
+
+// Available says whether installations can be left to OLM.
+func (c *Cluster) Available() bool { return c != nil && c.found.Load() != nil }
+
+// Checked says whether it is known yet if OLM is available.
+func (c *Cluster) Checked() bool { return c.Available() || c.missing.Load() != nil }
+
+// Err says, for users, why OLM is not available. It is nil if it is.
+func (c *Cluster) Err() error {
+	if c == nil {
+		return errors.New("the manager was started without --catalog-bind-address: install it with the component config/components/olm")
+	}
+	if c.Available() {
+		return nil
+	}
+	if missing := c.missing.Load(); missing != nil {
+		return *missing
+	}
+	return errors.New("the manager has not looked for the Operator Lifecycle Manager yet")
+}
+
+// CatalogSource is where Subscriptions point. It has no name before OLM is available.
+func (c *Cluster) CatalogSource() types.NamespacedName {
+	if !c.Available() {
+		return types.NamespacedName{}
+	}
+	return *c.found.Load()
+}
+
+// OnAvailable has a function called when OLM is found, with a context that ends with the manager: to start watches, and to
+// bring back what waits for OLM. It is called again, after a while, until it returns no error. Functions are to be added
+// before the manager starts.
+func (c *Cluster) OnAvailable(do func(context.Context) error) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, do)
+}
+
+// SetupWithManager makes the manager look for OLM when it starts.
+func (c *Cluster) SetupWithManager(mgr ctrl.Manager) error {
+	if c == nil {
+		return nil
+	}
+	return mgr.Add(c)
+}
+
+// Start looks for OLM until it is found and everybody who waits for it knows.
+func (c *Cluster) Start(ctx context.Context) error {
+	for !c.look(ctx) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(Interval):
+		}
+	}
+	return nil
+}
+
+// look says whether nothing is left to do.
+func (c *Cluster) look(ctx context.Context) bool {
+	log := ctrl.LoggerFrom(ctx).WithName("olm")
+	if !c.Available() {
+		source, err := c.find(ctx)
+		if err != nil {
+			if before := c.missing.Swap(&err); before == nil || (*before).Error() != err.Error() {
+				log.Info("the Operator Lifecycle Manager is not used", "reason", err.Error())
+			}
+			return false
+		}
+		c.found.Store(&source)
+		log.Info("found the Operator Lifecycle Manager", "catalogSource", source.String())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(do func(context.Context) error) bool {
+		err := do(ctx)
+		if err != nil {
+			log.Error(err, "cannot start to work with the Operator Lifecycle Manager yet")
+		}
+		return err == nil
+	})
+	return len(c.waiting) == 0
+}
+
+// find returns the name of the CatalogSource if the cluster has OLM and the manager may use it.
+func (c *Cluster) find(ctx context.Context) (types.NamespacedName, error) {
+	if err := c.checkServed(ctx); err != nil {
+		return types.NamespacedName{}, err
+	}
+	if err := c.checkAllowed(ctx); err != nil {
+		return types.NamespacedName{}, err
+	}
+	namespace, err := c.catalogNamespace(ctx)
+	return types.NamespacedName{Namespace: namespace, Name: CatalogSourceName}, err
+}
+
+// checkServed wants all kinds at once: their CRDs do not appear in one moment.
+func (c *Cluster) checkServed(ctx context.Context) error {
+	served := map[schema.GroupVersion][]metav1.APIResource{}
+	for _, gvk := range kinds {
+		version := gvk.GroupVersion()
+		if _, asked := served[version]; !asked {
+			list, err := c.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
+			switch {
+			case apierrors.IsNotFound(err):
+				return fmt.Errorf("the cluster does not serve %s: the Operator Lifecycle Manager is not installed", version)
+			case err != nil:
+				return fmt.Errorf("asking what %s the cluster serves: %w", version, err)
+			}
+			served[version] = list.APIResources
+		}
+		if !slices.ContainsFunc(served[version], func(r metav1.APIResource) bool { return r.Kind == gvk.Kind }) {
+			return fmt.Errorf("the cluster does not serve %s of %s: the Operator Lifecycle Manager is not installed", gvk.Kind, version)
+		}
+	}
+	return nil
+}
+
+// checkAllowed keeps a manager that lacks the rights from asking in vain for ever.
+func (c *Cluster) checkAllowed(ctx context.Context) error {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: operatorsv1alpha1.GroupName, Version: operatorsv1alpha1.GroupVersion, Resource: "subscriptions", Verb: "create",
+		},
+	}}
+	if err := c.Client.Create(ctx, review); err != nil {
+		return fmt.Errorf("asking whether the manager may create Subscriptions: %w", err)
+	}
+	if !review.Status.Allowed {
+		return errors.New("the manager may not create Subscriptions: install it with the component config/components/olm")
+	}
+	return nil
+}
+
+func (c *Cluster) catalogNamespace(ctx context.Context) (string, error) {
+	if c.CatalogNamespace != "" {
+		return c.CatalogNamespace, nil
+	}
+	for _, name := range catalogNamespaces {
+		err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		if err == nil {
+			return name, nil
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("reading Namespace %q: %w", name, err)
+		}
+	}
+	return "", fmt.Errorf("no namespace for catalogs exists (%s): name it with --catalog-namespace", strings.Join(catalogNamespaces, ", "))
+}

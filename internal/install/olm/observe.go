@@ -1,0 +1,231 @@
+package olm
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// maxTextBytes bounds a text of OLM in a message.
+const maxTextBytes = 1024
+
+// progress says what OLM still has to do until the collection's version runs. It is nil once only the Deployment is left
+// to look at. Every answer comes from fields of OLM's API; its texts are only shown.
+func (s *state) progress(c *collection.Collection) error {
+	csv := s.csv(c.CSVName())
+	switch {
+	case s.subscription == nil:
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for OLM to notice the Subscription")
+	case s.installedCSV() == c.CSVName() && csv != nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded:
+		return nil
+	case s.installedCSV() == c.CSVName() && csv != nil:
+		return describeCSV(csv, s.plan)
+	}
+	for _, check := range []func() error{s.planProblem, func() error { return s.versionProblem(c) }, s.catalogProblem} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if csv != nil && csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded {
+		return describeCSV(csv, s.plan)
+	}
+	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
+}
+
+func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
+
+// planProblem tells of an InstallPlan that does not go on by itself.
+func (s *state) planProblem() error {
+	if s.plan == nil {
+		return nil
+	}
+	switch {
+	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed:
+		return status.Waiting(v2beta2.ReasonInstallPlanFailed, status.MissingInterval,
+			"InstallPlan %q failed%s; correct that, then delete the InstallPlan", s.plan.Namespace+"/"+s.plan.Name, s.planMessage())
+	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval && !s.plan.Spec.Approved:
+		return status.Waiting(v2beta2.ReasonWaitingForApproval, status.MissingInterval,
+			"InstallPlan %q waits for approval to install %s: kubectl patch installplans.operators.coreos.com %s -n %s --type merge -p '{\"spec\":{\"approved\":true}}'",
+			s.plan.Namespace+"/"+s.plan.Name, status.JoinNames(slices.Sorted(slices.Values(s.plan.Spec.ClusterServiceVersionNames))), s.plan.Name, s.plan.Namespace)
+	}
+	return nil
+}
+
+// planMessage is what OLM says about the InstallPlan, as the end of a sentence.
+func (s *state) planMessage() string {
+	if s.plan == nil || s.plan.Status.Message == "" {
+		return ""
+	}
+	return ": " + settled(s.plan.Status.Message)
+}
+
+// catalogProblem tells why OLM finds nothing to install.
+func (s *state) catalogProblem() error {
+	is := s.subscription.Status
+	for _, kind := range []operatorsv1alpha1.SubscriptionConditionType{
+		operatorsv1alpha1.SubscriptionResolutionFailed, operatorsv1alpha1.SubscriptionBundleUnpackFailed,
+	} {
+		if condition := is.GetCondition(kind); condition.Status == corev1.ConditionTrue {
+			return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s: %s",
+				s.name(), cmp.Or(condition.Reason, string(kind)), settled(condition.Message))
+		}
+	}
+	if is.GetCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy).Status != corev1.ConditionTrue {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM resolves nothing for Subscription %q: %s", s.name(), s.unhealthyCatalogs())
+}
+
+func (s *state) unhealthyCatalogs() string {
+	known := false
+	var unhealthy []string
+	for _, health := range s.subscription.Status.CatalogHealth {
+		ref := health.CatalogSourceRef
+		if ref == nil {
+			continue
+		}
+		known = known || ref.Namespace == s.subscription.Spec.CatalogSourceNamespace && ref.Name == s.subscription.Spec.CatalogSource
+		if !health.Healthy {
+			unhealthy = append(unhealthy, ref.Namespace+"/"+ref.Name)
+		}
+	}
+	slices.Sort(unhealthy)
+	if !known {
+		return fmt.Sprintf("it does not know CatalogSource %s/%s", s.subscription.Spec.CatalogSourceNamespace, s.subscription.Spec.CatalogSource)
+	}
+	return "it cannot read the CatalogSources " + status.JoinNames(unhealthy)
+}
+
+// versionProblem tells of another version that stays: OLM only goes forward, and only where the Subscription leads.
+func (s *state) versionProblem(c *collection.Collection) error {
+	installed := s.csv(s.installedCSV())
+	if installed == nil || installed.Name == c.CSVName() {
+		return nil
+	}
+	version := installed.Spec.Version.String()
+	if installed.Status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable {
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: what runs goes on; change the channel, or the version of the OperatorCollection",
+			s.name(), version, c.Version)
+	}
+	if s.userManaged {
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",
+			s.name(), version, c.Version, version)
+	}
+	if present, err := semver.NewVersion(version); err == nil && present.GreaterThan(c.Version) {
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+			"version %s is installed, and OLM does not go back to %s: delete Subscription %q and ClusterServiceVersion %q for a new installation",
+			version, c.Version, s.name(), installed.Name)
+	}
+	return nil
+}
+
+// describeCSV says what a ClusterServiceVersion that has not succeeded waits for.
+func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1alpha1.InstallPlan) error {
+	name, is := csv.Namespace+"/"+csv.Name, csv.Status
+	failed := func(text string) error {
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval, "ClusterServiceVersion %q: %s: %s", name, is.Reason, text)
+	}
+	planned := plan == nil || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
+	switch is.Phase {
+	case operatorsv1alpha1.CSVPhasePending:
+		switch {
+		case is.Reason == operatorsv1alpha1.CSVReasonRequirementsNotMet && planned:
+			return failed(missingRequirements(is.RequirementStatus))
+		case is.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable:
+			return failed(settled(is.Message))
+		}
+	case operatorsv1alpha1.CSVPhaseFailed:
+		return failed(cmp.Or(csvAdvice[is.Reason], settled(is.Message)))
+	}
+	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "ClusterServiceVersion %q is %s", name,
+		cmp.Or(strings.TrimSpace(string(is.Phase)+" "+string(is.Reason)), "new"))
+}
+
+// csvAdvice says in words what is behind a reason of OLM that can be helped.
+var csvAdvice = map[operatorsv1alpha1.ConditionReason]string{
+	operatorsv1alpha1.CSVReasonUnsupportedOperatorGroup:                    "the OperatorGroup of the namespace is for other namespaces than its own, which the operator does not support: correct the OperatorGroup",
+	operatorsv1alpha1.CSVReasonNoTargetNamespaces:                          "the OperatorGroup of the namespace is for no namespace: correct the OperatorGroup",
+	operatorsv1alpha1.CSVReasonNoOperatorGroup:                             "OLM sees no OperatorGroup in the namespace",
+	operatorsv1alpha1.CSVReasonTooManyOperatorGroups:                       "the namespace has more than one OperatorGroup: delete all but one",
+	operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict:             "an operator of another namespace, whose OperatorGroup includes this one, serves the same kinds: remove one of the two, or set install: Direct",
+	operatorsv1alpha1.CSVReasonCannotModifyStaticOperatorGroupProvidedAPIs: "the OperatorGroup of the namespace has staticProvidedAPIs and lacks the collection's kinds: correct the OperatorGroup",
+	operatorsv1alpha1.CSVReasonOwnerConflict:                               "another operator in the namespace serves the same kinds: remove one of the two",
+}
+
+// missingRequirements names what a ClusterServiceVersion needs and the cluster lacks.
+func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) string {
+	var missing []string
+	for _, r := range requirements {
+		name := r.Kind + " " + r.Name
+		if r.Status != operatorsv1alpha1.RequirementStatusReasonPresent && len(r.Dependents) == 0 {
+			missing = append(missing, fmt.Sprintf("%s (%s)", name, r.Status))
+		}
+		for _, dependent := range r.Dependents {
+			if dependent.Status != operatorsv1alpha1.DependentStatusReasonSatisfied {
+				missing = append(missing, fmt.Sprintf("%s lacks %s %s", name, dependent.Kind, settled(dependent.Message)))
+			}
+		}
+	}
+	slices.Sort(missing)
+	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxTextBytes)
+}
+
+// unstable are the parts of OLM's texts that change while nothing else does: times, and ports of connections.
+var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?|[0-9a-fA-F.:\[\]]+:\d+->`)
+
+// settled makes one line of a text of OLM that is the same as long as it says the same. The constraints that cannot be
+// satisfied together are listed in an order of their own each time.
+func settled(text string) string {
+	text = status.Printable(unstable.ReplaceAllString(text, ""))
+	if head, constraints, ok := strings.Cut(text, "constraints not satisfiable: "); ok {
+		parts := strings.Split(constraints, ", ")
+		slices.Sort(parts)
+		text = head + "constraints not satisfiable: " + strings.Join(parts, ", ")
+	}
+	return status.Truncate(text, maxTextBytes)
+}
+
+// contentWarnings tell of what the installed ClusterServiceVersion was made from, if that is not what it would be made from
+// now: OLM does not look at a name twice.
+func (s *state) contentWarnings(c *collection.Collection, archive digest.Digest, image string) []string {
+	csv := s.csv(c.CSVName())
+	if csv == nil {
+		return nil
+	}
+	var warnings []string
+	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != archive.String() {
+		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was made from other content of version %s: the playbooks are new, "+
+			"while permissions and descriptions stay as they were; raise the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
+	}
+	if made := runtimeImageOf(csv); made != "" && made != image {
+		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q runs the image %s, and the manager's is %s: the next version of the collection gets it",
+			csv.Namespace+"/"+csv.Name, made, image))
+	}
+	return warnings
+}
+
+// runtimeImageOf is the image that runs the operator of a ClusterServiceVersion.
+func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			if container.Name == render.OperatorContainer {
+				return container.Image
+			}
+		}
+	}
+	return ""
+}

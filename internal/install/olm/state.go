@@ -1,0 +1,244 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// listLimit bounds how many objects of OLM are read from one namespace.
+const listLimit = 500
+
+// state is what OLM has, and is about to have, of one collection in one namespace.
+type state struct {
+	// subscription to the collection's package. Nil means that there is none yet.
+	subscription *operatorsv1alpha1.Subscription
+	// userManaged says that a user made the Subscription. It is never deleted, and its channel and approval are not ours.
+	userManaged bool
+	// csvs are the ClusterServiceVersions of the collection.
+	csvs []operatorsv1alpha1.ClusterServiceVersion
+	// plan is the InstallPlan that the Subscription has come to, if any.
+	plan *operatorsv1alpha1.InstallPlan
+	// ownGroup says that the namespace needs an OperatorGroup of ours.
+	ownGroup bool
+	// warnings about what was found.
+	warnings []string
+}
+
+// csv returns the ClusterServiceVersion of that name, or nil.
+func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
+	for i := range s.csvs {
+		if s.csvs[i].Name == name {
+			return &s.csvs[i]
+		}
+	}
+	return nil
+}
+
+// ready says whether the runtime may get the configuration of a version: another version's ClusterServiceVersion keeps
+// its own until OLM replaces it, for which it may need somebody's approval.
+func (s *state) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
+
+// orphaned says that OLM runs the operator for a Subscription that is gone. OLM does not resolve another one then, which may
+// be there already: somebody may have deleted the first while it was being written.
+func (s *state) orphaned() bool {
+	if len(s.csvs) == 0 || s.userManaged || s.subscription == nil {
+		return len(s.csvs) > 0 && !s.userManaged
+	}
+	status := s.subscription.Status
+	return status.InstalledCSV == "" && status.CurrentCSV == "" &&
+		!slices.ContainsFunc(s.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
+			return !csv.CreationTimestamp.Before(&s.subscription.CreationTimestamp)
+		})
+}
+
+// installedCSV is what the Subscription has brought about.
+func (s *state) installedCSV() string {
+	if s.subscription == nil {
+		return ""
+	}
+	return s.subscription.Status.InstalledCSV
+}
+
+// runtimeHash is what the pods were told last.
+func (s *state) runtimeHash() string {
+	if s.subscription == nil || s.subscription.Spec.Config == nil {
+		return ""
+	}
+	return s.subscription.Spec.Config.Annotations[render.RuntimeHashAnnotation]
+}
+
+// list reads live objects of OLM. A cluster that does not serve their kind has none.
+func list(ctx context.Context, reader client.Reader, into client.ObjectList, options ...client.ListOption) error {
+	err := reader.List(ctx, into, append(options, client.Limit(listLimit))...)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// findSubscription looks for a Subscription to the collection's package. A user-managed one from the manager's catalog is
+// used; one from another catalog would bring a second operator for the same kinds.
+func (c *Cluster) findSubscription(ctx context.Context, i *install.Installation) (*state, error) {
+	subscriptions := &operatorsv1alpha1.SubscriptionList{}
+	if err := list(ctx, c.Reader, subscriptions, client.InNamespace(i.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing Subscriptions in namespace %q: %w", i.Namespace, err)
+	}
+	slices.SortFunc(subscriptions.Items, func(a, b operatorsv1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
+	s, ours := &state{}, install.OwnedBy(i.Owner)
+	for n := range subscriptions.Items {
+		subscription := &subscriptions.Items[n]
+		if subscription.Spec == nil || subscription.Spec.Package != i.Collection.OperatorName() {
+			continue
+		}
+		switch {
+		case ours(subscription):
+			if s.subscription != nil {
+				s.warnings = append(s.warnings, secondSubscription(s.subscription))
+			}
+			s.subscription, s.userManaged = subscription, false
+		case !c.Offers(subscription):
+			return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+				"Subscription %q subscribes to package %s of another catalog, %s/%s: delete it and its ClusterServiceVersion",
+				i.Namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
+		case s.subscription != nil:
+			s.warnings = append(s.warnings, secondSubscription(subscription))
+		default:
+			s.subscription, s.userManaged = subscription, true
+		}
+	}
+	return s, nil
+}
+
+func secondSubscription(s *operatorsv1alpha1.Subscription) string {
+	return fmt.Sprintf("Subscription %q is a second one to package %s, which OLM does not resolve: delete it", s.Namespace+"/"+s.Name, s.Spec.Package)
+}
+
+// read reads the rest of what decides about an installation by OLM, live: caches do not have what others made. It fails with
+// a reason if OLM could not install anything in the namespace.
+func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) error {
+	csvs, err := listCSVs(ctx, c.Reader, i.Collection.ID(), i.Namespace)
+	if err != nil {
+		return err
+	}
+	s.csvs = csvs
+	groups := &operatorsv1.OperatorGroupList{}
+	if err := list(ctx, c.Reader, groups, client.InNamespace(i.Namespace)); err != nil {
+		return fmt.Errorf("listing OperatorGroups in namespace %q: %w", i.Namespace, err)
+	}
+	own, warning, err := chooseOperatorGroup(i.Namespace, groups.Items)
+	s.ownGroup = own
+	if warning != "" {
+		s.warnings = append(s.warnings, warning)
+	}
+	if err != nil || s.subscription == nil || s.subscription.Status.InstallPlanRef == nil {
+		return err
+	}
+	plan := &operatorsv1alpha1.InstallPlan{}
+	key := types.NamespacedName{Namespace: i.Namespace, Name: s.subscription.Status.InstallPlanRef.Name}
+	if err := c.Reader.Get(ctx, key, plan); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading InstallPlan %q: %w", key, err)
+	} else if err == nil {
+		s.plan = plan
+	}
+	return nil
+}
+
+// listCSVs reads the ClusterServiceVersions of a collection in a namespace, without the copies that OLM makes of those of
+// other namespaces.
+func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := list(ctx, reader, csvs, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id))); err != nil {
+		return nil, fmt.Errorf("listing ClusterServiceVersions in namespace %q: %w", namespace, err)
+	}
+	return slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
+}
+
+// chooseOperatorGroup says whether a namespace with these OperatorGroups needs ours.
+func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (own bool, warning string, err error) {
+	conflict := func(format string, args ...any) error {
+		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
+	}
+	var names []string
+	for _, group := range groups {
+		names = append(names, group.Name)
+	}
+	slices.Sort(names)
+	switch {
+	case len(groups) == 0 || len(groups) == 1 && install.IsSharedGroup(&groups[0]):
+		return true, "", nil
+	case len(groups) > 1:
+		return false, "", conflict("it has the OperatorGroups %s, and OLM installs nothing in a namespace with more than one: delete all but one",
+			strings.Join(names, ", "))
+	}
+	group := &groups[0]
+	if targets := targetsOf(group); !slices.Equal(targets, []string{namespace}) {
+		return false, "", conflict("its OperatorGroup %s is for %s, and the operator can only be for its own namespace: map another namespace, or set install: Direct",
+			group.Name, describeTargets(targets))
+	}
+	if account := group.Spec.ServiceAccountName; account != "" {
+		for _, condition := range group.Status.Conditions {
+			if condition.Type == operatorsv1.OperatorGroupServiceAccountCondition && condition.Reason == operatorsv1.OperatorGroupServiceAccountReason {
+				return false, "", conflict("its OperatorGroup %s names the ServiceAccount %s, which does not exist: create it, or take it out of the OperatorGroup", group.Name, account)
+			}
+		}
+		warning = fmt.Sprintf("OperatorGroup %q lets OLM install with the rights of ServiceAccount %s: it needs all that the operator gets", namespace+"/"+group.Name, account)
+	}
+	return false, warning, nil
+}
+
+// targetsOf are the namespaces that an OperatorGroup is for, sorted. The empty name stands for all. OLM tells what a
+// selector finds, and until it does nothing is known.
+func targetsOf(group *operatorsv1.OperatorGroup) []string {
+	targets := slices.Clone(group.Spec.TargetNamespaces)
+	switch {
+	case len(targets) > 0:
+	case group.Spec.Selector != nil:
+		targets = slices.Clone(group.Status.Namespaces)
+	default:
+		targets = []string{corev1.NamespaceAll}
+	}
+	slices.Sort(targets)
+	return slices.Compact(targets)
+}
+
+func describeTargets(targets []string) string {
+	switch {
+	case len(targets) == 0:
+		return "no namespace"
+	case slices.Contains(targets, corev1.NamespaceAll):
+		return "all namespaces"
+	}
+	return "the namespaces " + status.JoinNames(targets)
+}
+
+// checkPublished fails with a reason unless the version of an OperatorCollection is in the catalog.
+func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
+	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
+	if published == nil || published.ObservedGeneration != oc.Generation {
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for version %s to be put into the catalog", version)
+	}
+	if published.Status == metav1.ConditionTrue {
+		return nil
+	}
+	reason := v2beta2.ReasonNotPublished
+	if published.Reason == v2beta2.ReasonPermissionsNotGranted {
+		reason = published.Reason
+	}
+	return status.Waiting(reason, status.MissingInterval, "version %s is not in the catalog: %s", version, published.Message)
+}

@@ -1,0 +1,279 @@
+package olm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+func TestMethodIsDecidedOnce(t *testing.T) {
+	const auto, olm, direct = v2beta2.InstallAuto, v2beta2.InstallOLM, v2beta2.InstallDirect
+	recorded := func(method v2beta2.InstallMethod) v2beta2.SubOperatorConfigStatus {
+		return v2beta2.SubOperatorConfigStatus{Installations: []v2beta2.InstallationStatus{{Namespace: "other", Install: olm}, {Namespace: "ns", Install: method}}}
+	}
+	halfMade := v2beta2.SubOperatorConfigStatus{Inventory: []v2beta2.ObjectReference{{Kind: "Deployment", Namespace: "ns"}}}
+	for name, test := range map[string]struct {
+		spec                   v2beta2.InstallMethod
+		status                 v2beta2.SubOperatorConfigStatus
+		userManaged, available bool
+		want                   v2beta2.InstallMethod
+	}{
+		"new, without OLM":                            {spec: "", want: direct},
+		"new, with OLM":                               {spec: auto, available: true, want: olm},
+		"installed before OLM came":                   {spec: auto, status: recorded(direct), available: true, want: direct},
+		"installed before methods were recorded":      {spec: "", status: recorded(""), available: true, want: direct},
+		"half installed before methods were recorded": {spec: "", status: halfMade, available: true, want: direct},
+		"OLM went away":                               {spec: auto, status: recorded(olm), want: olm},
+		"explicitly OLM":                              {spec: olm, status: recorded(direct), want: olm},
+		"explicitly without":                          {spec: direct, status: recorded(olm), userManaged: true, available: true, want: direct},
+		"a person has state":                          {spec: auto, status: recorded(direct), userManaged: true, available: true, want: olm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			soc := &v2beta2.SubOperatorConfig{Spec: v2beta2.SubOperatorConfigSpec{Install: test.spec}, Status: test.status}
+			if got := methodFor(soc, "ns", test.userManaged, test.available); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOperatorGroupIsChosen(t *testing.T) {
+	group := func(name string, change func(*operatorsv1.OperatorGroup)) operatorsv1.OperatorGroup {
+		g := operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		g.Spec.TargetNamespaces = []string{"ns"}
+		change(&g)
+		return g
+	}
+	same := func(*operatorsv1.OperatorGroup) {}
+	selecting := func(found ...string) func(*operatorsv1.OperatorGroup) {
+		return func(g *operatorsv1.OperatorGroup) {
+			g.Spec.TargetNamespaces, g.Spec.Selector, g.Status.Namespaces = nil, &metav1.LabelSelector{}, found
+		}
+	}
+	account := func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" }
+	for name, test := range map[string]struct {
+		groups         []operatorsv1.OperatorGroup
+		own            bool
+		warns, problem string
+	}{
+		"none": {own: true},
+		"ours": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, func(g *operatorsv1.OperatorGroup) {
+			g.Labels = map[string]string{render.LabelManagedBy: render.ManagedBy}
+		})}, own: true},
+		"one that looks like ours": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, same)}},
+		"one for this namespace":   {groups: []operatorsv1.OperatorGroup{group("og", same)}},
+		"one that selects it":      {groups: []operatorsv1.OperatorGroup{group("og", selecting("ns"))}},
+		"one that selects more":    {groups: []operatorsv1.OperatorGroup{group("og", selecting("ns", "b"))}, problem: "for the namespaces b, ns"},
+		"one that selects nothing": {groups: []operatorsv1.OperatorGroup{group("og", selecting())}, problem: "for no namespace"},
+		"one for all": {groups: []operatorsv1.OperatorGroup{group("og", func(g *operatorsv1.OperatorGroup) {
+			g.Spec.TargetNamespaces = nil
+		})}, problem: "for all namespaces"},
+		"several":             {groups: []operatorsv1.OperatorGroup{group("b", same), group("a", same)}, problem: "OperatorGroups a, b"},
+		"one with an account": {groups: []operatorsv1.OperatorGroup{group("og", account)}, warns: "ServiceAccount installer"},
+		"one with an account that is missing": {groups: []operatorsv1.OperatorGroup{group("og", func(g *operatorsv1.OperatorGroup) {
+			account(g)
+			g.Status.Conditions = []metav1.Condition{{Type: operatorsv1.OperatorGroupServiceAccountCondition, Reason: operatorsv1.OperatorGroupServiceAccountReason}}
+		})}, problem: "installer, which does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, warning, err := chooseOperatorGroup("ns", test.groups)
+			if own != test.own || (warning == "") != (test.warns == "") || !strings.Contains(warning, test.warns) {
+				t.Errorf("own %v, warning %q", own, warning)
+			}
+			expectReason(t, err, v2beta2.ReasonOperatorGroupConflict, test.problem)
+		})
+	}
+}
+
+// expectReason wants no error for no text.
+func expectReason(t *testing.T, err error, reason, text string) {
+	t.Helper()
+	switch {
+	case text == "" && err != nil:
+		t.Errorf("fails: %v", err)
+	case text == "":
+	case err == nil:
+		t.Error("does not fail")
+	case status.AsError(err).Reason != reason || !strings.Contains(err.Error(), text):
+		t.Errorf("got %s: %v", status.AsError(err).Reason, err)
+	}
+}
+
+// olmState is a Subscription to version 1.0.0 that has come to nothing yet.
+func olmState(change func(*state)) *state {
+	s := &state{subscription: &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub"},
+		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "ours", CatalogSourceNamespace: "olm"},
+	}}
+	change(s)
+	return s
+}
+
+func testCSV(name, version string, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) operatorsv1alpha1.ClusterServiceVersion {
+	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	if err := csv.Spec.Version.UnmarshalJSON([]byte(`"` + version + `"`)); err != nil {
+		panic(err)
+	}
+	csv.Status.Phase, csv.Status.Reason = phase, reason
+	return csv
+}
+
+func TestProgressInOLM(t *testing.T) {
+	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	wanted := c.CSVName()
+	condition := func(kind operatorsv1alpha1.SubscriptionConditionType, message string) func(*state) {
+		return func(s *state) {
+			s.subscription.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: kind, Status: corev1.ConditionTrue, Message: message})
+		}
+	}
+	installed := func(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) func(*state) {
+		return func(s *state) {
+			s.subscription.Status.InstalledCSV = wanted
+			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV(wanted, "1.0.0", phase, reason)}
+		}
+	}
+	planned := func(phase operatorsv1alpha1.InstallPlanPhase) func(*state) {
+		return func(s *state) {
+			s.plan = &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-1"}}
+			s.plan.Spec.ClusterServiceVersionNames = []string{wanted, "other.v2"}
+			s.plan.Status.Phase = phase
+		}
+	}
+	other := func(version string, userManaged bool) func(*state) {
+		return func(s *state) {
+			s.userManaged, s.subscription.Status.InstalledCSV = userManaged, "other"
+			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV("other", version, operatorsv1alpha1.CSVPhaseSucceeded, "")}
+		}
+	}
+	all := func(changes ...func(*state)) func(*state) {
+		return func(s *state) {
+			for _, change := range changes {
+				change(s)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		state        func(*state)
+		reason, text string
+	}{
+		"no Subscription yet":           {func(s *state) { s.subscription = nil }, v2beta2.ReasonProgressing, "to notice the Subscription"},
+		"nothing yet":                   {func(*state) {}, v2beta2.ReasonProgressing, "to install acme-things-operator.v1.0.0"},
+		"done":                          {installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), "", ""},
+		"done, with a catalog in doubt": {all(installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "x")), "", ""},
+		"unresolved":                    {condition(operatorsv1alpha1.SubscriptionResolutionFailed, "no such channel"), v2beta2.ReasonCatalogUnhealthy, "ResolutionFailed: no such channel"},
+		"an unknown catalog":            {condition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, ""), v2beta2.ReasonCatalogUnhealthy, "does not know CatalogSource olm/ours"},
+		"unapproved":                    {planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), v2beta2.ReasonWaitingForApproval, "install acme-things-operator.v1.0.0, other.v2: kubectl patch"},
+		"just approved": {all(planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), func(s *state) { s.plan.Spec.Approved = true }),
+			v2beta2.ReasonProgressing, "to install"},
+		"a failed plan":             {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; correct that`},
+		"an older version is there": {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
+		"a newer version is there":  {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
+		"a person has another":      {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
+		// As OLM left it when its gate was closed: the resolver's complaint is a consequence, and helps nobody.
+		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *state) {
+			s.csvs[0].Status.Phase, s.csvs[0].Status.Reason = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
+		}), v2beta2.ReasonClusterServiceVersionFailed, "leads to version 1.1.0, which OLM holds back because the OperatorCollection has 1.0.0"},
+		"installing": {installed(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful), v2beta2.ReasonProgressing, "is Installing InstallSucceeded"},
+		"requirements that the plan is about to make": {all(installed(operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet),
+			planned(operatorsv1alpha1.InstallPlanPhaseInstalling)), v2beta2.ReasonProgressing, "is Pending"},
+		"requirements that stay away": {all(installed(operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet),
+			planned(operatorsv1alpha1.InstallPlanPhaseComplete)), v2beta2.ReasonClusterServiceVersionFailed, "missing: "},
+		"failed": {installed(operatorsv1alpha1.CSVPhaseFailed, operatorsv1alpha1.CSVReasonUnsupportedOperatorGroup), v2beta2.ReasonClusterServiceVersionFailed,
+			"UnsupportedOperatorGroup: the OperatorGroup of the namespace is for other namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) { expectReason(t, olmState(test.state).progress(c), test.reason, test.text) })
+	}
+}
+
+func TestOrphans(t *testing.T) {
+	at := func(second int64) metav1.Time { return metav1.Unix(second, 0) }
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   bool
+	}{
+		"nothing runs":            {func(s *state) { s.csvs = nil }, false},
+		"no Subscription is left": {func(s *state) { s.subscription = nil }, true},
+		"there is a new one":      {func(s *state) { s.subscription.CreationTimestamp = at(11) }, true},
+		"there is a user's":       {func(s *state) { s.subscription.CreationTimestamp, s.userManaged = at(11), true }, false},
+		"OLM has made it for it":  {func(s *state) { s.subscription.CreationTimestamp = at(10) }, false},
+		"OLM has come to it": {func(s *state) {
+			s.subscription.CreationTimestamp, s.subscription.Status.CurrentCSV = at(11), "csv"
+		}, false},
+		"OLM has installed another": {func(s *state) {
+			s.subscription.CreationTimestamp, s.subscription.Status.InstalledCSV = at(11), "x"
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := olmState(func(s *state) {
+				csv := testCSV("csv", "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
+				csv.CreationTimestamp = at(10)
+				s.csvs = []operatorsv1alpha1.ClusterServiceVersion{csv}
+			})
+			test.change(s)
+			if got := s.orphaned(); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestTextsOfOLMAreSettled(t *testing.T) {
+	for name, test := range map[string][2]string{
+		"a time":        {"failed at 2026-11-21T10:00:00.123Z: x", "failed at 2026-11-21T11:30:07Z: x"},
+		"a port":        {"read udp 10.0.0.1:40000->10.0.0.2:53: timeout", "read udp 10.0.0.1:41234->10.0.0.2:53: timeout"},
+		"constraints":   {"constraints not satisfiable: a exists, b exists", "constraints not satisfiable: b exists, a exists"},
+		"several lines": {"a\n\tb", "a b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a, b := settled(test[0]), settled(test[1]); a != b {
+				t.Errorf("%q becomes %q, and %q becomes %q", test[0], a, test[1], b)
+			}
+		})
+	}
+	if got := settled(strings.Repeat("long ", maxTextBytes)); len(got) > maxTextBytes {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestMissingRequirements(t *testing.T) {
+	got := missingRequirements([]operatorsv1alpha1.RequirementStatus{
+		{Kind: "CustomResourceDefinition", Name: "there", Status: operatorsv1alpha1.RequirementStatusReasonPresent},
+		{Kind: "ServiceAccount", Name: "operator", Status: operatorsv1alpha1.RequirementStatusReasonPresentNotSatisfied, Dependents: []operatorsv1alpha1.DependentStatus{
+			{Kind: "PolicyRule", Status: operatorsv1alpha1.DependentStatusReasonSatisfied, Message: "fine"},
+			{Kind: "PolicyRule", Status: operatorsv1alpha1.DependentStatusReasonNotSatisfied, Message: `namespaced rule:{"verbs":["get"]}`},
+		}},
+		{Kind: "CustomResourceDefinition", Name: "away", Status: operatorsv1alpha1.RequirementStatusReasonNotPresent},
+	})
+	want := `missing: CustomResourceDefinition away (NotPresent), ServiceAccount operator lacks PolicyRule namespaced rule:{"verbs":["get"]}`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOtherContentIsToldOf(t *testing.T) {
+	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	csv := testCSV(c.CSVName(), "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
+	csv.Annotations = map[string]string{render.AnnotationArchiveDigest: "sha256:a"}
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = make([]operatorsv1alpha1.StrategyDeploymentSpec, 1)
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: render.OperatorContainer, Image: "image:1"}}
+	s := &state{csvs: []operatorsv1alpha1.ClusterServiceVersion{csv}}
+	for digest, images := range map[digest.Digest]map[string]int{"sha256:a": {"image:1": 0, "image:2": 1}, "sha256:b": {"image:1": 1, "image:2": 2}} {
+		for image, want := range images {
+			if got := s.contentWarnings(c, digest, image); len(got) != want {
+				t.Errorf("%s and %s: %v", digest, image, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/Masterminds/semver/v3"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// reasonVersionPinned says in an OperatorCondition that an OperatorCollection decides about the version.
+const reasonVersionPinned = "VersionPinned"
+
+// Notify tells OLM whether it may replace the ClusterServiceVersions of the collection, and the pods of a user-managed
+// Subscription about a new configuration. OLM looks at what an operator says of itself before it installs the next version
+// over it. Nothing is said while work is under way, or after an error that may be gone with the next attempt.
+func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *install.Plan, err error) error {
+	if plan != nil {
+		if err := b.rollUserManaged(ctx, plan.RuntimeHash); err != nil {
+			return err
+		}
+	}
+	refused, known := upgradeRefusal(i.OperatorCollection, plan != nil, err)
+	if !known {
+		return nil
+	}
+	gate := upgradeGate{
+		soc:        fmt.Sprintf("SubOperatorConfig %q in namespace %q", i.Owner.Name, i.Owner.Namespace),
+		oc:         fmt.Sprintf("OperatorCollection %q", i.OperatorCollection.Name),
+		collection: i.Collection,
+		follows:    !b.userManaged || b.subscription.Spec.Channel == render.ChannelName(i.Collection),
+		csvs:       b.csvs,
+		refused:    refused,
+	}
+	for n := range b.csvs {
+		if err := b.setUpgradeable(ctx, &b.csvs[n], gate.condition(&b.csvs[n])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upgradeRefusal returns why no other version would be installed, nil if one would. It is not known after an error that
+// needs no help or has no reason.
+func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (refused *status.Error, known bool) {
+	if applied {
+		return importRefusal(oc), true
+	}
+	refused = status.AsError(err)
+	if refused == nil || status.IsProgress(refused.Reason) || refused.Reason == v2beta2.ReasonApplyFailed || refused.Reason == v2beta2.ReasonUnexpectedError {
+		return nil, false
+	}
+	return refused, true
+}
+
+// rollUserManaged annotates the pods of a user-managed Subscription. Nothing else of it is changed.
+func (b *Backend) rollUserManaged(ctx context.Context, hash string) error {
+	if !b.userManaged || b.runtimeHash() == hash {
+		return nil
+	}
+	before := b.subscription.DeepCopy()
+	config := b.subscription.Spec.Config
+	if config == nil {
+		config = &operatorsv1alpha1.SubscriptionConfig{}
+		b.subscription.Spec.Config = config
+	}
+	if config.Annotations == nil {
+		config.Annotations = map[string]string{}
+	}
+	config.Annotations[render.RuntimeHashAnnotation] = hash
+	if err := b.cluster.Client.Patch(ctx, b.subscription, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)); err != nil {
+		return fmt.Errorf("telling Subscription %q about a new configuration: %w", client.ObjectKeyFromObject(b.subscription), err)
+	}
+	return nil
+}
+
+// setUpgradeable writes into the OperatorCondition that OLM makes for each ClusterServiceVersion. OLM acts on its copy of it
+// in the status, and makes that before it looks: one that is outdated stops it too. Administrators can override it there.
+func (b *Backend) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
+	condition := &operatorsv2.OperatorCondition{}
+	key := client.ObjectKeyFromObject(csv)
+	if err := b.cluster.Reader.Get(ctx, key, condition); err != nil {
+		// It comes before the ClusterServiceVersion has succeeded, which triggers a reconcile.
+		return client.IgnoreNotFound(err)
+	}
+	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
+	if is != nil && is.Status == wanted.Status && is.Reason == wanted.Reason && is.Message == wanted.Message {
+		return nil
+	}
+	before := condition.DeepCopy()
+	meta.SetStatusCondition(&condition.Spec.Conditions, wanted)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := b.cluster.Client.Patch(ctx, condition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
+		return fmt.Errorf("writing OperatorCondition %q: %w", key, err)
+	}
+	return nil
+}
+
+// upgradeGate is what decides whether OLM may replace ClusterServiceVersions of a collection in one namespace.
+type upgradeGate struct {
+	// soc and oc are the names of the objects that ask for the version, for messages.
+	soc, oc string
+	// collection is the version that is asked for.
+	collection *collection.Collection
+	// follows says that the Subscription's channel ends with that version.
+	follows bool
+	// csvs are the ClusterServiceVersions of the collection.
+	csvs []operatorsv1alpha1.ClusterServiceVersion
+	// refused says why no other version would be installed, or is nil.
+	refused *status.Error
+}
+
+// condition is what OLM has to know before it replaces a ClusterServiceVersion. A channel that goes on after the version
+// that is asked for is closed by default: OLM may act on what is new in it before the manager could close it.
+func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
+	switch next := g.replacement(csv); {
+	case g.refused != nil:
+		return notUpgradeable(g.refused.Reason, "%s would not run another version: %s", g.soc, g.refused)
+	case g.follows, next != nil && !newer(next, g.collection.Version):
+		return metav1.Condition{
+			Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
+			Message: fmt.Sprintf("%s goes on to version %s, which %s has", g.soc, g.collection.Version, g.oc),
+		}
+	case next != nil:
+		return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it, and not %s: change that one to upgrade",
+			g.soc, g.collection.Version, g.oc, next.Spec.Version)
+	}
+	return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it: change that one to upgrade",
+		g.soc, g.collection.Version, g.oc)
+}
+
+func notUpgradeable(reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{
+		Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: reason,
+		Message: status.Truncate(fmt.Sprintf(format, args...), status.MaxMessageBytes),
+	}
+}
+
+// replacement is the ClusterServiceVersion with which OLM is about to replace another one, or nil.
+func (g *upgradeGate) replacement(csv *operatorsv1alpha1.ClusterServiceVersion) *operatorsv1alpha1.ClusterServiceVersion {
+	for i := range g.csvs {
+		if g.csvs[i].Spec.Replaces == csv.Name {
+			return &g.csvs[i]
+		}
+	}
+	return nil
+}
+
+// newer says whether a ClusterServiceVersion is newer than a version. One that cannot be read is.
+func newer(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version) bool {
+	has, err := semver.NewVersion(csv.Spec.Version.String())
+	return err != nil || has.GreaterThan(version)
+}
+
+// importRefusal is why an OperatorCollection does not take the archive that its spec asks for, or nil.
+func importRefusal(oc *v2beta2.OperatorCollection) *status.Error {
+	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
+	if imported == nil || imported.Status != metav1.ConditionFalse || status.IsProgress(imported.Reason) {
+		return nil
+	}
+	return &status.Error{Reason: imported.Reason, Err: fmt.Errorf("OperatorCollection %q: %s", oc.Name, imported.Message)}
+}

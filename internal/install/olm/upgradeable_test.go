@@ -1,0 +1,92 @@
+package olm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/Masterminds/semver/v3"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+func csvOf(t *testing.T, version, replaces string) operatorsv1alpha1.ClusterServiceVersion {
+	t.Helper()
+	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "a-b-operator.v" + version}}
+	if err := yaml.Unmarshal([]byte(version), &csv.Spec.Version); err != nil {
+		t.Fatal(err)
+	}
+	if replaces != "" {
+		csv.Spec.Replaces = "a-b-operator.v" + replaces
+	}
+	return csv
+}
+
+func TestUpgradeGate(t *testing.T) {
+	const one, two, three = "1.0.0", "2.0.0", "3.0.0"
+	refused := &status.Error{Reason: v2beta2.ReasonPermissionsNotGranted, Err: errors.New("it asks for much")}
+	for name, test := range map[string]struct {
+		// wanted is the collection's version; the ClusterServiceVersion of version 1 is asked about.
+		wanted string
+		// next replaces it, if it is set.
+		next    string
+		follows bool
+		refused *status.Error
+		status  metav1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"an open channel with what is wanted":        {wanted: one, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "runs version 1.0.0 because"},
+		"an open channel with something newer":       {wanted: one, next: two, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "has it, and not 2.0.0"},
+		"an open channel with what is wanted now":    {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "goes on to version 2.0.0"},
+		"an open channel with a step on the way":     {wanted: three, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"an open channel with more than is wanted":   {wanted: two, next: three, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "and not 3.0.0"},
+		"an open channel before OLM has decided":     {wanted: two, status: metav1.ConditionFalse, reason: reasonVersionPinned},
+		"a channel that ends with what is wanted":    {wanted: one, follows: true, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"a channel that ends with a refused version": {wanted: two, next: two, follows: true, refused: refused, status: metav1.ConditionFalse, reason: v2beta2.ReasonPermissionsNotGranted, message: "it asks for much"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := upgradeGate{
+				soc: "SOC", oc: "OC", collection: &collection.Collection{Version: semver.MustParse(test.wanted)},
+				follows: test.follows, refused: test.refused,
+				csvs: []operatorsv1alpha1.ClusterServiceVersion{csvOf(t, one, "")},
+			}
+			if test.next != "" {
+				gate.csvs = append(gate.csvs, csvOf(t, test.next, one))
+			}
+			condition := gate.condition(&gate.csvs[0])
+			if condition.Status != test.status || condition.Reason != test.reason || !strings.Contains(condition.Message, test.message) {
+				t.Errorf("got %s, %s: %s", condition.Status, condition.Reason, condition.Message)
+			}
+		})
+	}
+}
+
+func TestUpgradeRefusal(t *testing.T) {
+	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "two")
+	for name, test := range map[string]struct {
+		applied bool
+		err     error
+		reason  string
+		known   bool
+	}{
+		"applied":                             {applied: true, known: true},
+		"applied, and the pods wait":          {applied: true, err: problem, known: true},
+		"stopped before anything was applied": {err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"under way":                           {err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
+		"failed for now":                      {err: errors.New("connection refused")},
+		"failed to write":                     {err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused, known := upgradeRefusal(&v2beta2.OperatorCollection{}, test.applied, test.err)
+			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.Reason != test.reason {
+				t.Errorf("got %v, known %v", refused, known)
+			}
+		})
+	}
+}

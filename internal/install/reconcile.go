@@ -1,0 +1,174 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// Installer installs and uninstalls.
+type Installer struct {
+	// Client reads through the cache and writes.
+	Client client.Client
+	// Reader reads live objects.
+	Reader client.Reader
+	// Recorder records events.
+	Recorder events.EventRecorder
+	// Settings are those of all installations.
+	Settings render.Settings
+	// OLM removes what was made because of objects of ours.
+	OLM Remover
+}
+
+// scope is what the steps for one installation share.
+type scope struct {
+	*Installation
+	// options are what is rendered from.
+	options render.InstallationOptions
+	// endpoints is the Secret with the endpoints.
+	endpoints client.Object
+	// current says that the Secret is on the API server as planned.
+	current bool
+	plan    *Plan
+	// before is what status reported before this attempt, or nil.
+	before *v2beta2.InstallationStatus
+	result Result
+}
+
+// Reconcile brings an installation up to date. Endpoints and keys come first: what keeps the rest from changing, such as a
+// grant that was withdrawn, must not keep a key in use that was replaced.
+func (r *Installer) Reconcile(ctx context.Context, i *Installation) Result {
+	s := &scope{
+		Installation: i, before: Recorded(i.Owner, i.Namespace),
+		result: Result{Namespace: i.Namespace, Status: Recorded(i.Owner, i.Namespace)},
+	}
+	steps := []func(context.Context, *scope) error{
+		r.renderEndpoints,
+		r.updateEndpoints,
+		r.render,
+		r.checkEnvironment,
+		r.checkPermissions,
+		r.uninstallFormer,
+		r.record,
+		r.apply,
+		r.prune,
+		r.observe,
+		r.releaseFinalizers,
+	}
+	var err error
+	for _, step := range steps {
+		if err = step(ctx, s); err != nil {
+			break
+		}
+	}
+	if i.Backend != nil {
+		applied := s.plan
+		if !s.result.Applied {
+			applied = nil
+		}
+		if notifyErr := i.Backend.Notify(ctx, i, applied, err); notifyErr != nil && err == nil {
+			err = notifyErr
+		}
+	}
+	if err != nil {
+		s.result.fail(err)
+	}
+	return s.result
+}
+
+func (r *Installer) renderEndpoints(_ context.Context, s *scope) error {
+	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Endpoints)
+	if err != nil {
+		return status.Stalled(v2beta2.ReasonObjectRefused, err)
+	}
+	s.endpoints = secret
+	return r.setOwner(s.Owner, secret)
+}
+
+// render plans the installation. It needs no client.
+func (r *Installer) render(_ context.Context, s *scope) error {
+	if s.Blocked != nil {
+		return s.Blocked
+	}
+	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, artifact.URLPath(s.Digest))
+	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)
+	s.options.Dependencies, s.options.Endpoints = s.Dependencies, s.Endpoints
+	plan, err := s.Backend.Plan(s.Installation, s.options)
+	if err != nil {
+		return err
+	}
+	for _, object := range plan.Objects {
+		if err := r.setOwner(s.Owner, object); err != nil {
+			return err
+		}
+	}
+	plan.Objects = slices.Concat([]client.Object{s.endpoints}, plan.Objects)
+	s.plan, s.result.Warnings = plan, append(plan.Warnings, render.EgressWarnings(s.options)...)
+	return nil
+}
+
+// setOwner marks an object as made for a SubOperatorConfig. What installations share belongs to none of them.
+func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) error {
+	if IsSharedGroup(object) {
+		return nil
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationOwner] = soc.Namespace + "/" + soc.Name
+	object.SetAnnotations(annotations)
+	if object.GetNamespace() != soc.Namespace {
+		return nil
+	}
+	return controllerutil.SetOwnerReference(soc, object, r.Client.Scheme())
+}
+
+// checkEnvironment refuses runtime settings that would read Secrets or ConfigMaps of another namespace: its consent covers
+// running an operator there, not reading what it holds.
+func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
+	if s.Namespace == s.Owner.Namespace {
+		return nil
+	}
+	for _, variable := range s.Runtime.Env {
+		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
+			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+				"runtime.env: variable %q reads a Secret or ConfigMap, which in the mapped namespace %q would not be yours: give it a value, or map %q from a SubOperatorConfig there",
+				variable.Name, s.Namespace, s.Namespace)
+		}
+	}
+	return nil
+}
+
+// checkPermissions checks the roles before anything is applied, also where OLM writes them: OLM would pass on anything. The
+// API server makes a part of the comparison again when the manager writes a role, and has the last word.
+func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
+	granted, err := grants.Read(ctx, r.Client, r.Reader)
+	if err != nil {
+		return err
+	}
+	base := render.BaseRules(s.Collection, s.Group)
+	var roles []grants.Role
+	for _, object := range render.Roles(s.Collection, s.options) {
+		switch role := object.(type) {
+		case *rbacv1.Role:
+			roles = append(roles, grants.Role{Namespace: role.Namespace, Rules: role.Rules, Given: base})
+		case *rbacv1.ClusterRole:
+			roles = append(roles, grants.Role{Rules: role.Rules})
+		default:
+			return fmt.Errorf("no role: %T", object)
+		}
+	}
+	return granted.Check(ctx, s.Collection, roles)
+}

@@ -1,0 +1,173 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// Remover removes what OLM made because of objects of ours.
+type Remover interface {
+	// InUse says whether others need an object of ours.
+	InUse(ctx context.Context, live client.Object) (bool, error)
+	// RemoveOperator removes the operator of a collection whose Subscription is gone, and says whether nothing of it is
+	// left. A Subscription that ours does not accept takes the operator over.
+	RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error)
+}
+
+// runGrace is how long the removal of an operator waits for running playbooks.
+const runGrace = time.Minute
+
+// Uninstall removes an installation, from status and inventory alone: neither the OperatorCollection nor the archive need
+// to exist. The result has no status once nothing is left. Until then the SubOperatorConfig reports the installation, so
+// that no other one installs in the namespace.
+func (r *Installer) Uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) Result {
+	result := Result{Namespace: namespace, Status: Recorded(soc, namespace)}
+	if err := r.uninstall(ctx, soc, namespace); err != nil {
+		result.Status = Recorded(soc, namespace)
+		result.fail(err)
+		return result
+	}
+	result.Status = nil
+	return result
+}
+
+func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
+	since, err := r.startRemoval(ctx, soc, namespace)
+	if err != nil {
+		return err
+	}
+	obsolete := parts(soc, namespace)
+	subscribed := slices.ContainsFunc(obsolete, func(ref v2beta2.ObjectReference) bool { return ref.Kind == operatorsv1alpha1.SubscriptionKind })
+	if err := r.awaitRuns(ctx, soc, namespace, since); err != nil {
+		return err
+	}
+	if RecordedMethod(soc, namespace) == v2beta2.InstallOLM && !subscribed {
+		// OLM leaves the operator of a user-managed Subscription that is gone. Its pods need what is removed next.
+		if err := r.removeOperator(ctx, soc, namespace); err != nil {
+			return err
+		}
+	}
+	if err := r.remove(ctx, soc, obsolete); err != nil {
+		return err
+	}
+	r.reportInstances(ctx, soc, namespace)
+	return nil
+}
+
+// uninstallFormer removes the operator that the other method installed, with its pods, before anything of the new one is
+// written: two operators in one namespace would run the same playbooks at once. What both need stays.
+func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
+	method, orphaned := RecordedMethod(s.Owner, s.Namespace), s.Backend.Orphaned()
+	if (method == "" || method == s.Backend.Method()) && !orphaned {
+		return nil
+	}
+	since, err := r.startRemoval(ctx, s.Owner, s.Namespace)
+	if err != nil {
+		return err
+	}
+	s.result.Status = Recorded(s.Owner, s.Namespace)
+	if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); err != nil {
+		return err
+	}
+	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
+	if err := r.remove(ctx, s.Owner, obsolete); err != nil || method != v2beta2.InstallOLM && !orphaned {
+		return err
+	}
+	return r.removeOperator(ctx, s.Owner, s.Namespace)
+}
+
+func (r *Installer) removeOperator(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
+	gone, err := r.OLM.RemoveOperator(ctx, RecordedCollection(soc), namespace, OwnedBy(soc))
+	if err != nil || gone {
+		return err
+	}
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: waiting until OLM has removed the operator", namespace)
+}
+
+// startRemoval records when the removal of an operator began, and returns it. Objects without an installation in status
+// were never run, and need no grace.
+func (r *Installer) startRemoval(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) (time.Time, error) {
+	recorded := Recorded(soc, namespace)
+	if recorded == nil {
+		return time.Time{}, nil
+	}
+	if recorded.RemovalTime != nil {
+		return recorded.RemovalTime.Time, nil
+	}
+	before := soc.DeepCopy()
+	now := metav1.Now().Rfc3339Copy()
+	recorded.Ready, recorded.RemovalTime = false, &now
+	soc.Status.Installations = WithInstallation(soc.Status.Installations, *recorded)
+	return now.Time, saveStatus(ctx, r.Client, soc, before)
+}
+
+// awaitRuns gives running playbooks time until runGrace has passed.
+func (r *Installer) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, since time.Time) error {
+	left := runGrace - time.Since(since)
+	if left <= 0 {
+		return nil
+	}
+	finder := &instances.Finder{Reader: r.Reader}
+	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
+	if err != nil {
+		return err
+	}
+	running := instances.Running(items)
+	if len(running) == 0 {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonTerminating, min(left, status.PollInterval),
+		"namespace %q: the operator is removed when these playbooks end: %s", namespace, instances.Describe(running))
+}
+
+// remove deletes objects and takes those that are gone off the inventory.
+func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, refs []v2beta2.ObjectReference) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	applier := &apply.Applier{Client: r.Client, Reader: r.Reader, InUse: r.OLM.InUse, Aftermath: func(ctx context.Context, ref v2beta2.ObjectReference) (bool, error) {
+		if ref.Kind != operatorsv1alpha1.SubscriptionKind {
+			return true, nil
+		}
+		return r.OLM.RemoveOperator(ctx, RecordedCollection(soc), ref.Namespace, OwnedBy(soc))
+	}}
+	remaining, err := applier.Prune(ctx, refs, OwnedBy(soc))
+	before := soc.DeepCopy()
+	soc.Status.Inventory = apply.Difference(soc.Status.Inventory, apply.Difference(refs, remaining))
+	if err := errors.Join(err, saveStatus(ctx, r.Client, soc, before)); err != nil || len(remaining) == 0 {
+		return err
+	}
+	last := remaining[len(remaining)-1]
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
+}
+
+// reportInstances records an event with the custom resources that lose their operator. The operator is gone: that they
+// cannot be counted must not keep the namespace from others.
+func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) {
+	finder := &instances.Finder{Reader: r.Reader}
+	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
+	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
+	switch {
+	case Recorded(soc, namespace) == nil, err == nil && len(items) == 0:
+		return
+	case err != nil:
+		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
+	}
+	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
+	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", status.Truncate(note, status.MaxEventBytes))
+}

@@ -1,0 +1,172 @@
+package mapping
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/credential"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// AnnotationRetry on a ZosEndpoint asks for another try with a credential that the system refused, whenever its text
+// changes.
+const AnnotationRetry = "zoscb.ibm.com/retry"
+
+// Keys of a credential Secret beside those of its type kubernetes.io/ssh-auth.
+const (
+	keyUsername   = "username"
+	keyPassphrase = "passphrase"
+	keyPassword   = "password"
+)
+
+// Endpoints returns what the runtime of a mapped namespace has to know about each endpoint, sorted by name. An endpoint that
+// cannot be used yet carries a refusal with which its runs fail, and problems says why.
+func (r *Resolver) Endpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig, mapping v2beta2.NamespaceMapping) (
+	endpoints []render.Endpoint, problems []error, err error) {
+	list := &v2beta2.ZosEndpointList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(soc.Namespace)); err != nil {
+		return nil, nil, fmt.Errorf("listing ZosEndpoints: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v2beta2.ZosEndpoint) int { return strings.Compare(a.Name, b.Name) })
+	problems = missingEndpoints(mapping, list.Items)
+	for i := range list.Items {
+		if !Allows(mapping, list.Items[i].Name) {
+			continue
+		}
+		endpoint, err := r.endpoint(ctx, soc, &list.Items[i], credentialFor(mapping, &list.Items[i]))
+		switch {
+		case status.Is(err):
+			problems = append(problems, err)
+		case err != nil:
+			return nil, nil, err
+		}
+		endpoints = append(endpoints, endpoint)
+	}
+	return endpoints, problems, nil
+}
+
+// Allows says whether a mapping lets its namespace use an endpoint.
+func Allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
+	return mapping.ZosEndpoints == nil || slices.ContainsFunc(*mapping.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
+		return e.Name == endpoint
+	})
+}
+
+func missingEndpoints(mapping v2beta2.NamespaceMapping, endpoints []v2beta2.ZosEndpoint) []error {
+	if mapping.ZosEndpoints == nil {
+		return nil
+	}
+	var problems []error
+	for _, wanted := range *mapping.ZosEndpoints {
+		if !slices.ContainsFunc(endpoints, func(e v2beta2.ZosEndpoint) bool { return e.Name == wanted.Name }) {
+			problems = append(problems, status.Waiting(v2beta2.ReasonEndpointNotFound, status.MissingInterval,
+				"spec.mapping: namespace %q: ZosEndpoint %q does not exist", mapping.Namespace, wanted.Name))
+		}
+	}
+	return problems
+}
+
+// credentialFor is the credential that the mapping names for an endpoint, else the endpoint's own.
+func credentialFor(mapping v2beta2.NamespaceMapping, endpoint *v2beta2.ZosEndpoint) string {
+	if mapping.ZosEndpoints != nil {
+		for _, e := range *mapping.ZosEndpoints {
+			if e.Name == endpoint.Name && e.CredentialName != "" {
+				return e.CredentialName
+			}
+		}
+	}
+	return endpoint.Spec.CredentialName
+}
+
+// endpoint returns the endpoint also with an error that has a reason: then it carries a refusal.
+func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig, endpoint *v2beta2.ZosEndpoint, secret string) (render.Endpoint, error) {
+	composed := render.Endpoint{
+		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
+		Host: endpoint.Spec.Host, Port: endpoint.Spec.EffectivePort(), HostKeys: KnownHostKeys(endpoint),
+		Retry: endpoint.Annotations[AnnotationRetry],
+	}
+	variables, err := render.Variables(endpoint.Spec.Variables)
+	if err != nil {
+		composed.Refusal = "EndpointInvalid: see ZosEndpoint " + endpoint.Name
+		return composed, status.Waiting(v2beta2.ReasonInvalidVariables, status.MissingInterval, "ZosEndpoint %q: %w", endpoint.Name, err)
+	}
+	composed.Variables = variables
+	switch {
+	case composed.Local:
+		return composed, nil
+	case soc.Spec.CredentialType == v2beta2.CredentialPersonal:
+		composed.Refusal = "PersonalCredentialsUnsupported: credentialType personal is not supported by this version, and a shared credential is never used instead"
+		return composed, nil
+	case len(composed.HostKeys) == 0:
+		composed.Refusal = "HostKeyUnknown: ZosEndpoint " + endpoint.Name + " has no host key yet: it was not reached, or set spec.hostKeys"
+	case secret == "":
+		composed.Refusal = "CredentialMissing: ZosEndpoint " + endpoint.Name + " has no credential: set its credentialName, or one in the SubOperatorConfig's mapping"
+		return composed, nil
+	}
+	if secret == "" {
+		return composed, nil
+	}
+	if err := r.readCredential(ctx, soc.Namespace, secret, &composed); err != nil {
+		if status.Is(err) {
+			composed.Refusal = "CredentialInvalid: " + err.Error()
+		}
+		return composed, err
+	}
+	return composed, nil
+}
+
+// readCredential fills in user name and key or password from a Secret that is marked as a credential.
+func (r *Resolver) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
+	secret, err := credential.Read(ctx, r.Reader, namespace, name)
+	invalid := func(format string, args ...any) error {
+		return status.Waiting(v2beta2.ReasonCredentialInvalid, status.MissingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return invalid("does not exist in namespace %q", namespace)
+	case err != nil:
+		return fmt.Errorf("reading Secret %q: %w", name, err)
+	case secret.Type != corev1.SecretTypeSSHAuth && !credential.Is(secret):
+		return invalid("is not a credential: give it the type %s or the label %s=true", corev1.SecretTypeSSHAuth, credential.Label)
+	}
+	_, userInVariables := endpoint.Variables["ansible_user"]
+	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
+	endpoint.PrivateKey = secret.Data[corev1.SSHAuthPrivateKey]
+	endpoint.Passphrase = secret.Data[keyPassphrase]
+	endpoint.Password = secret.Data[keyPassword]
+	switch {
+	case endpoint.User == "" && !userInVariables:
+		return invalid("has no key %s", keyUsername)
+	case len(endpoint.PrivateKey) == 0 && len(endpoint.Password) == 0:
+		return invalid("has neither %s nor %s", corev1.SSHAuthPrivateKey, keyPassword)
+	case len(endpoint.PrivateKey) > 0 && len(endpoint.Password) > 0:
+		return invalid("has both %s and %s: keep one", corev1.SSHAuthPrivateKey, keyPassword)
+	}
+	return nil
+}
+
+// KnownHostKeys are those that the user gave, else the one that was pinned for the present host and port.
+func KnownHostKeys(endpoint *v2beta2.ZosEndpoint) []string {
+	if len(endpoint.Spec.HostKeys) > 0 {
+		return endpoint.Spec.HostKeys
+	}
+	if endpoint.Status.PinnedFor != Address(endpoint) {
+		return nil
+	}
+	return endpoint.Status.HostKeys
+}
+
+// Address is the host and port of an endpoint.
+func Address(endpoint *v2beta2.ZosEndpoint) string {
+	return net.JoinHostPort(endpoint.Spec.Host, strconv.Itoa(int(endpoint.Spec.EffectivePort())))
+}

@@ -1,0 +1,142 @@
+// Package mapping decides into which namespaces a SubOperatorConfig may install, and with which endpoints, credentials and
+// sources of dependencies.
+package mapping
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// AnnotationAllow on a namespace names, separated by commas, the namespaces whose SubOperatorConfigs may map it.
+const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
+
+// Resolver reads what decides about mappings.
+type Resolver struct {
+	// Client reads through the cache.
+	Client client.Client
+	// Reader reads live objects. Secrets are not cached.
+	Reader client.Reader
+}
+
+// Namespaces returns the mapped namespaces that agree, and an error with a reason for each that does not.
+func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfig) (agreed []v2beta2.NamespaceMapping, problems []error, err error) {
+	for _, m := range soc.Spec.Mapping {
+		refused := Consent(ctx, r.Client, soc.Namespace, m.Namespace)
+		switch {
+		case refused == nil:
+			agreed = append(agreed, m)
+		case status.Is(refused):
+			problems = append(problems, refused)
+		default:
+			return nil, nil, refused
+		}
+	}
+	return agreed, problems, nil
+}
+
+// Consent returns nil if namespace may be mapped from another one, else an error with a reason.
+func Consent(ctx context.Context, reader client.Reader, from, namespace string) error {
+	if namespace == from {
+		return nil
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object)
+	if apierrors.IsNotFound(err) {
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q does not exist", namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	if object.DeletionTimestamp != nil {
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q is being deleted", namespace)
+	}
+	for allowed := range strings.SplitSeq(object.Annotations[AnnotationAllow], ",") {
+		if strings.TrimSpace(allowed) == from {
+			return nil
+		}
+	}
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+		"spec.mapping: namespace %q does not allow it: an owner of that namespace can give it the annotation %s: %s", namespace, AnnotationAllow, from)
+}
+
+// WithoutConflicts returns the mappings of which the namespace has no operator of the collection from another
+// SubOperatorConfig, and an error with a reason for each other one. The oldest SubOperatorConfig gets a namespace, once
+// the one that has it now has uninstalled.
+func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, mappings []v2beta2.NamespaceMapping) (
+	free []v2beta2.NamespaceMapping, problems []error, err error) {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.MatchingLabels(render.IdentityLabels(id))); err != nil {
+		return nil, nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	for _, m := range mappings {
+		conflict := r.conflict(ctx, soc, m.Namespace, list.Items)
+		switch {
+		case conflict == nil:
+			free = append(free, m)
+		case status.Is(conflict):
+			problems = append(problems, conflict)
+		default:
+			return nil, nil, conflict
+		}
+	}
+	return free, problems, nil
+}
+
+func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, others []v2beta2.SubOperatorConfig) error {
+	for i := range others {
+		other := &others[i]
+		if other.UID == soc.UID {
+			continue
+		}
+		precedes := other.DeletionTimestamp == nil && Older(other, soc) && Maps(other, namespace)
+		if precedes {
+			err := Consent(ctx, r.Client, other.Namespace, namespace)
+			if err != nil && !status.Is(err) {
+				return err
+			}
+			precedes = err == nil
+		}
+		if precedes || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
+			return status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
+				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, other.Name, other.Namespace)
+		}
+	}
+	return nil
+}
+
+// Maps says whether a SubOperatorConfig maps a namespace.
+func Maps(soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	return Contains(soc.Spec.Mapping, namespace)
+}
+
+// Contains says whether one of the mappings is of a namespace.
+func Contains(mappings []v2beta2.NamespaceMapping, namespace string) bool {
+	return slices.ContainsFunc(mappings, func(m v2beta2.NamespaceMapping) bool { return m.Namespace == namespace })
+}
+
+// InstalledIn says whether a SubOperatorConfig has an operator in a namespace, or is about to remove it.
+func InstalledIn(soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	return slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+}
+
+// Older says which of two objects was created first.
+func Older(a, b client.Object) bool {
+	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
+		return at.Before(&bt)
+	}
+	return a.GetUID() < b.GetUID()
+}

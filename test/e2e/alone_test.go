@@ -1,0 +1,94 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// What is proved of the whole cluster, or by killing the manager that the other specs use.
+var _ = Describe("A cluster in which nothing else happens", Serial, Ordered, ContinueOnFailure, func() {
+	e := &environment{namespace: "e2e-alone", domain: domain}
+	zos := &system{environment: e, name: "zos1", user: "ibmuser"}
+	collection := &v2beta2.OperatorCollection{ObjectMeta: e.meta("zos-files.example.1.0.0")}
+	keeper := e.instance(instanceVersion, "DataFile", "keeper", map[string]any{"zosendpoint": "zos1", "filename": "keeper.txt", "lines": []any{"stay"}})
+	// before lists all objects of the cluster before the collection was imported.
+	var before []string
+
+	BeforeAll(func(ctx context.Context) {
+		buildArchives()
+		e.start(ctx, archives)
+		zos.start(ctx)
+		private, public := newKey("")
+		zos.authorize(ctx, "ibmuser", public)
+		e.credential(ctx, "zos1", map[string]string{"username": zos.user, "ssh-privatekey": private})
+		e.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "zos1", Variables: Variables(
+			`"zos_files_base=/home/ibmuser/files"`, `"ansible_python_interpreter: /usr/bin/python3"`,
+		)})
+		before = listObjects(ctx, e.namespace)
+		e.install(ctx, collection.Name, "files.tar.gz", archives["files.tar.gz"])
+		Create(ctx, keeper.DeepCopy())
+		expectSuccess(ctx, keeper)
+	}, NodeTimeout(8*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+
+	It("has no writes but those of Leases", func(ctx context.Context) {
+		expectIdle(ctx, idleTime(), "system:serviceaccount:"+e.namespace+":example-zos-files-operator")
+	}, NodeTimeout(time.Hour))
+
+	It("has an installation finished in whose middle the manager was killed", func(ctx context.Context) { e.finishAfterCrash(ctx) },
+		NodeTimeout(8*time.Minute))
+
+	It("is as it was once a collection was deleted with its resources", func(ctx context.Context) {
+		Remove(ctx, collection.DeepCopy())
+		Eventually(Gone(ctx, collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
+		Eventually(Gone(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(collection.Name + "-soc")})).WithContext(ctx).Should(BeTrue())
+		Expect(zos.shell(ctx, "ls /home/ibmuser/files")).NotTo(ContainSubstring("keeper.txt"))
+		Eventually(func(g Gomega) {
+			after := listObjects(ctx, e.namespace)
+			g.Expect(slices.DeleteFunc(slices.Clone(after), in(before))).To(BeEmpty(), "left behind")
+			g.Expect(slices.DeleteFunc(slices.Clone(before), in(after))).To(BeEmpty(), "gone too")
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(8*time.Minute))
+})
+
+// finishAfterCrash kills the manager while it installs a collection.
+func (e *environment) finishAfterCrash(ctx context.Context) {
+	second := &v2beta2.OperatorCollection{ObjectMeta: e.meta("second.example.1.0.0"), Spec: e.spec("second.tar.gz", archives["second.tar.gz"])}
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(second.Name + "-soc")}
+	deployment := &appsv1.Deployment{ObjectMeta: e.meta("example-second-operator")}
+	Create(ctx, second)
+	// The inventory is written before the first object of the installation.
+	Eventually(func(g Gomega) []any {
+		inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
+		g.Expect(err).NotTo(HaveOccurred())
+		return inventory
+	}).WithContext(ctx).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
+	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"},
+		client.GracePeriodSeconds(0))).To(Succeed())
+	Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).NotTo(ConditionTrue(), "the kill came too late")
+
+	printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=3m", "operatorcollection/"+second.Name)
+	Expect(err).NotTo(HaveOccurred(), printed)
+	live := &appsv1.Deployment{}
+	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(deployment), live)).To(Succeed())
+	Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
+
+	Remove(ctx, second)
+	for _, object := range []client.Object{second, soc, deployment} {
+		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+	}
+}

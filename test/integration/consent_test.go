@@ -1,0 +1,70 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// Whoever maps a namespace must not be able to stay in it by making something else fail.
+var _ = Describe("A namespace that withdraws its consent", func() {
+	DescribeTable("gets rid of the operator", attack.Label, func(ctx context.Context, hinder func(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample)) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		Create(ctx, soc)
+		oc := importSample(ctx, own, s)
+		makeAvailable(ctx, own, s.operator())
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, soc)
+
+		hinder(ctx, oc, s)
+		allowMapping(ctx, other)
+		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		Eventually(func(g Gomega) {
+			Get(ctx, g, soc)
+			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Namespace", own)))
+		}).WithContext(ctx).Should(Succeed())
+		Get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
+		attack.Repelled("Tenancy", "stay in a namespace, "+CurrentSpecReport().LeafNodeText, "the operator is removed", seen(ctx, soc))
+	},
+		Entry("though the OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
+			Patch(ctx, oc, `{"spec":{"suspend":true}}`)
+			Consistently(func() []string { return madeIn(ctx, oc.Namespace) }).WithContext(ctx).ShouldNot(BeEmpty(), "the manager gets time to notice")
+		}, NodeTimeout(time.Minute)),
+		Entry("though the settings name a Secret that does not exist", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
+			Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"missing"}}}`)
+			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `"missing"`, false)
+		}, NodeTimeout(2*time.Minute)),
+		Entry("though the OperatorCollection is being deleted", beginDeletion, NodeTimeout(2*time.Minute)),
+		Entry("though the OperatorCollection is gone", func(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
+			beginDeletion(ctx, oc, s)
+			Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
+			Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		}, NodeTimeout(2*time.Minute)),
+		Entry("though the archive is lost", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
+			web.Replace(oc.Spec.CollectionURL, http.NotFound)
+			theManager.kill()
+			theManager.loseArchives()
+			theManager.start(ctx)
+			ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "", false)
+		}, NodeTimeout(2*time.Minute)),
+	)
+})
+
+// beginDeletion deletes the OperatorCollection, which a custom resource keeps.
+func beginDeletion(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
+	GinkgoHelper()
+	one := s.instance(oc.Namespace, "one")
+	Create(ctx, one)
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, one) }, NodeTimeout(time.Minute))
+	Remove(ctx, oc)
+	ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "one", false)
+}
