@@ -110,7 +110,7 @@ generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test ./internal/render ./internal/collection ./internal/explain ./cmd/kubectl-collection -update
+	go test ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
 
 .PHONY: lint
 lint: ## Run the linters.

@@ -20,11 +20,16 @@ var layers = map[string][]string{
 	"internal/fetch":      {"internal/dialguard"},
 	"internal/verify":     {},
 	"internal/archive":    {},
-	"internal/collection": {"internal/archive"},
+	"internal/findings":   {},
+	"internal/collection": {"internal/archive", "internal/findings"},
 	"internal/render":     {"api/v2beta2", "internal/collection"},
-	"internal/lint":       {"internal/archive", "internal/collection", "internal/render"},
-	"internal/explain":    {"internal/collection", "internal/render"},
-	"internal/crd":        {"api/v2beta2", "internal/collection", "internal/render"},
+	"internal/crd":        {"api/v2beta2", "internal/collection", "internal/findings", "internal/render"},
+	"internal/playbook":   {"internal/archive", "internal/collection", "internal/findings"},
+	"internal/galaxy":     {"internal/archive", "internal/collection", "internal/findings"},
+	"internal/lint": {
+		"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook",
+	},
+	"internal/explain":    {"internal/collection", "internal/findings", "internal/render"},
 	"internal/diff":       {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/status":     {"api/v2beta2", "internal/apply"},
@@ -46,14 +51,13 @@ var layers = map[string][]string{
 		"internal/status",
 	},
 	"internal/controller": {
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd",
-		"internal/credential",
-		"internal/dialguard", "internal/fetch", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
-		"internal/lint", "internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/credential",
+		"internal/crd", "internal/dialguard", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
+		"internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
-		"internal/explain", "internal/lint", "internal/render", "internal/verify",
+		"internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/lint", "internal/render", "internal/verify",
 	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/install/olm",
@@ -63,8 +67,8 @@ var layers = map[string][]string{
 
 // pure packages turn bytes and values into values.
 var pure = []string{
-	"internal/archive", "internal/verify", "internal/collection", "internal/render", "internal/lint",
-	"internal/explain", "internal/crd", "internal/diff",
+	"internal/archive", "internal/verify", "internal/findings", "internal/collection", "internal/render", "internal/crd",
+	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.
@@ -92,6 +96,20 @@ func TestPackagesImportOnlyTheLayersBelowThem(t *testing.T) {
 			if isOurs && !slices.Contains(allowed, own) {
 				t.Errorf("package %s must not import %s", name, own)
 			}
+		}
+	}
+}
+
+// The manager has rights in the cluster: what it need not read of an archive, it does not read.
+func TestManagerReadsNoPlaybooks(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"cmd/manager").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	linked := strings.Fields(string(out))
+	for _, name := range []string{"internal/playbook", "internal/galaxy", "internal/lint"} {
+		if slices.Contains(linked, module+name) {
+			t.Errorf("the manager links %s, which is for authors alone", name)
 		}
 	}
 }

@@ -14,8 +14,8 @@ const (
 	ConditionImported = "Imported"
 	// ConditionInstalled is true when every SubOperatorConfig of an OperatorCollection is Ready.
 	ConditionInstalled = "Installed"
-	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule. It is there once an archive
-	// was accepted, speaks of that archive, and has no influence on Ready.
+	// ConditionConformant is true when the archive of an OperatorCollection breaks no rule that the manager checks, which
+	// reads no playbooks. It is there once an archive was accepted, speaks of that archive, and has no influence on Ready.
 	ConditionConformant = "Conformant"
 	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
 	// Operator Lifecycle Manager installs it. It is there where the manager serves one, and has no influence on Ready.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 func buildCommand() *cobra.Command {
@@ -57,16 +57,16 @@ func build(cmd *cobra.Command, folder, output string, force bool) error {
 	if err != nil {
 		return refused(cmd, folder, err)
 	}
-	galaxy := built.collection.Galaxy
+	metadata := built.collection.Galaxy
 	if info, err := os.Stat(output); err == nil && info.IsDir() {
-		output = filepath.Join(output, fmt.Sprintf("%s-%s-%s.tar.gz", galaxy.Namespace, galaxy.Name, galaxy.Version))
+		output = filepath.Join(output, fmt.Sprintf("%s-%s-%s.tar.gz", metadata.Namespace, metadata.Name, metadata.Version))
 	}
 	// An interrupted build must not become part of the next one: files with such names are never built in.
-	if err := writeFile(output, fmt.Sprintf("%s-%s-*.tar.gz", galaxy.Namespace, galaxy.Name), content, force); err != nil {
+	if err := writeFile(output, fmt.Sprintf("%s-%s-*.tar.gz", metadata.Namespace, metadata.Name), content, force); err != nil {
 		return err
 	}
 	problems := built.collection.Problems
-	if slices.ContainsFunc(problems, func(p collection.Problem) bool { return p.Severity != collection.SeverityInfo }) {
+	if slices.ContainsFunc(problems, func(p findings.Problem) bool { return p.Severity != findings.SeverityInfo }) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "a cluster accepts it, with %s: see `%s lint %s`\n", explain.Count(problems), cmd.Root().DisplayName(), folder)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), output, built.digest)

@@ -130,8 +130,8 @@ func needAnsible(t *testing.T) {
 	t.Skip(message)
 }
 
-// galaxy runs ansible-galaxy collection, which sees no settings or collections but the test's.
-func galaxy(t *testing.T, home string, args ...string) string {
+// ansibleGalaxy runs ansible-galaxy collection, which sees no settings or collections but the test's.
+func ansibleGalaxy(t *testing.T, home string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "ansible-galaxy", append([]string{"collection"}, args...)...)
 	command.Dir = home
@@ -151,13 +151,13 @@ func TestAnsibleTakesArchives(t *testing.T) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			home := t.TempDir()
 			file, _, _ := strings.Cut(mustRun(t, exitClean, "build", folder, "--output", home), " ")
-			galaxy(t, home, "install", file, "--offline", "--no-deps", "--collections-path", home)
+			ansibleGalaxy(t, home, "install", file, "--offline", "--no-deps", "--collections-path", home)
 			var manifest struct {
 				Info struct{ Namespace, Name string } `json:"collection_info"`
 			}
 			decode(t, unpack(t, file)["MANIFEST.json"], &manifest)
 			name := manifest.Info.Namespace + "." + manifest.Info.Name
-			verified := galaxy(t, home, "verify", name, "--offline", "--collections-path", home)
+			verified := ansibleGalaxy(t, home, "verify", name, "--offline", "--collections-path", home)
 			if want := "Successfully verified that checksums for '" + name; !strings.Contains(verified, want) {
 				t.Errorf("verify printed:\n%s", verified)
 			}
@@ -175,7 +175,7 @@ func TestBuildIsThatOfAnsible(t *testing.T) {
 			copied := copyCollection(t, folder)
 			ours, _, _ := strings.Cut(mustRun(t, exitClean, "build", copied, "--output", home), " ")
 			theirs := filepath.Join(home, "theirs")
-			galaxy(t, home, "build", copied, "--output-path", theirs)
+			ansibleGalaxy(t, home, "build", copied, "--output-path", theirs)
 			theirs = filepath.Join(theirs, filepath.Base(ours))
 
 			ourFiles, theirFiles := unpack(t, ours), unpack(t, theirs)

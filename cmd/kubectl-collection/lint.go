@@ -1,33 +1,42 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 func lintCommand() *cobra.Command {
-	var output string
+	var output, digest string
 	cmd := &cobra.Command{
-		Use:   "lint PATH",
-		Short: "Say everything that is wrong with a collection",
-		Long: `Checks a collection, a folder or an archive, with the code that the manager in the cluster runs, and prints one finding
-per line: file:line:column: severity rule: message. File is relative to the collection's root; a finding about a file as a
-whole is at 1:1. A folder is checked as the archive that build makes of it.
+		Use:   "lint PATH|URL [--digest sha256:...]",
+		Short: "Report everything that is wrong with a collection",
+		Long: `Checks a collection: a folder, an archive, or the archive at an http or https address. It prints one finding per line:
+file:line:column: severity rule: message. File is relative to the collection's root; a finding about a file as a whole is at
+1:1. A folder is checked as the archive that build makes of it.
+
+It checks what the manager in the cluster checks, with the same code, and besides that the playbooks and roles, which the
+manager does not read.
 
 An error breaks a MUST of the Operator Collection Specification, a warning a SHOULD or a habit that saves trouble, and an
 info is a hint. The last line, on stderr, says whether a cluster would refuse the collection.
 
 The exit code is 0 if there are no errors and no warnings (hints do not count), 1 if there are, and 2 if the check could
-not be made, for instance because PATH cannot be read. An archive that is damaged or dangerous is a finding.
+not be made, for instance because PATH cannot be read or the archive has another digest than --digest. An archive that is damaged or dangerous is a finding.
 
 A file .oc-lint at the root hides findings:
 
@@ -43,56 +52,68 @@ It hides them here. A cluster refuses what it refuses.`,
   # Check an archive
   kubectl collection lint example-zos_files-1.0.0.tar.gz
 
+  # Check an archive before a cluster imports it
+  kubectl collection lint https://example.com/acme-files-1.0.0.tar.gz --digest sha256:c6cca05f781b293f9ea34cd9799dd126596a4be2f90c7096e9eab718d27e39bd
+
   # Upload findings to code scanning
   kubectl collection lint . -o sarif > lint.sarif`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := lintWriters[output]
-			if !ok {
-				return fmt.Errorf("unknown output %q: use text, json or sarif", output)
-			}
-			findings, hidden, err := lintPath(args[0])
-			if err != nil {
-				return err
-			}
-			if err := write(cmd.OutOrStdout(), args[0], findings); err != nil {
-				return err
-			}
-			if output == "text" {
-				fmt.Fprintln(cmd.ErrOrStderr(), lintSummary(findings, hidden))
-			}
-			if len(findings.Findings()) > 0 {
-				return errFindings
-			}
-			return nil
+			return runLint(cmd, args[0], digest, output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or sarif")
+	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
 	completeWords(cmd, "output", "text", "json", "sarif")
 	return cmd
 }
 
-// lintPath checks a folder or an archive and returns the problems to show, and those that its settings hide.
-func lintPath(path string) (shown, hidden collection.Problems, err error) {
-	info, err := os.Stat(path)
+func runLint(cmd *cobra.Command, source, digest, output string) error {
+	write, ok := lintWriters[output]
+	if !ok {
+		return fmt.Errorf("unknown output %q: use text, json or sarif", output)
+	}
+	problems, settings, err := lintSource(cmd.Context(), source, digest)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	var problems collection.Problems
-	var settings lint.Settings
-	if info.IsDir() {
-		problems, settings, err = lintFolder(path)
-	} else {
-		problems, settings, err = lintArchive(path)
+	shown, hidden := settings.Apply(problems)
+	if err := write(cmd.OutOrStdout(), displayPath(source), shown); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	if output == "text" {
+		fmt.Fprintln(cmd.ErrOrStderr(), lintSummary(shown, hidden))
 	}
-	shown, hidden = settings.Apply(problems)
-	return shown, hidden, nil
+	if len(shown.Findings()) > 0 {
+		return errFindings
+	}
+	return nil
 }
 
-func lintFolder(path string) (collection.Problems, lint.Settings, error) {
+// lintSource checks a folder, an archive, or the archive at an address. digest is "", or what the archive's must be.
+func lintSource(ctx context.Context, source, digest string) (findings.Problems, lint.Settings, error) {
+	if address := parseAddress(source); address != nil {
+		return lintURL(ctx, source, digest)
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return nil, lint.Settings{}, err
+	}
+	check := lintArchive
+	if info.IsDir() {
+		check = lintFolder
+	}
+	problems, settings, err := check(source, digest)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", source, err)
+	}
+	return problems, settings, err
+}
+
+func lintFolder(path, digest string) (findings.Problems, lint.Settings, error) {
+	if digest != "" {
+		return nil, lint.Settings{}, errors.New("--digest is for archives, and this is a folder")
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, lint.Settings{}, err
@@ -101,7 +122,16 @@ func lintFolder(path string) (collection.Problems, lint.Settings, error) {
 	return lint.CheckFolder(root.FS())
 }
 
-func lintArchive(path string) (collection.Problems, lint.Settings, error) {
+func lintArchive(path, digest string) (findings.Problems, lint.Settings, error) {
+	if digest != "" {
+		actual, _, err := digestOf(path)
+		if err == nil && actual.String() != digest {
+			err = fmt.Errorf("the archive has the digest %s, not %s", actual, digest)
+		}
+		if err != nil {
+			return nil, lint.Settings{}, err
+		}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, lint.Settings{}, err
@@ -110,22 +140,50 @@ func lintArchive(path string) (collection.Problems, lint.Settings, error) {
 	return lint.CheckArchive(f)
 }
 
-// lintSummary is one line for people.
-func lintSummary(findings, hidden collection.Problems) string {
-	count := map[collection.Severity]int{}
-	for _, p := range findings {
+// lintURL downloads an archive, as the manager does, and checks it.
+func lintURL(ctx context.Context, address, digest string) (findings.Problems, lint.Settings, error) {
+	fetcher := fetch.Fetcher{Proxy: http.ProxyFromEnvironment}
+	file, err := fetcher.Fetch(ctx, fetch.Request{URL: address}, "")
+	if err != nil {
+		return nil, lint.Settings{}, err
+	}
+	problems, settings, err := lintArchive(file.Path, digest)
+	return problems, settings, errors.Join(err, file.Remove())
+}
+
+// parseAddress returns nil for the path of a folder or file.
+func parseAddress(source string) *url.URL {
+	address, err := url.Parse(source)
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
+		return nil
+	}
+	return address
+}
+
+// displayPath is what to call a source. An address may hold credentials.
+func displayPath(source string) string {
+	if address := parseAddress(source); address != nil {
+		return path.Base("/" + address.Path)
+	}
+	return source
+}
+
+// lintSummary is the last line of the text output.
+func lintSummary(shown, hidden findings.Problems) string {
+	count := map[findings.Severity]int{}
+	for _, p := range shown {
 		count[p.Severity]++
 	}
 	parts := []string{
-		plural(count[collection.SeverityError], "error"),
-		plural(count[collection.SeverityWarning], "warning"),
-		plural(count[collection.SeverityInfo], "hint"),
+		plural(count[findings.SeverityError], "error"),
+		plural(count[findings.SeverityWarning], "warning"),
+		plural(count[findings.SeverityInfo], "hint"),
 	}
 	line := strings.Join(parts, ", ")
 	if len(hidden) > 0 {
 		line += fmt.Sprintf(", %d hidden by %s", len(hidden), lint.SettingsFile)
 	}
-	if len(findings.Refused())+len(hidden.Refused()) > 0 {
+	if len(shown.Refused())+len(hidden.Refused()) > 0 {
 		return line + ": a cluster would refuse this collection"
 	}
 	return line + ": a cluster would accept this collection"
@@ -139,7 +197,7 @@ func plural(n int, noun string) string {
 }
 
 // lintWriters are the forms in which findings are printed, by the value of --output.
-var lintWriters = map[string]func(w io.Writer, path string, findings collection.Problems) error{
+var lintWriters = map[string]func(w io.Writer, path string, problems findings.Problems) error{
 	"text":  writeText,
 	"json":  writeJSON,
 	"sarif": writeSARIF,
@@ -147,17 +205,17 @@ var lintWriters = map[string]func(w io.Writer, path string, findings collection.
 
 // finding is a problem as -o json prints it, and as text does.
 type finding struct {
-	File     string              `json:"file"`
-	Line     int                 `json:"line"`
-	Column   int                 `json:"column"`
-	Severity collection.Severity `json:"severity"`
-	Rule     string              `json:"rule"`
-	Message  string              `json:"message"`
+	File     string            `json:"file"`
+	Line     int               `json:"line"`
+	Column   int               `json:"column"`
+	Severity findings.Severity `json:"severity"`
+	Rule     string            `json:"rule"`
+	Message  string            `json:"message"`
 }
 
 // newFinding puts a problem of a whole file at its beginning, so that editors can show it, and one of no file at the
 // path that was checked.
-func newFinding(path string, p collection.Problem) finding {
+func newFinding(path string, p findings.Problem) finding {
 	file := p.File
 	if file == "" {
 		file = filepath.Base(path)
@@ -168,19 +226,19 @@ func newFinding(path string, p collection.Problem) finding {
 	}
 }
 
-func findingMessage(p collection.Problem) string {
+func findingMessage(p findings.Problem) string {
 	if p.Path == "" {
 		return p.Message
 	}
 	return p.Path + ": " + p.Message
 }
 
-func writeJSON(w io.Writer, path string, problems collection.Problems) error {
-	findings := make([]finding, len(problems))
+func writeJSON(w io.Writer, path string, problems findings.Problems) error {
+	out := make([]finding, len(problems))
 	for i, p := range problems {
-		findings[i] = newFinding(path, p)
+		out[i] = newFinding(path, p)
 	}
-	return encodeJSON(w, findings)
+	return encodeJSON(w, out)
 }
 
 func encodeJSON(w io.Writer, v any) error {
@@ -190,7 +248,7 @@ func encodeJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-func writeText(w io.Writer, path string, problems collection.Problems) error {
+func writeText(w io.Writer, path string, problems findings.Problems) error {
 	color := colored(w)
 	for _, p := range problems {
 		f := newFinding(path, p)

@@ -3,18 +3,24 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 const wrongCollection = "testdata/wrong"
@@ -63,7 +69,7 @@ func TestLintExitCodes(t *testing.T) {
 		{[]string{"lint", dir}, exitFindings, "galaxy.yml:1:1: error missing-galaxy: "},
 		{[]string{"lint", filepath.Join(dir, "page.tar.gz")}, exitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
 		{[]string{"lint", filepath.Join(dir, "absent")}, exitFailure, "absent: no such file or directory"},
-		{[]string{"lint"}, exitFailure, "takes 1 argument, not 0: kubectl collection lint PATH"},
+		{[]string{"lint"}, exitFailure, "takes 1 argument, not 0: kubectl collection lint PATH|URL"},
 		{[]string{"lint", filesCollection, "-o", "xml"}, exitFailure, `unknown output "xml": use text, json or sarif`},
 	} {
 		code, stdout, stderr := tool(t, tt.args...)
@@ -88,7 +94,7 @@ func TestLintFailsForWarningsAlone(t *testing.T) {
 // The findings of a folder and of its archive are the same. Only what galaxy.yml says is known in the folder alone.
 func TestLintOfFolderAndArchiveAgree(t *testing.T) {
 	var archive bytes.Buffer
-	if err := collection.Build(os.DirFS(wrongCollection), &archive); err != nil {
+	if err := galaxy.Build(os.DirFS(wrongCollection), &archive); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "acme-wrong_things-1.0.0.tar.gz")
@@ -104,14 +110,72 @@ func TestLintOfFolderAndArchiveAgree(t *testing.T) {
 	}
 }
 
+// An archive at an address is checked as the one in a file is, and its digest before that. Neither file nor credentials stay.
+func TestLintOfURL(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var archive bytes.Buffer
+	if err := galaxy.Build(os.DirFS(wrongCollection), &archive); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "wrong.tar.gz")
+	write(t, file, archive.String())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/wrong.tar.gz":
+			w.Write(archive.Bytes())
+		case "/large.tar.gz":
+			w.Header().Set("Content-Length", strconv.FormatInt(fetch.DefaultMaxBytes+1, 10))
+		case "/page.tar.gz":
+			w.Write([]byte("<html></html>"))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	actual, _, err := digestOf(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := actual.String()
+	secret := strings.Replace(server.URL, "http://", "http://ann:s3cret@", 1) + "/wrong.tar.gz?token=s3cret"
+	other := "sha256:" + strings.Repeat("0", 64)
+	for _, tt := range []struct {
+		args   []string
+		code   int
+		output string
+	}{
+		{[]string{server.URL + "/wrong.tar.gz"}, exitFindings, "a cluster would refuse this collection"},
+		{[]string{secret, "--digest", digest}, exitFindings, "a cluster would refuse this collection"},
+		{[]string{secret, "--digest", other}, exitFailure, "the archive has the digest " + digest + ", not " + other},
+		{[]string{file, "--digest", digest}, exitFindings, "a cluster would refuse this collection"},
+		{[]string{file, "--digest", other}, exitFailure, "the archive has the digest " + digest + ", not " + other},
+		{[]string{wrongCollection, "--digest", digest}, exitFailure, "--digest is for archives"},
+		{[]string{server.URL + "/page.tar.gz?a=b"}, exitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
+		{[]string{server.URL + "/large.tar.gz"}, exitFailure, "larger than"},
+		{[]string{server.URL + "/absent.tar.gz"}, exitFailure, "404"},
+	} {
+		code, stdout, stderr := tool(t, append([]string{"lint"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(stdout+stderr, tt.output) || strings.Contains(stdout+stderr, "s3cret") {
+			t.Errorf("%q ended with %d and printed\n%s%s", tt.args, code, stdout, stderr)
+		}
+	}
+	if got, want := mustRun(t, exitFindings, "lint", server.URL+"/wrong.tar.gz"), mustRun(t, exitFindings, "lint", file); got != want {
+		t.Errorf("from an address:\n%s\nfrom a file:\n%s", got, want)
+	}
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left in the temporary folder: %v, %v", left, err)
+	}
+}
+
 func TestSARIF(t *testing.T) {
 	var log sarifLog
 	if err := json.Unmarshal([]byte(mustRun(t, exitFindings, "lint", wrongCollection, "-o", "sarif")), &log); err != nil {
 		t.Fatal(err)
 	}
 	run := log.Runs[0]
-	if len(run.Tool.Driver.Rules) != len(collection.Rules()) {
-		t.Errorf("%d rules, want %d", len(run.Tool.Driver.Rules), len(collection.Rules()))
+	if len(run.Tool.Driver.Rules) != len(lint.Rules()) {
+		t.Errorf("%d rules, want %d", len(run.Tool.Driver.Rules), len(lint.Rules()))
 	}
 	for _, result := range run.Results {
 		rule := run.Tool.Driver.Rules[result.RuleIndex]
@@ -138,8 +202,8 @@ func TestSARIF(t *testing.T) {
 // A finding about a whole file has no region: code scanning would point at a line that says something else.
 func TestSARIFOfWholeFiles(t *testing.T) {
 	var b bytes.Buffer
-	problem := collection.NewProblem(collection.Problem{File: "galaxy.yml"}, "missing-galaxy", "is missing")
-	if err := writeSARIF(&b, "collection.tar.gz", collection.Problems{problem}); err != nil {
+	problem := findings.Problem{File: "galaxy.yml", Rule: "missing-galaxy", Message: "is missing", Severity: findings.SeverityError}
+	if err := writeSARIF(&b, "collection.tar.gz", findings.Problems{problem}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), `"uri": "galaxy.yml"`) || strings.Contains(b.String(), "region") {
@@ -163,8 +227,8 @@ func TestSARIFAddresses(t *testing.T) {
 
 func TestTerminalsAreSafe(t *testing.T) {
 	var b bytes.Buffer
-	problem := collection.Problem{File: "a\x1b[2Jb\r\n.yml", Rule: "yaml", Severity: collection.SeverityError, Message: "ä\u202e"}
-	if err := writeText(&b, ".", collection.Problems{problem}); err != nil {
+	problem := findings.Problem{File: "a\x1b[2Jb\r\n.yml", Rule: "yaml", Severity: findings.SeverityError, Message: "ä\u202e"}
+	if err := writeText(&b, ".", findings.Problems{problem}); err != nil {
 		t.Fatal(err)
 	}
 	if want := `a\x1b[2Jb\r\n.yml:1:1: error yaml: ä\u202e` + "\n"; b.String() != want {
@@ -173,10 +237,10 @@ func TestTerminalsAreSafe(t *testing.T) {
 }
 
 func TestColor(t *testing.T) {
-	if got := palette(false).severity(collection.SeverityError); got != "error" {
+	if got := palette(false).severity(findings.SeverityError); got != "error" {
 		t.Errorf("without colour: %q", got)
 	}
-	if got := palette(true).severity(collection.SeverityWarning); got != "\x1b[33mwarning\x1b[0m" {
+	if got := palette(true).severity(findings.SeverityWarning); got != "\x1b[33mwarning\x1b[0m" {
 		t.Errorf("with colour: %q", got)
 	}
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 // The part of SARIF 2.1.0 that findings need.
@@ -72,16 +73,16 @@ type (
 )
 
 // sarifLevels are the severities in the words of SARIF.
-var sarifLevels = map[collection.Severity]string{
-	collection.SeverityError: "error", collection.SeverityWarning: "warning", collection.SeverityInfo: "note",
+var sarifLevels = map[findings.Severity]string{
+	findings.SeverityError: "error", findings.SeverityWarning: "warning", findings.SeverityInfo: "note",
 }
 
 const projectURL = "https://github.com/collection-operator/collection-operator"
 
 // writeSARIF prints the findings for code scanning. It wants addresses that are relative to the repository's root: run
 // lint there.
-func writeSARIF(w io.Writer, path string, problems collection.Problems) error {
-	rules := collection.Rules()
+func writeSARIF(w io.Writer, path string, problems findings.Problems) error {
+	rules := lint.Rules()
 	folder := folderOf(path)
 	results := make([]sarifResult, len(problems))
 	for i, p := range problems {
@@ -92,7 +93,7 @@ func writeSARIF(w io.Writer, path string, problems collection.Problems) error {
 		}
 		results[i] = sarifResult{
 			RuleID:    p.Rule,
-			RuleIndex: slices.IndexFunc(rules, func(r collection.Rule) bool { return r.Name == p.Rule }),
+			RuleIndex: slices.IndexFunc(rules, func(r findings.Rule) bool { return r.Name == p.Rule }),
 			Level:     sarifLevels[p.Severity],
 			Message:   sarifText{f.Message},
 			Locations: []sarifLocation{{physical}},
@@ -106,7 +107,7 @@ func writeSARIF(w io.Writer, path string, problems collection.Problems) error {
 	})
 }
 
-func sarifRules(rules []collection.Rule) []sarifRule {
+func sarifRules(rules []findings.Rule) []sarifRule {
 	out := make([]sarifRule, len(rules))
 	for i, r := range rules {
 		help := r.Summary

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 func schemaCommand() *cobra.Command {
@@ -17,7 +17,7 @@ which keys there are and what they may hold. lint knows the rest.`,
   kubectl collection schema > operator-config.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			schema, err := collection.ConfigSchema()
+			schema, err := lint.ConfigSchema()
 			if err != nil {
 				return err
 			}

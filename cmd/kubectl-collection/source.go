@@ -13,6 +13,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
@@ -47,7 +49,7 @@ func loadSource(path string) (*source, error) {
 	return readSource(f)
 }
 
-// buildFolder makes the archive of an author's folder. An error of type [collection.Problems] has the lines and columns
+// buildFolder makes the archive of an author's folder. An error of type [findings.Problems] has the lines and columns
 // of the author's files.
 func buildFolder(path string) ([]byte, error) {
 	root, err := os.OpenRoot(path)
@@ -63,7 +65,7 @@ func buildFolder(path string) ([]byte, error) {
 		return nil, problems
 	}
 	var content bytes.Buffer
-	if err := collection.Build(root.FS(), &content); err != nil {
+	if err := galaxy.Build(root.FS(), &content); err != nil {
 		return nil, err
 	}
 	return content.Bytes(), nil
@@ -72,7 +74,7 @@ func buildFolder(path string) ([]byte, error) {
 // readSource reads an archive to its end.
 func readSource(r io.Reader) (*source, error) {
 	digester := digest.SHA256.Digester()
-	files, err := archive.Read(io.TeeReader(r, digester.Hash()), archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(io.TeeReader(r, digester.Hash()), archive.DefaultLimits, lint.NewKeep())
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func readSource(r io.Reader) (*source, error) {
 	return &source{collection: c, files: files, digest: digester.Digest()}, nil
 }
 
-// checksums tell for all files of an archive by path whether mode and content are the same. A link to a file is like that
+// checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that
 // file: ansible-galaxy keeps links, and build follows them.
 func checksums(files *archive.Files) (map[string]string, error) {
 	sums := map[string]string{}
@@ -112,7 +114,7 @@ func checksums(files *archive.Files) (map[string]string, error) {
 // refused prints what keeps a cluster from installing the collection at path, or a folder from being built, if that is
 // what err says, and returns errFindings then. Any other error it returns with the path.
 func refused(cmd *cobra.Command, path string, err error) error {
-	var problems collection.Problems
+	var problems findings.Problems
 	if !errors.As(err, &problems) {
 		var pathError *fs.PathError
 		if errors.As(err, &pathError) && pathError.Path == path {

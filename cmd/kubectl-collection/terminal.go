@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // palette colours text for a terminal, or leaves it alone.
@@ -22,11 +22,11 @@ func colored(w io.Writer) palette {
 }
 
 // severityColors are ANSI's red, yellow and cyan.
-var severityColors = map[collection.Severity]string{
-	collection.SeverityError: "31", collection.SeverityWarning: "33", collection.SeverityInfo: "36",
+var severityColors = map[findings.Severity]string{
+	findings.SeverityError: "31", findings.SeverityWarning: "33", findings.SeverityInfo: "36",
 }
 
-func (on palette) severity(s collection.Severity) string {
+func (on palette) severity(s findings.Severity) string {
 	if !on {
 		return string(s)
 	}

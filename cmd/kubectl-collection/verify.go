@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -80,7 +80,7 @@ func verifyFile(path string, policy verify.Policy) (verify.Result, error) {
 	if err != nil || result.Method != verify.MethodGalaxySignature {
 		return result, err
 	}
-	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it vouches for.
+	// The signature is for MANIFEST.json alone. Loading finds out whether the files are those that it lists.
 	_, err = loadSource(path)
 	return result, err
 }
@@ -99,7 +99,7 @@ func digestOf(path string) (archive digest.Digest, size int64, err error) {
 // report tells what is known of the archive, and which errors are about it. All others kept it from being verified.
 func report(w io.Writer, path string, result verify.Result, err error) error {
 	var refused *archive.Error
-	var problems collection.Problems
+	var problems findings.Problems
 	switch {
 	case err == nil:
 		fmt.Fprintf(w, "%s is verified\nmethod: %s\n", path, result.Method)

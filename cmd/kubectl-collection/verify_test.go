@@ -24,7 +24,7 @@ import (
 	openpgp "github.com/ProtonMail/go-crypto/openpgp/v2"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -35,7 +35,7 @@ func workshop(t *testing.T) (file func(name string) string, content []byte) {
 	file = func(name string) string { return filepath.Join(dir, name) }
 	build := func(readme string) []byte {
 		var built bytes.Buffer
-		if err := collection.Build(fstest.MapFS{
+		if err := galaxy.Build(fstest.MapFS{
 			"galaxy.yml": {Data: []byte("{namespace: acme, name: files, version: 1.0.0, readme: README.md, authors: [tests]}")},
 			"README.md":  {Data: []byte(readme)},
 			"operator-config.yml": {Data: []byte(

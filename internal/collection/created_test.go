@@ -22,7 +22,7 @@ func TestCreated(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			files, err := archive.Read(bytes.NewReader(packedAt(t, tt.manifest)), archive.DefaultLimits, NewKeep())
+			files, err := archive.Read(bytes.NewReader(packedAt(t, tt.manifest)), archive.DefaultLimits, Keep)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func packedAt(t *testing.T, manifest time.Time) []byte {
 	for name, file := range soundArchive() {
 		// PAX records have fractions of a second and any year.
 		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(file.Data)), ModTime: time.Unix(1e9, 0), Format: tar.FormatPAX}
-		if name == manifestFile {
+		if name == ManifestFile {
 			header.ModTime = manifest
 		}
 		if file.Mode.IsDir() {

@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // jsonNumber is a decimal number in JSON's form. Octal, hexadecimal and the like, which YAML 1.1 and 1.2 read
@@ -18,16 +20,16 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9
 
 // readDefault converts a default to its variable's type. The specification writes defaults as texts; collections also
 // write them as what they are. Null and the empty text mean no default. What does not fit is reported and gives nil.
-func readDefault(v value, variable Var) any {
-	if v.blank() || variable.Type == "" {
+func readDefault(v findings.Value, variable Var) any {
+	if v.Blank() || variable.Type == "" {
 		return nil
 	}
 	isText := !variable.Array && (variable.Type == String || variable.Type == Password)
-	if s, ok := v.scalar(); ok && !isText && strings.Contains(s, "{{") {
-		v.report(ruleDefaultTemplate, "templates are not evaluated here, and this text does not fit the type: the default is left out; set it in the playbook")
+	if s, ok := v.Scalar(); ok && !isText && strings.Contains(s, "{{") {
+		v.Report(ruleDefaultTemplate, "templates are not evaluated here, and this text does not fit the type: the default is left out; set it in the playbook")
 		return nil
 	}
-	before := v.r.errors
+	before := v.Errors()
 	var out any
 	switch {
 	case variable.Array:
@@ -37,56 +39,26 @@ func readDefault(v value, variable Var) any {
 	default:
 		out = readScalarDefault(v, variable)
 	}
-	if v.r.errors > before {
+	if v.Errors() > before {
 		return nil
 	}
 	return out
 }
 
-// written returns a list or mapping that may be written as a text holding YAML, as the specification has it. The
-// places inside such a text are that of the text.
-func (v value) written(kind yaml.Kind) (value, bool) {
-	if v.node.Kind == kind {
-		return v, true
-	}
-	s, ok := v.scalar()
+func readArrayDefault(v findings.Value, variable Var) any {
+	list, ok := v.Written(yaml.SequenceNode)
 	if !ok {
-		return v, false
-	}
-	root, err := v.r.parseYAML([]byte(s))
-	if err != nil || root.Kind != kind {
-		return v, false
-	}
-	return value{r: v.r, file: v.file, path: v.path, at: v.at, node: pinned(root, v.at)}, true
-}
-
-// pinned gives all nodes below n the place of another node.
-func pinned(n, place *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	out := *n
-	out.Line, out.Column, out.Content = place.Line, place.Column, make([]*yaml.Node, len(n.Content))
-	for i, child := range n.Content {
-		out.Content[i] = pinned(child, place)
-	}
-	return &out
-}
-
-func readArrayDefault(v value, variable Var) any {
-	list, ok := v.written(yaml.SequenceNode)
-	if !ok {
-		v.report(ruleDefaultType, `must be a list, such as ["a", "b"]`)
+		v.Report(ruleDefaultType, `must be a list, such as ["a", "b"]`)
 		return nil
 	}
 	element := variable
 	element.Array = false
 	out := []any{}
-	for _, item := range list.list() {
+	for _, item := range list.List() {
 		converted := readMemberDefault(item, element)
 		if converted == nil {
-			if !item.present() {
-				item.report(ruleDefaultType, "a list must not hold null")
+			if !item.Present() {
+				item.Report(ruleDefaultType, "a list must not hold null")
 			}
 			continue
 		}
@@ -97,21 +69,21 @@ func readArrayDefault(v value, variable Var) any {
 
 // readObjectDefault converts an object's default. Fields that it leaves out get their own defaults, so that it is
 // complete in itself: an API server accepts a default only if it fits the schema.
-func readObjectDefault(v value, variable Var) any {
-	written, ok := v.written(yaml.MappingNode)
+func readObjectDefault(v findings.Value, variable Var) any {
+	written, ok := v.Written(yaml.MappingNode)
 	if !ok {
-		v.report(ruleDefaultType, `must be a mapping of the objectVariables, such as {"name": "value"}`)
+		v.Report(ruleDefaultType, `must be a mapping of the objectVariables, such as {"name": "value"}`)
 		return nil
 	}
-	m, _ := written.mapping()
+	m, _ := written.Mapping()
 	out := map[string]any{}
-	for _, key := range m.keys {
+	for _, key := range m.Keys {
 		i := slices.IndexFunc(variable.Fields, func(f Var) bool { return f.Name == key })
 		if i < 0 {
-			m.fields[key].report(ruleDefaultObject, "is not one of the objectVariables")
+			m.Fields[key].Report(ruleDefaultObject, "is not one of the objectVariables")
 			continue
 		}
-		if converted := readMemberDefault(m.fields[key], variable.Fields[i]); converted != nil {
+		if converted := readMemberDefault(m.Fields[key], variable.Fields[i]); converted != nil {
 			out[key] = converted
 		}
 	}
@@ -121,19 +93,19 @@ func readObjectDefault(v value, variable Var) any {
 		}
 		if field.Default != nil {
 			out[field.Name] = field.Default
-		} else if field.Required && !m.get(field.Name).present() {
-			m.report(ruleDefaultObject, "lacks %s, which is required", quote(field.Name))
+		} else if field.Required && !m.Get(field.Name).Present() {
+			m.Report(ruleDefaultObject, "lacks %s, which is required", findings.Quote(field.Name))
 		}
 	}
 	return out
 }
 
 // readMemberDefault converts an element of a list or a field of an object. There an empty text is a value of a string.
-func readMemberDefault(v value, variable Var) any {
-	if !v.present() {
+func readMemberDefault(v findings.Value, variable Var) any {
+	if !v.Present() {
 		return nil
 	}
-	if v.blank() && !variable.Array && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
+	if v.Blank() && !variable.Array && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
 		return ""
 	}
 	switch {
@@ -145,10 +117,10 @@ func readMemberDefault(v value, variable Var) any {
 	return readScalarDefault(v, variable)
 }
 
-func readScalarDefault(v value, variable Var) any {
-	s, ok := v.scalar()
+func readScalarDefault(v findings.Value, variable Var) any {
+	s, ok := v.Scalar()
 	if !ok {
-		v.report(ruleDefaultType, "must be a single %s, not %s", variable.Type, v.what())
+		v.Report(ruleDefaultType, "must be a single %s, not %s", variable.Type, v.What())
 		return nil
 	}
 	var converted any
@@ -166,33 +138,33 @@ func readScalarDefault(v value, variable Var) any {
 		converted, err = convertNumber(s)
 	}
 	if err != nil {
-		v.report(ruleDefaultType, "%s does not fit type %s: %v", quote(s), variable.Type, err)
+		v.Report(ruleDefaultType, "%s does not fit type %s: %v", findings.Quote(s), variable.Type, err)
 		return nil
 	}
 	return converted
 }
 
-func readStringDefault(v value, s string, options []string) any {
+func readStringDefault(v findings.Value, s string, options []string) any {
 	if len(options) > 0 && !slices.Contains(options, s) {
-		v.report(ruleDefaultOption, "%s is not one of the options", quote(s))
+		v.Report(ruleDefaultOption, "%s is not one of the options", findings.Quote(s))
 		return nil
 	}
 	if strings.Contains(s, "{{") {
-		v.report(ruleDefaultTemplate, "templates are not evaluated here: the playbook gets {{ and what follows as text")
+		v.Report(ruleDefaultTemplate, "templates are not evaluated here: the playbook gets {{ and what follows as text")
 	}
 	return s
 }
 
 // readPasswordDefault never shows the value: an author may have put a password there.
-func readPasswordDefault(v value, s string) any {
+func readPasswordDefault(v findings.Value, s string) any {
 	if len(validation.IsDNS1123Subdomain(s)) > 0 {
-		v.report(ruleDefaultSecret, "is not the name of a Secret; a password variable holds the name of a Secret, never a password")
+		v.Report(ruleDefaultSecret, "is not the name of a Secret; a password variable holds the name of a Secret, never a password")
 	}
 	return s
 }
 
 func convertBoolean(s string) (any, error) {
-	b, ok := parseBoolean(s)
+	b, ok := findings.ParseBoolean(s)
 	if !ok {
 		return nil, fmt.Errorf("must be true or false")
 	}

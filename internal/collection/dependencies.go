@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // RequirementType says what a [Requirement] names.
@@ -96,7 +98,7 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 		if content == nil {
 			continue
 		}
-		if doc, ok := l.parseDocument(file, content); ok {
+		if doc, ok := l.ParseDocument(file, content); ok {
 			l.addRequirements(c, doc)
 		}
 	}
@@ -108,25 +110,25 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 		c.Dependencies.Collections = nil
 	}
 	if len(c.Dependencies.Collections) > maxRequirements {
-		l.reportFile(c.Dependencies.Collections[0].File, ruleRequirements, "the collection needs more than %d collections", maxRequirements)
+		l.ReportFile(c.Dependencies.Collections[0].File, ruleRequirements, "the collection needs more than %d collections", maxRequirements)
 	}
 	return nil
 }
 
 // addRequirements reads a document that is a list, or a mapping with the list at "collections".
-func (l *loader) addRequirements(c *Collection, doc value) {
-	if !doc.present() {
+func (l *loader) addRequirements(c *Collection, doc findings.Value) {
+	if !doc.Present() {
 		return
 	}
 	items := doc
-	if root, ok := doc.keyed(); ok {
-		root.warnUnknown("collections", "roles")
-		if roles := root.get("roles"); roles.present() {
-			roles.report(ruleRequirementsRole, "roles are not installed: put them into the collection's folder roles/")
+	if root, ok := doc.Keyed(); ok {
+		root.WarnUnknown("collections", "roles")
+		if roles := root.Get("roles"); roles.Present() {
+			roles.Report(ruleRequirementsRole, "roles are not installed: put them into the collection's folder roles/")
 		}
-		items = root.get("collections")
+		items = root.Get("collections")
 	}
-	for _, item := range items.list() {
+	for _, item := range items.List() {
 		if r, ok := l.readRequirement(item); ok {
 			c.Dependencies.Collections = append(c.Dependencies.Collections, r)
 		}
@@ -134,29 +136,29 @@ func (l *loader) addRequirements(c *Collection, doc value) {
 }
 
 // readRequirement reads one item: a text, or a mapping. ok is false, and the reason reported, if it cannot be used.
-func (l *loader) readRequirement(v value) (r Requirement, ok bool) {
-	at, kind := v, value{}
-	if m, ok := v.keyed(); ok {
-		if m.get("src").present() || m.get("scm").present() {
-			v.report(ruleRequirementsRole, "is a role, which is not installed: put it into the collection's folder roles/")
+func (l *loader) readRequirement(v findings.Value) (r Requirement, ok bool) {
+	at, kind := v, findings.Value{}
+	if m, ok := v.Keyed(); ok {
+		if m.Get("src").Present() || m.Get("scm").Present() {
+			v.Report(ruleRequirementsRole, "is a role, which is not installed: put it into the collection's folder roles/")
 			return r, false
 		}
-		m.warnUnknown(requirementKeys...)
-		at, kind = m.get("name"), m.get("type")
-		r.Version, r.Source = m.get("version").text(), m.get("source").text()
+		m.WarnUnknown(requirementKeys...)
+		at, kind = m.Get("name"), m.Get("type")
+		r.Version, r.Source = m.Get("version").Text(), m.Get("source").Text()
 		if r.Source != "" && !httpURL.MatchString(r.Source) {
-			m.get("source").report(ruleRequirementsSource, "%s is not an http or https address: the configured server is asked", quote(r.Source))
+			m.Get("source").Report(ruleRequirementsSource, "%s is not an http or https address: the configured server is asked", findings.Quote(r.Source))
 			r.Source = ""
 		}
 	}
-	r.Name, r.File = at.requiredText(), v.file
+	r.Name, r.File = at.RequiredText(), v.File
 	if r.Name == "" {
 		return r, false
 	}
-	if kind.blank() {
+	if kind.Blank() {
 		r.Type = guessType(r.Name)
 	} else {
-		r.Type = RequirementType(kind.text())
+		r.Type = RequirementType(kind.Text())
 	}
 	if name, version, found := strings.Cut(r.Name, ":"); found && r.Type == FromGalaxy && r.Version == "" {
 		r.Name, r.Version = name, version
@@ -178,7 +180,7 @@ func guessType(name string) RequirementType {
 }
 
 // completeRequirement checks a requirement against its type and makes its path relative to the collection's root.
-func (l *loader) completeRequirement(r *Requirement, at value) bool {
+func (l *loader) completeRequirement(r *Requirement, at findings.Value) bool {
 	problem := ""
 	switch r.Type {
 	case FromGalaxy:
@@ -197,14 +199,14 @@ func (l *loader) completeRequirement(r *Requirement, at value) bool {
 		problem = "has a type that is not supported: use galaxy, file, dir, url or git"
 	}
 	if problem != "" {
-		at.report(ruleRequirements, "%s %s", quote(at.text()), problem)
+		at.Report(ruleRequirements, "%s %s", findings.Quote(at.Text()), problem)
 	}
 	return problem == ""
 }
 
 // checkCollection checks name and version range of a collection on a Galaxy server; it returns the range without spaces.
 func checkCollection(name, version string) (versionRange, problem string) {
-	if !collectionName.MatchString(name) || len(name) > maxQuoted {
+	if !collectionName.MatchString(name) || len(name) > findings.MaxQuoted {
 		return "", "is not the name of a collection, such as ibm.ibm_zos_core"
 	}
 	if version == "" {
@@ -213,7 +215,7 @@ func checkCollection(name, version string) (versionRange, problem string) {
 	version = strings.Join(strings.Fields(version), "")
 	for _, condition := range strings.Split(version, ",") {
 		if !collectionRange.MatchString(condition) {
-			return "", "has the version " + quote(version) + ", which is not a range such as >=1.0.0,<2.0.0"
+			return "", "has the version " + findings.Quote(version) + ", which is not a range such as >=1.0.0,<2.0.0"
 		}
 	}
 	return version, ""
@@ -240,17 +242,17 @@ func (l *loader) addGalaxyDependencies(c *Collection) {
 		names = append(names, name)
 	}
 	if len(names) > maxRequirements {
-		l.reportFile(l.galaxySource, ruleRequirements, "dependencies: the collection needs more than %d collections", maxRequirements)
+		l.ReportFile(l.galaxySource, ruleRequirements, "dependencies: the collection needs more than %d collections", maxRequirements)
 		return
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		version, problem := checkCollection(name, c.Galaxy.Dependencies[name])
 		if problem != "" {
-			if l.galaxySource == manifestFile {
-				l.manifest.report([]string{"dependencies", name}, ruleRequirements, "%s %s", quote(name), problem)
+			if l.galaxySource == ManifestFile {
+				l.manifest.report([]string{"dependencies", name}, ruleRequirements, "%s %s", findings.Quote(name), problem)
 			} else {
-				l.at(galaxyFile, joinPath("dependencies", name)).report(ruleRequirements, "%s %s", quote(name), problem)
+				l.At(GalaxyFile, findings.JoinPath("dependencies", name)).Report(ruleRequirements, "%s %s", findings.Quote(name), problem)
 			}
 			continue
 		}
@@ -264,14 +266,14 @@ func (l *loader) addGalaxyDependencies(c *Collection) {
 var ansibleRange = regexp.MustCompile(`^\s*(===|==|~=|!=|<=|>=|<|>)\s*[0-9][0-9A-Za-z.*+!_-]*\s*$`)
 
 // checkRequiresAnsible drops a range that Ansible cannot read, as Ansible does.
-func checkRequiresAnsible(v value) string {
-	text := strings.TrimSpace(v.text())
+func checkRequiresAnsible(v findings.Value) string {
+	text := strings.TrimSpace(v.Text())
 	if text == "" {
 		return ""
 	}
 	for _, condition := range strings.Split(strings.TrimSuffix(text, ","), ",") {
 		if !ansibleRange.MatchString(condition) {
-			v.report(ruleRequiresAnsible, "%s is not a version range such as >=2.15.0,<2.19.0; it is ignored", quote(text))
+			v.Report(ruleRequiresAnsible, "%s is not a version range such as >=2.15.0,<2.19.0; it is ignored", findings.Quote(text))
 			return ""
 		}
 	}

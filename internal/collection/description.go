@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 var (
@@ -16,8 +18,8 @@ var (
 
 // checkHeadings reports headings that do not stand alone on their line in the resulting description, which YAML folds
 // where the author wrote ">-", quotes or nothing: then the console shows the text after the heading as part of it.
-func checkHeadings(v value, content []byte) {
-	text, ok := v.scalar()
+func checkHeadings(v findings.Value, content []byte) {
+	text, ok := v.Scalar()
 	if !ok {
 		return
 	}
@@ -29,15 +31,15 @@ func checkHeadings(v value, content []byte) {
 		glued = glued || gluedHeading.MatchString(line)
 	}
 	found := false
-	for _, written := range writtenLines(v.node, content) {
+	for _, written := range writtenLines(v.Node, content) {
 		if heading.MatchString(written.text) && !lines[written.text] {
 			found = true
-			v.r.report(Problem{File: v.file, Line: written.line, Column: written.column, Path: v.path}, ruleDescriptionHeading,
-				"the heading %s does not end up alone on its line, because YAML joins the lines here; begin the description with |- instead", quote(written.text))
+			v.ReportAt(written.line, written.column, ruleDescriptionHeading,
+				"the heading %s does not end up alone on its line, because YAML joins the lines here; begin the description with |- instead", findings.Quote(written.text))
 		}
 	}
 	if glued && !found {
-		v.report(ruleDescriptionHeading, "a heading does not stand alone on its line; put each on a line of its own")
+		v.Report(ruleDescriptionHeading, "a heading does not stand alone on its line; put each on a line of its own")
 	}
 }
 

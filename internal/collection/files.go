@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // Bounds on FILES.json, which has two keys: as many files as an archive may hold take about 10 MiB.
@@ -22,6 +23,22 @@ const (
 	maxListBytes = 16 << 20
 	maxListKeys  = 100
 )
+
+// What a FileEntry is about.
+const (
+	TypeFile   = "file"
+	TypeFolder = "dir"
+)
+
+// FileEntry is an entry of FILES.json, and in MANIFEST.json the one of FILES.json. The order of the fields is that of
+// ansible-galaxy.
+type FileEntry struct {
+	Name         string  `json:"name"`
+	Type         string  `json:"ftype"`
+	ChecksumType *string `json:"chksum_type"`
+	SHA256       *string `json:"chksum_sha256"`
+	Format       int     `json:"format"`
+}
 
 // hasher is a file system that knows the checksums of its files, as [archive.Files] does. Files of others are read.
 type hasher interface {
@@ -36,8 +53,8 @@ func (m manifest) readFilesChecksum(raw json.RawMessage) string {
 		return ""
 	}
 	entry, problem := decodeEntry(raw)
-	if problem == "" && (entry.Name != filesFile || entry.Type != typeFile) {
-		problem = "must be about the file FILES.json, not " + quote(entry.Name)
+	if problem == "" && (entry.Name != FilesFile || entry.Type != TypeFile) {
+		problem = "must be about the file FILES.json, not " + findings.Quote(entry.Name)
 	}
 	if problem != "" {
 		m.reportKeys(key, ruleManifestChecksum, "%s", problem)
@@ -50,23 +67,23 @@ func (m manifest) readFilesChecksum(raw json.RawMessage) string {
 // collection verify` does. An author's folder has none of them and is not checked. A link counts as what it leads to:
 // ansible-galaxy lists it as a file with the checksum of that file, or as a folder. It lists no modes.
 func (l *loader) checkFiles(*Collection) error {
-	if l.galaxySource != manifestFile {
+	if l.galaxySource != ManifestFile {
 		return nil
 	}
-	exists, err := l.exists(filesFile)
+	exists, err := l.exists(FilesFile)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		l.reportFile(filesFile, ruleFilesMissing, "is missing: it lists the files of the archive; build the archive with ansible-galaxy")
+		l.ReportFile(FilesFile, ruleFilesMissing, "is missing: it lists the files of the archive; build the archive with ansible-galaxy")
 		return nil
 	}
-	content, err := l.readAtMost(filesFile, maxListBytes)
+	content, err := l.readAtMost(FilesFile, maxListBytes)
 	if err != nil || content == nil {
 		return err
 	}
 	if sum := sha256.Sum256(content); l.filesChecksum != "" && l.filesChecksum != hex.EncodeToString(sum[:]) {
-		l.reportFile(filesFile, ruleManifestChecksum, "its checksum is not the one in MANIFEST.json: one of the two was changed; build the archive anew")
+		l.ReportFile(FilesFile, ruleManifestChecksum, "its checksum is not the one in MANIFEST.json: one of the two was changed; build the archive anew")
 	}
 	r := newListReader(l, content)
 	if !r.read() {
@@ -84,13 +101,13 @@ func (l *loader) checkFiles(*Collection) error {
 func (l *loader) checkEntry(e listedFile) error {
 	info, err := fs.Stat(l.fsys, e.Name)
 	switch {
-	case isAbsent(err):
-		l.report(e.place, ruleFilesMissing, "%s is listed and not there; build the archive anew", quote(e.Name))
+	case IsAbsent(err):
+		l.Report(e.place, ruleFilesMissing, "%s is listed and not there; build the archive anew", findings.Quote(e.Name))
 		return nil
 	case err != nil:
 		return err
-	case info.IsDir() != (e.Type == typeFolder) || !info.IsDir() && !info.Mode().IsRegular():
-		l.report(e.place, ruleFilesMissing, "%s is listed with ftype %s, and is something else; build the archive anew", quote(e.Name), e.Type)
+	case info.IsDir() != (e.Type == TypeFolder) || !info.IsDir() && !info.Mode().IsRegular():
+		l.Report(e.place, ruleFilesMissing, "%s is listed with ftype %s, and is something else; build the archive anew", findings.Quote(e.Name), e.Type)
 		return nil
 	case info.IsDir():
 		return nil
@@ -100,7 +117,7 @@ func (l *loader) checkEntry(e listedFile) error {
 		return err
 	}
 	if hex.EncodeToString(sum) != *e.SHA256 {
-		l.report(e.place, ruleFilesChecksum, "the checksum of %s is not the listed one: the file was changed; build the archive anew", quote(e.Name))
+		l.Report(e.place, ruleFilesChecksum, "the checksum of %s is not the listed one: the file was changed; build the archive anew", findings.Quote(e.Name))
 	}
 	return nil
 }
@@ -121,20 +138,20 @@ func (l *loader) checksum(name string) ([]byte, error) {
 	return hash.Sum(nil), err
 }
 
-// checkUnlisted reports what lies beside the files that FILES.json lists.
+// checkUnlisted reports files that FILES.json does not list.
 func (l *loader) checkUnlisted(known map[string]int) error {
 	unlisted := 0
 	return fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if _, listed := known[name]; listed || name == "." || name == manifestFile || name == filesFile {
+		if _, listed := known[name]; listed || name == "." || name == ManifestFile || name == FilesFile {
 			return nil
 		}
-		if unlisted++; unlisted > maxProblems {
+		if unlisted++; unlisted > findings.MaxProblems {
 			return fs.SkipAll
 		}
-		l.reportFile(filesFile, ruleFilesExtra, "does not list %s, which is there; build the archive anew", quote(name))
+		l.ReportFile(FilesFile, ruleFilesExtra, "does not list %s, which is there; build the archive anew", findings.Quote(name))
 		if entry.IsDir() {
 			return fs.SkipDir
 		}
@@ -154,8 +171,8 @@ type listReader struct {
 
 // listedFile is an entry of FILES.json and where it stands.
 type listedFile struct {
-	fileEntry
-	place Problem
+	FileEntry
+	place findings.Problem
 }
 
 func newListReader(l *loader, content []byte) *listReader {
@@ -164,14 +181,14 @@ func newListReader(l *loader, content []byte) *listReader {
 	}
 }
 
-// read reports what is wrong with FILES.json itself, and says whether it can be relied on.
+// read reports what is wrong with FILES.json itself, and reports whether it can be relied on.
 func (r *listReader) read() bool {
 	if err := json.Unmarshal(r.lines.content, new(json.RawMessage)); err != nil {
-		r.l.jsonError(filesFile, r.lines.content, err)
+		r.l.jsonError(FilesFile, r.lines.content, err)
 		return false
 	}
 	if token, err := r.decoder.Token(); err != nil || token != json.Delim('{') {
-		r.fail(Problem{}, "must be an object")
+		r.fail(findings.Problem{}, "must be an object")
 		return false
 	}
 	lists := 0
@@ -187,19 +204,19 @@ func (r *listReader) read() bool {
 			err = r.decoder.Decode(new(json.RawMessage))
 		}
 		if err != nil {
-			r.fail(Problem{}, "%v", err)
+			r.fail(findings.Problem{}, "%v", err)
 			return false
 		}
 	}
 	if lists != 1 {
-		r.fail(Problem{}, "must hold one list of files, not %d", lists)
+		r.fail(findings.Problem{}, "must hold one list of files, not %d", lists)
 	}
 	return !r.failed
 }
 
-func (r *listReader) fail(place Problem, format string, args ...any) {
-	place.File = filesFile
-	r.l.report(place, ruleFilesList, format, args...)
+func (r *listReader) fail(place findings.Problem, format string, args ...any) {
+	place.File = FilesFile
+	r.l.Report(place, ruleFilesList, format, args...)
 	r.failed = true
 }
 
@@ -215,7 +232,7 @@ func (r *listReader) readFiles() error {
 		if err := r.decoder.Decode(&raw); err != nil {
 			return err
 		}
-		place := Problem{File: filesFile, Path: fmt.Sprintf("files[%d]", i)}
+		place := findings.Problem{File: FilesFile, Path: fmt.Sprintf("files[%d]", i)}
 		place.Line, place.Column = r.lines.position(int(r.decoder.InputOffset()) - len(raw))
 		r.readFile(raw, place)
 	}
@@ -223,14 +240,14 @@ func (r *listReader) readFiles() error {
 	return err
 }
 
-func (r *listReader) readFile(raw json.RawMessage, place Problem) {
+func (r *listReader) readFile(raw json.RawMessage, place findings.Problem) {
 	entry, problem := decodeEntry(raw)
 	if problem != "" {
 		r.fail(place, "%s", problem)
 		return
 	}
 	if first, twice := r.known[entry.Name]; twice {
-		r.fail(place, "%s is listed twice, first in line %d", quote(entry.Name), first)
+		r.fail(place, "%s is listed twice, first in line %d", findings.Quote(entry.Name), first)
 		return
 	}
 	r.known[entry.Name] = place.Line
@@ -239,7 +256,7 @@ func (r *listReader) readFile(raw json.RawMessage, place Problem) {
 
 // decodeEntry reads an entry of FILES.json, or the one of MANIFEST.json, and says what is wrong with it. Keys are looked
 // up exactly, and none may be there twice: two readers must not read two things.
-func decodeEntry(raw json.RawMessage) (entry fileEntry, problem string) {
+func decodeEntry(raw json.RawMessage) (entry FileEntry, problem string) {
 	strict, err := kjson.UnmarshalStrict(raw, &entry, kjson.DisallowDuplicateFields)
 	switch {
 	case err != nil:
@@ -247,13 +264,13 @@ func decodeEntry(raw json.RawMessage) (entry fileEntry, problem string) {
 	case len(strict) > 0:
 		return entry, strict[0].Error()
 	case !fs.ValidPath(entry.Name) || strings.Contains(entry.Name, `\`):
-		return entry, fmt.Sprintf("the name %s is not a path inside the collection", quote(entry.Name))
-	case entry.Type == typeFolder:
+		return entry, fmt.Sprintf("the name %s is not a path inside the collection", findings.Quote(entry.Name))
+	case entry.Type == TypeFolder:
 		return entry, ""
-	case entry.Type != typeFile:
-		return entry, fmt.Sprintf("the ftype of %s is %s, not file or dir", quote(entry.Name), quote(entry.Type))
+	case entry.Type != TypeFile:
+		return entry, fmt.Sprintf("the ftype of %s is %s, not file or dir", findings.Quote(entry.Name), findings.Quote(entry.Type))
 	case entry.ChecksumType == nil || *entry.ChecksumType != "sha256" || entry.SHA256 == nil || digest.SHA256.Validate(*entry.SHA256) != nil:
-		return entry, fmt.Sprintf("%s has no checksum of type sha256 in lower-case hexadecimal digits", quote(entry.Name))
+		return entry, fmt.Sprintf("%s has no checksum of type sha256 in lower-case hexadecimal digits", findings.Quote(entry.Name))
 	}
 	return entry, ""
 }

@@ -15,23 +15,34 @@ import (
 	"testing/fstest"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
+
+// fileList is FILES.json.
+type fileList struct {
+	Files  []FileEntry `json:"files"`
+	Format int         `json:"format"`
+}
+
+func checkedEntry(name string, sum []byte) FileEntry {
+	return FileEntry{Name: name, Type: TypeFile, ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: 1}
+}
 
 // sealed adds to an archive in memory, one with MANIFEST.json and without FILES.json, what ansible-galaxy would: FILES.json,
 // and at the end of MANIFEST.json its checksum. Anything else it leaves alone.
 func sealed(fsys fs.FS) fs.FS {
 	files, ok := fsys.(fstest.MapFS)
-	if !ok || files[manifestFile] == nil || files[filesFile] != nil {
+	if !ok || files[ManifestFile] == nil || files[FilesFile] != nil {
 		return fsys
 	}
-	list := fileList{Format: manifestFormat}
+	list := fileList{Format: 1}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			list.Files = append(list.Files, fileEntry{Name: name, Type: typeFolder, Format: manifestFormat})
-		case name != manifestFile:
+			list.Files = append(list.Files, FileEntry{Name: name, Type: TypeFolder, Format: 1})
+		case name != ManifestFile:
 			sum := sha256.Sum256(files[name].Data)
 			list.Files = append(list.Files, checkedEntry(name, sum[:]))
 		}
@@ -40,7 +51,7 @@ func sealed(fsys fs.FS) fs.FS {
 	if err != nil {
 		panic(err)
 	}
-	content, err := marshal(list)
+	content, err := json.MarshalIndent(list, "", " ")
 	if err != nil {
 		panic(err)
 	}
@@ -51,9 +62,9 @@ func sealed(fsys fs.FS) fs.FS {
 
 // withList replaces FILES.json, with its checksum in MANIFEST.json: the last one there counts.
 func withList(files fstest.MapFS, content string) {
-	files[filesFile] = &fstest.MapFile{Data: []byte(content)}
+	files[FilesFile] = &fstest.MapFile{Data: []byte(content)}
 	sum := sha256.Sum256([]byte(content))
-	entry, err := json.Marshal(checkedEntry(filesFile, sum[:]))
+	entry, err := json.Marshal(checkedEntry(FilesFile, sum[:]))
 	if err != nil {
 		panic(err)
 	}
@@ -62,14 +73,14 @@ func withList(files fstest.MapFS, content string) {
 
 // withManifestKey adds a key to MANIFEST.json if that is an object.
 func withManifestKey(files fstest.MapFS, key string) {
-	manifest, ok := strings.CutSuffix(strings.TrimRight(string(files[manifestFile].Data), " \n"), "}")
+	manifest, ok := strings.CutSuffix(strings.TrimRight(string(files[ManifestFile].Data), " \n"), "}")
 	if !ok {
 		return
 	}
 	if !strings.HasSuffix(manifest, "{") {
 		manifest += ", "
 	}
-	files[manifestFile] = &fstest.MapFile{Data: []byte(manifest + key + "}")}
+	files[ManifestFile] = &fstest.MapFile{Data: []byte(manifest + key + "}")}
 }
 
 func soundArchive() fstest.MapFS { return sealed(archiveOf(sound)).(fstest.MapFS) }
@@ -77,10 +88,10 @@ func soundArchive() fstest.MapFS { return sealed(archiveOf(sound)).(fstest.MapFS
 // edited replaces a text in FILES.json once; the checksum in MANIFEST.json follows.
 func edited(from, to string) func(fstest.MapFS) {
 	return func(f fstest.MapFS) {
-		if !strings.Contains(string(f[filesFile].Data), from) {
+		if !strings.Contains(string(f[FilesFile].Data), from) {
 			panic("FILES.json does not hold " + from)
 		}
-		withList(f, strings.Replace(string(f[filesFile].Data), from, to, 1))
+		withList(f, strings.Replace(string(f[FilesFile].Data), from, to, 1))
 	}
 }
 
@@ -91,18 +102,18 @@ func manifestEntry(entry string) func(fstest.MapFS) {
 // checksumCases change an archive that was sealed before.
 var checksumCases = []ruleCase{
 	checksumCase(ruleManifestChecksum, "sound", func(fstest.MapFS) {}),
-	checksumCase(ruleManifestChecksum, "changed list", func(f fstest.MapFS) { f[filesFile].Data = append(f[filesFile].Data, '\n') }, place{filesFile, 0, 0}),
+	checksumCase(ruleManifestChecksum, "changed list", func(f fstest.MapFS) { f[FilesFile].Data = append(f[FilesFile].Data, '\n') }, place{FilesFile, 0, 0}),
 	checksumCase(ruleFilesList, "further keys", edited(`"format": 1`, `"format": 1, "more": [{}]`)),
-	checksumCase(ruleFilesList, "unknown type", edited(`"ftype": "file"`, `"ftype": "link"`), place{filesFile, 10, 3}),
+	checksumCase(ruleFilesList, "unknown type", edited(`"ftype": "file"`, `"ftype": "link"`), place{FilesFile, 10, 3}),
 	checksumCase(ruleFilesMissing, "sound", func(fstest.MapFS) {}),
-	checksumCase(ruleFilesMissing, "removed file", func(f fstest.MapFS) { delete(f, "run.yml") }, place{filesFile, 31, 3}),
+	checksumCase(ruleFilesMissing, "removed file", func(f fstest.MapFS) { delete(f, "run.yml") }, place{FilesFile, 31, 3}),
 	checksumCase(ruleFilesChecksum, "sound", func(fstest.MapFS) {}),
-	checksumCase(ruleFilesChecksum, "changed file", func(f fstest.MapFS) { f["run.yml"].Data = []byte("- hosts: localhost\n") }, place{filesFile, 31, 3}),
+	checksumCase(ruleFilesChecksum, "changed file", func(f fstest.MapFS) { f["run.yml"].Data = []byte("- hosts: localhost\n") }, place{FilesFile, 31, 3}),
 	checksumCase(ruleFilesExtra, "sound", func(fstest.MapFS) {}),
-	checksumCase(ruleFilesExtra, "added file", func(f fstest.MapFS) { f["playbooks/more.yml"] = f["run.yml"] }, place{filesFile, 0, 0}),
+	checksumCase(ruleFilesExtra, "added file", func(f fstest.MapFS) { f["playbooks/more.yml"] = f["run.yml"] }, place{FilesFile, 0, 0}),
 }
 
-func checksumCase(rule, name string, change func(fstest.MapFS), places ...place) ruleCase {
+func checksumCase(rule findings.Rule, name string, change func(fstest.MapFS), places ...place) ruleCase {
 	files := soundArchive()
 	change(files)
 	c := ruleCase{rule: rule, name: name, files: map[string]string{}, want: places}
@@ -131,60 +142,60 @@ func TestFiles(t *testing.T) {
 	}{
 		"sound":     {func(fstest.MapFS) {}, nil},
 		"further":   {edited(`"format": 1`, `"format": 1, "more": [{}]`), nil},
-		"no list":   {func(f fstest.MapFS) { delete(f, filesFile) }, []expect{{0, 0, "", SeverityError, ruleFilesMissing, "is missing"}}},
-		"too large": {func(f fstest.MapFS) { f[filesFile].Data = make([]byte, maxListBytes+1) }, []expect{{0, 0, "", SeverityError, ruleFile, "16 MiB"}}},
-		"changed list": {func(f fstest.MapFS) { f[filesFile].Data = append(f[filesFile].Data, '\n') },
-			[]expect{{0, 0, "", SeverityError, ruleManifestChecksum, "not the one in MANIFEST.json"}}},
-		"no checksum in the manifest": {func(f fstest.MapFS) { f[manifestFile] = &fstest.MapFile{Data: []byte(testManifest)} }, []expect{{1, 1, "file_manifest_file", SeverityError, ruleManifestChecksum, "is required"}}},
+		"no list":   {func(f fstest.MapFS) { delete(f, FilesFile) }, []expect{{0, 0, "", findings.SeverityError, ruleFilesMissing.Name, "is missing"}}},
+		"too large": {func(f fstest.MapFS) { f[FilesFile].Data = make([]byte, maxListBytes+1) }, []expect{{0, 0, "", findings.SeverityError, ruleFile.Name, "16 MiB"}}},
+		"changed list": {func(f fstest.MapFS) { f[FilesFile].Data = append(f[FilesFile].Data, '\n') },
+			[]expect{{0, 0, "", findings.SeverityError, ruleManifestChecksum.Name, "not the one in MANIFEST.json"}}},
+		"no checksum in the manifest": {func(f fstest.MapFS) { f[ManifestFile] = &fstest.MapFile{Data: []byte(testManifest)} }, []expect{{1, 1, "file_manifest_file", findings.SeverityError, ruleManifestChecksum.Name, "is required"}}},
 		"null in the manifest": {manifestEntry(`null`),
-			[]expect{{1, 115, "file_manifest_file", SeverityError, ruleManifestChecksum, "path"}}},
+			[]expect{{1, 115, "file_manifest_file", findings.SeverityError, ruleManifestChecksum.Name, "path"}}},
 		"other list in the manifest": {manifestEntry(`{"name": "OTHER.json", "ftype": "dir"}`),
-			[]expect{{1, 115, "file_manifest_file", SeverityError, ruleManifestChecksum, "OTHER.json"}}},
+			[]expect{{1, 115, "file_manifest_file", findings.SeverityError, ruleManifestChecksum.Name, "OTHER.json"}}},
 		"other checksum type in the manifest": {manifestEntry(`{"name": "FILES.json", "ftype": "file", "chksum_type": "md5", "chksum_md5": "x"}`),
-			[]expect{{1, 115, "file_manifest_file", SeverityError, ruleManifestChecksum, "sha256"}}},
+			[]expect{{1, 115, "file_manifest_file", findings.SeverityError, ruleManifestChecksum.Name, "sha256"}}},
 
 		"changed file": {func(f fstest.MapFS) { f["run.yml"].Data = []byte("- hosts: localhost\n") },
-			[]expect{{31, 3, "files[4]", SeverityError, ruleFilesChecksum, "run.yml"}}},
-		"missing file":         {add("extra"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesMissing, `"extra" is listed and not there`}}},
-		"missing below a file": {add("run.yml/x"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesMissing, "run.yml/x"}}},
+			[]expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesChecksum.Name, "run.yml"}}},
+		"missing file":         {add("extra"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesMissing.Name, `"extra" is listed and not there`}}},
+		"missing below a file": {add("run.yml/x"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesMissing.Name, "run.yml/x"}}},
 		"folder as file": {edited(strings.Join(folder, ": null"), `"ftype": "file", "chksum_type": "sha256", "chksum_sha256": "`+strings.Repeat("0", 64)+`"`),
-			[]expect{{3, 3, "files[0]", SeverityError, ruleFilesMissing, "ftype file"}}},
+			[]expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesMissing.Name, "ftype file"}}},
 		"file as folder": {edited(`"name": "run.yml",`+"\n"+`   "ftype": "file"`, `"name": "run.yml", "ftype": "dir"`),
-			[]expect{{31, 3, "files[4]", SeverityError, ruleFilesMissing, "ftype dir"}}},
+			[]expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesMissing.Name, "ftype dir"}}},
 		"unlisted file": {func(f fstest.MapFS) { f["playbooks/évil.yml"] = f["run.yml"] },
-			[]expect{{0, 0, "", SeverityError, ruleFilesExtra, "évil.yml"}}},
+			[]expect{{0, 0, "", findings.SeverityError, ruleFilesExtra.Name, "évil.yml"}}},
 		"unlisted folder": {func(f fstest.MapFS) { f["more/x"], f["more/y"] = f["run.yml"], f["run.yml"] },
-			[]expect{{0, 0, "", SeverityError, ruleFilesExtra, `"more"`}}},
+			[]expect{{0, 0, "", findings.SeverityError, ruleFilesExtra.Name, `"more"`}}},
 
-		"not JSON":       {list("{\n \"files\": ["), []expect{{2, 11, "", SeverityError, ruleJSON, "unexpected end"}}},
-		"deep":           {list(strings.Repeat("[", 1<<20)), []expect{{1, 10001, "", SeverityError, ruleJSON, "depth"}}},
-		"two documents":  {list("{} {}"), []expect{{1, 4, "", SeverityError, ruleJSON, "after top-level value"}}},
-		"no object":      {list("[]"), []expect{{0, 0, "", SeverityError, ruleFilesList, "object"}}},
-		"no files":       {list("{}"), []expect{{0, 0, "", SeverityError, ruleFilesList, "not 0"}}},
-		"other case":     {list(`{"Files": []}`), []expect{{0, 0, "", SeverityError, ruleFilesList, "not 0"}}},
-		"two lists":      {list(`{"files": [], "files": []}`), []expect{{0, 0, "", SeverityError, ruleFilesList, "not 2"}}},
-		"list as object": {list(`{"files": {}}`), []expect{{0, 0, "", SeverityError, ruleFilesList, "must be a list"}}},
-		"text as entry":  {edited(first, first+`  "x",`+"\n"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, "must be an object"}}},
-		"number as name": {edited(`"run.yml"`, `1`), []expect{{31, 3, "files[4]", SeverityError, ruleFilesList, "must be an object"}}},
+		"not JSON":       {list("{\n \"files\": ["), []expect{{2, 11, "", findings.SeverityError, ruleJSON.Name, "unexpected end"}}},
+		"deep":           {list(strings.Repeat("[", 1<<20)), []expect{{1, 10001, "", findings.SeverityError, ruleJSON.Name, "depth"}}},
+		"two documents":  {list("{} {}"), []expect{{1, 4, "", findings.SeverityError, ruleJSON.Name, "after top-level value"}}},
+		"no object":      {list("[]"), []expect{{0, 0, "", findings.SeverityError, ruleFilesList.Name, "object"}}},
+		"no files":       {list("{}"), []expect{{0, 0, "", findings.SeverityError, ruleFilesList.Name, "not 0"}}},
+		"other case":     {list(`{"Files": []}`), []expect{{0, 0, "", findings.SeverityError, ruleFilesList.Name, "not 0"}}},
+		"two lists":      {list(`{"files": [], "files": []}`), []expect{{0, 0, "", findings.SeverityError, ruleFilesList.Name, "not 2"}}},
+		"list as object": {list(`{"files": {}}`), []expect{{0, 0, "", findings.SeverityError, ruleFilesList.Name, "must be a list"}}},
+		"text as entry":  {edited(first, first+`  "x",`+"\n"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, "must be an object"}}},
+		"number as name": {edited(`"run.yml"`, `1`), []expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesList.Name, "must be an object"}}},
 		"key twice": {edited(`"name": "run.yml",`, `"name": "x", "name": "run.yml",`),
-			[]expect{{31, 3, "files[4]", SeverityError, ruleFilesList, `duplicate field "name"`}}},
-		"key in other case": {edited(`"name": "run.yml",`, `"Name": "run.yml",`), []expect{{31, 3, "files[4]", SeverityError, ruleFilesList, `the name ""`}}},
-		"listed twice":      {add("run.yml"), []expect{{38, 3, "files[5]", SeverityError, ruleFilesList, "listed twice, first in line 3"}}},
-		"path up":           {add("../run.yml"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, `"../run.yml" is not a path inside`}}},
-		"path within":       {add("a/../run.yml"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, "is not a path inside"}}},
-		"absolute path":     {add("/run.yml"), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, "is not a path inside"}}},
-		"backslash":         {add(`a\\run.yml`), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, "is not a path inside"}}},
-		"unknown type":      {edited(`"ftype": "dir"`, `"ftype": "link"`), []expect{{3, 3, "files[0]", SeverityError, ruleFilesList, `"link", not file or dir`}}},
-		"no checksum":       {edited(sum, "X"), []expect{{24, 3, "files[3]", SeverityError, ruleFilesList, "no checksum"}}},
+			[]expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesList.Name, `duplicate field "name"`}}},
+		"key in other case": {edited(`"name": "run.yml",`, `"Name": "run.yml",`), []expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesList.Name, `the name ""`}}},
+		"listed twice":      {add("run.yml"), []expect{{38, 3, "files[5]", findings.SeverityError, ruleFilesList.Name, "listed twice, first in line 3"}}},
+		"path up":           {add("../run.yml"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, `"../run.yml" is not a path inside`}}},
+		"path within":       {add("a/../run.yml"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, "is not a path inside"}}},
+		"absolute path":     {add("/run.yml"), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, "is not a path inside"}}},
+		"backslash":         {add(`a\\run.yml`), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, "is not a path inside"}}},
+		"unknown type":      {edited(`"ftype": "dir"`, `"ftype": "link"`), []expect{{3, 3, "files[0]", findings.SeverityError, ruleFilesList.Name, `"link", not file or dir`}}},
+		"no checksum":       {edited(sum, "X"), []expect{{24, 3, "files[3]", findings.SeverityError, ruleFilesList.Name, "no checksum"}}},
 		"checksum in capitals": {edited(sum, strings.ToUpper(sum)),
-			[]expect{{24, 3, "files[3]", SeverityError, ruleFilesList, "lower-case"}}},
-		"another checksum type": {edited(`"chksum_type": "sha256"`, `"chksum_type": "md5"`), []expect{{10, 3, "files[1]", SeverityError, ruleFilesList, "sha256"}}},
+			[]expect{{24, 3, "files[3]", findings.SeverityError, ruleFilesList.Name, "lower-case"}}},
+		"another checksum type": {edited(`"chksum_type": "sha256"`, `"chksum_type": "md5"`), []expect{{10, 3, "files[1]", findings.SeverityError, ruleFilesList.Name, "sha256"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			fsys := soundArchive()
 			test.change(fsys)
-			_, problems, err := load(fsys)
+			_, problems, err := Read(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,11 +220,11 @@ func TestFilesBounds(t *testing.T) {
 			}
 			fsys := soundArchive()
 			withList(fsys, content)
-			_, problems, err := load(fsys)
+			_, problems, err := Read(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(problems) == 0 || len(problems) > maxProblems || problems[0].Rule != ruleFilesList {
+			if len(problems) == 0 || len(problems) > findings.MaxProblems || problems[0].Rule != ruleFilesList.Name {
 				t.Errorf("got %d problems, the first %v", len(problems), problems[:min(1, len(problems))])
 			}
 		})
@@ -227,7 +238,7 @@ func readThroughArchive(t *testing.T, fsys fs.FS) *archive.Files {
 	if err := archive.Write(&content, fsys, nil); err != nil {
 		t.Fatal(err)
 	}
-	files, err := archive.Read(&content, archive.Limits{}, NewKeep())
+	files, err := archive.Read(&content, archive.Limits{}, Keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +252,7 @@ func TestFilesOfAnArchive(t *testing.T) {
 	}
 	changed := soundArchive()
 	changed["run.yml"].Data = []byte("- hosts: localhost\n")
-	checkProblems(t, problemsOf(t, readThroughArchive(t, changed)), []expect{{31, 3, "files[4]", SeverityError, ruleFilesChecksum, "run.yml"}})
+	checkProblems(t, problemsOf(t, readThroughArchive(t, changed)), []expect{{31, 3, "files[4]", findings.SeverityError, ruleFilesChecksum.Name, "run.yml"}})
 }
 
 // What ansible-galaxy builds loads, and so does what it installs: links inside the collection, files that may be executed,
@@ -257,8 +268,8 @@ func TestFilesOfAnsibleGalaxy(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "demo")
 	files := archiveOf(head + "- {kind: Thing, playbook: linked.yml}\n")
-	delete(files, manifestFile)
-	files[galaxyFile] = &fstest.MapFile{Data: []byte(goodGalaxy)}
+	delete(files, ManifestFile)
+	files[GalaxyFile] = &fstest.MapFile{Data: []byte(goodGalaxy)}
 	files["README.md"] = &fstest.MapFile{Data: []byte("# Demo\n")}
 	files["roles/demo/files/run.sh"] = &fstest.MapFile{Data: []byte("#!/bin/sh\n")}
 	if err := os.CopyFS(folder, files); err != nil {
@@ -289,7 +300,7 @@ func TestFilesOfAnsibleGalaxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer content.Close()
-	unpacked, err := archive.Read(content, archive.Limits{}, NewKeep())
+	unpacked, err := archive.Read(content, archive.Limits{}, Keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,23 +314,23 @@ func TestFilesOfAnsibleGalaxy(t *testing.T) {
 	if err := os.Symlink("roles", link); err != nil {
 		t.Fatal(err)
 	}
-	checkProblems(t, problemsOf(t, installed), []expect{{0, 0, "", SeverityError, ruleFilesExtra, `"docs"`}})
+	checkProblems(t, problemsOf(t, installed), []expect{{0, 0, "", findings.SeverityError, ruleFilesExtra.Name, `"docs"`}})
 }
 
 // FuzzFiles: whatever MANIFEST.json and FILES.json hold, Lint returns, and a list that it accepts is true.
 func FuzzFiles(f *testing.F) {
 	seed := soundArchive()
-	f.Add(seed[manifestFile].Data, seed[filesFile].Data, true)
+	f.Add(seed[ManifestFile].Data, seed[FilesFile].Data, true)
 	for _, files := range []string{"{", "[]", `{"files": [{}]}`, `{"files": [{"name": "..", "ftype": "dir"}, 1], "files": null}`, `{"Files": []}`} {
 		f.Add([]byte(testManifest), []byte(files), true)
 	}
 	f.Fuzz(func(t *testing.T, manifest, files []byte, seal bool) {
 		fsys := soundArchive()
-		fsys[manifestFile], fsys[filesFile] = &fstest.MapFile{Data: manifest}, &fstest.MapFile{Data: files}
+		fsys[ManifestFile], fsys[FilesFile] = &fstest.MapFile{Data: manifest}, &fstest.MapFile{Data: files}
 		if seal {
 			withList(fsys, string(files))
 		}
-		_, problems, err := load(fsys)
+		_, problems, err := Read(fsys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +342,7 @@ func FuzzFiles(f *testing.F) {
 			t.Fatalf("accepted a list that is none: %v", err)
 		}
 		for name, file := range fsys {
-			if name == manifestFile || name == filesFile {
+			if name == ManifestFile || name == FilesFile {
 				continue
 			}
 			sum := sha256.Sum256(file.Data)

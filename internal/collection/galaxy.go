@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // readGalaxy reads the metadata of MANIFEST.json, or of galaxy.yml where there is none, as Ansible does.
@@ -20,8 +20,8 @@ func (l *loader) readGalaxy(c *Collection) error {
 		file string
 		read func([]byte) Galaxy
 	}{
-		{manifestFile, l.readManifest},
-		{galaxyFile, func(content []byte) Galaxy { return l.readGalaxyYAML(content).Galaxy }},
+		{ManifestFile, l.readManifest},
+		{GalaxyFile, func(content []byte) Galaxy { g, _ := l.readGalaxyYAML(content); return g }},
 	} {
 		exists, err := l.exists(source.file)
 		if err != nil {
@@ -38,17 +38,17 @@ func (l *loader) readGalaxy(c *Collection) error {
 		c.Galaxy = source.read(content)
 		return l.readCreated(c)
 	}
-	l.reportFile(manifestFile, ruleMissingGalaxy, "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
+	l.ReportFile(ManifestFile, RuleMissingGalaxy, "the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root")
 	return nil
 }
 
 // readCreated reads when MANIFEST.json was written into its archive: ansible-galaxy gives all other files the time that
 // they had before. Times of a folder say when it was checked out or unpacked.
 func (l *loader) readCreated(c *Collection) error {
-	if _, isArchive := l.fsys.(*archive.Files); !isArchive || l.galaxySource != manifestFile {
+	if _, isArchive := l.fsys.(*archive.Files); !isArchive || l.galaxySource != ManifestFile {
 		return nil
 	}
-	info, err := fs.Stat(l.fsys, manifestFile)
+	info, err := fs.Stat(l.fsys, ManifestFile)
 	if err != nil {
 		return err
 	}
@@ -69,12 +69,12 @@ func (l *loader) readRuntime(c *Collection) error {
 	if err != nil || content == nil {
 		return err
 	}
-	doc, ok := l.parseDocument(runtimeFile, content)
-	if !ok || !doc.present() {
+	doc, ok := l.ParseDocument(runtimeFile, content)
+	if !ok || !doc.Present() {
 		return nil
 	}
-	if root, ok := doc.mapping(); ok {
-		c.Galaxy.RequiresAnsible = checkRequiresAnsible(root.get("requires_ansible"))
+	if root, ok := doc.Mapping(); ok {
+		c.Galaxy.RequiresAnsible = checkRequiresAnsible(root.Get("requires_ansible"))
 	}
 	return nil
 }
@@ -92,11 +92,12 @@ type manifest struct {
 func (l *loader) readManifest(content []byte) Galaxy {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(content, &top); err != nil {
-		l.jsonError(manifestFile, content, err)
+		l.jsonError(ManifestFile, content, err)
 		return Galaxy{}
 	}
 	m := manifest{l: l}
-	m.root, _ = (&reporter{nodesLeft: maxNodes}).parseYAML(content)
+	nodes := findings.MaxNodes
+	m.root, _ = findings.ParseYAML(content, &nodes)
 	l.manifest = m
 	l.filesChecksum = m.readFilesChecksum(top["file_manifest_file"])
 	if err := json.Unmarshal(top["collection_info"], &m.fields); err != nil || m.fields == nil {
@@ -117,7 +118,7 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		Issues:        decode[string](m, "issues"),
 		Dependencies:  decode[map[string]string](m, "dependencies"),
 	}
-	g.check(func(key, rule, message string) { m.report([]string{key}, rule, "%s", message) })
+	g.check(func(key string, rule findings.Rule, message string) { m.report([]string{key}, rule, "%s", message) })
 	return g
 }
 
@@ -147,13 +148,13 @@ func typeName(v any) string {
 }
 
 // report records that a key of collection_info breaks a rule, or with no key collection_info itself.
-func (m manifest) report(keys []string, rule, format string, args ...any) {
+func (m manifest) report(keys []string, rule findings.Rule, format string, args ...any) {
 	m.reportKeys(append([]string{"collection_info"}, keys...), rule, format, args...)
 }
 
 // reportKeys records the same of a key that the others lead to.
-func (m manifest) reportKeys(keys []string, rule, format string, args ...any) {
-	place := Problem{File: manifestFile, Line: 1, Column: 1, Path: strings.Join(keys, ".")}
+func (m manifest) reportKeys(keys []string, rule findings.Rule, format string, args ...any) {
+	place := findings.Problem{File: ManifestFile, Line: 1, Column: 1, Path: strings.Join(keys, ".")}
 	at := m.root
 	for _, key := range keys {
 		if at = member(at, key); at == nil {
@@ -161,7 +162,7 @@ func (m manifest) reportKeys(keys []string, rule, format string, args ...any) {
 		}
 		place.Line, place.Column = at.Line, at.Column
 	}
-	m.l.report(place, rule, format, args...)
+	m.l.Report(place, rule, format, args...)
 }
 
 // member is the value of a key of a mapping, or nil.
@@ -175,18 +176,18 @@ func member(n *yaml.Node, key string) *yaml.Node {
 }
 
 func (l *loader) jsonError(file string, content []byte, err error) {
-	p := Problem{File: file}
+	p := findings.Problem{File: file}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		before := content[:min(int(syntax.Offset), len(content))]
 		p.Line = 1 + bytes.Count(before, []byte("\n"))
 		p.Column = max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))
 	}
-	l.report(p, ruleJSON, "cannot be read as JSON: %v", err)
+	l.Report(p, ruleJSON, "cannot be read as JSON: %v", err)
 }
 
 // check reports what would keep Ansible from finding the collection: its content lies at <namespace>/<name>.
-func (g *Galaxy) check(report func(key, rule, message string)) {
+func (g *Galaxy) check(report func(key string, rule findings.Rule, message string)) {
 	for _, field := range []struct {
 		key   string
 		value *string
@@ -194,8 +195,8 @@ func (g *Galaxy) check(report func(key, rule, message string)) {
 		switch {
 		case *field.value == "":
 			report(field.key, ruleGalaxyName, "is required")
-		case !identifier.MatchString(*field.value) || len(*field.value) > maxQuoted:
-			report(field.key, ruleGalaxyName, quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
+		case !identifier.MatchString(*field.value) || len(*field.value) > findings.MaxQuoted:
+			report(field.key, ruleGalaxyName, findings.Quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
 			*field.value = ""
 		}
 	}
@@ -204,95 +205,69 @@ func (g *Galaxy) check(report func(key, rule, message string)) {
 	}
 }
 
-// galaxyYAML is what a galaxy.yml says: the metadata, and what matters for building alone.
-type galaxyYAML struct {
-	Galaxy
-	readme, licenseFile string
-	buildIgnore         []string
-}
-
 var galaxyKeys = []string{
 	"namespace", "name", "version", "readme", "authors", "description", "license", "license_file", "tags", "dependencies",
 	"repository", "documentation", "homepage", "issues", "build_ignore", "manifest",
 }
 
-func (r *reporter) readGalaxyYAML(content []byte) galaxyYAML {
-	doc, ok := r.parseDocument(galaxyFile, content)
+// ReadGalaxyYAML reads the galaxy.yml of an author's folder: the metadata, and the whole document with what else is in it.
+// The document is empty if it cannot be read. Problems are those of the Reporter.
+func ReadGalaxyYAML(fsys fs.FS) (Galaxy, findings.Mapping, *findings.Reporter, error) {
+	l := newLoader(fsys)
+	exists, err := l.exists(GalaxyFile)
+	if err == nil && !exists {
+		l.ReportFile(GalaxyFile, RuleMissingGalaxy, "the folder has no galaxy.yml at its root")
+	}
+	if err != nil || !exists {
+		return Galaxy{}, findings.Mapping{}, l.Reporter, err
+	}
+	content, err := l.read(GalaxyFile)
+	if err != nil || content == nil {
+		return Galaxy{}, findings.Mapping{}, l.Reporter, err
+	}
+	g, root := l.readGalaxyYAML(content)
+	return g, root, l.Reporter, nil
+}
+
+func (l *loader) readGalaxyYAML(content []byte) (Galaxy, findings.Mapping) {
+	doc, ok := l.ParseDocument(GalaxyFile, content)
 	if !ok {
-		return galaxyYAML{}
+		return Galaxy{}, findings.Mapping{}
 	}
-	root, ok := doc.mapping()
+	root, ok := doc.Mapping()
 	if !ok {
-		return galaxyYAML{}
+		return Galaxy{}, findings.Mapping{}
 	}
-	root.warnUnknown(galaxyKeys...)
-	g := galaxyYAML{
-		Galaxy: Galaxy{
-			Namespace:     root.get("namespace").text(),
-			Name:          root.get("name").text(),
-			Version:       root.get("version").text(),
-			Authors:       readTextOrList(root.get("authors")),
-			License:       readTextOrList(root.get("license")),
-			Tags:          readTextOrList(root.get("tags")),
-			Description:   root.get("description").text(),
-			Documentation: root.get("documentation").text(),
-			Homepage:      root.get("homepage").text(),
-			Repository:    root.get("repository").text(),
-			Issues:        root.get("issues").text(),
-			Dependencies:  readDependencies(root.get("dependencies")),
-		},
-		readme:      root.get("readme").text(),
-		licenseFile: root.get("license_file").text(),
-		buildIgnore: readTextOrList(root.get("build_ignore")),
+	root.WarnUnknown(galaxyKeys...)
+	g := Galaxy{
+		Namespace:     root.Get("namespace").Text(),
+		Name:          root.Get("name").Text(),
+		Version:       root.Get("version").Text(),
+		Authors:       root.Get("authors").TextOrList(),
+		License:       root.Get("license").TextOrList(),
+		Tags:          root.Get("tags").TextOrList(),
+		Description:   root.Get("description").Text(),
+		Documentation: root.Get("documentation").Text(),
+		Homepage:      root.Get("homepage").Text(),
+		Repository:    root.Get("repository").Text(),
+		Issues:        root.Get("issues").Text(),
+		Dependencies:  readDependencies(root.Get("dependencies")),
 	}
-	g.check(func(key, rule, message string) { root.get(key).report(rule, "%s", message) })
-	g.checkBuild(root)
-	return g
+	g.check(func(key string, rule findings.Rule, message string) { root.Get(key).Report(rule, "%s", message) })
+	return g, root
 }
 
-// checkBuild reports what an archive needs beyond what loading a folder needs.
-func (g *galaxyYAML) checkBuild(m mapping) {
-	if g.readme == "" {
-		m.get("readme").report(ruleGalaxyBuild, "is required")
-	}
-	if len(g.Authors) == 0 {
-		m.get("authors").report(ruleGalaxyBuild, "is required")
-	}
-	if _, err := semver.StrictNewVersion(g.Version); err != nil && g.Version != "" {
-		m.get("version").report(ruleGalaxyBuild, "%s is not a semantic version such as 1.2.0", quote(g.Version))
-	}
-	if len(g.buildIgnore) > maxPatterns {
-		m.get("build_ignore").report(ruleGalaxyBuild, "has more than %d patterns", maxPatterns)
-	}
-	for _, pattern := range g.buildIgnore {
-		if len(pattern) > maxPatternBytes {
-			m.get("build_ignore").report(ruleGalaxyBuild, "a pattern is longer than %d characters", maxPatternBytes)
-		}
-	}
-	if m.get("manifest").present() {
-		m.get("manifest").report(ruleGalaxyBuild, "manifest directives are not supported; use build_ignore")
-	}
-}
-
-// readTextOrList reads a list of texts that may be written as a single text.
-func readTextOrList(v value) []string {
-	if isScalar(v) && !v.blank() {
-		return []string{strings.TrimSpace(v.text())}
-	}
-	return readTexts(v, true)
-}
-
-func readDependencies(v value) map[string]string {
-	if v.blank() {
+func readDependencies(v findings.Value) map[string]string {
+	if v.Blank() {
 		return nil
 	}
-	m, ok := v.mapping()
+	m, ok := v.Mapping()
 	if !ok {
 		return nil
 	}
-	out := make(map[string]string, len(m.keys))
-	for _, key := range m.keys {
-		out[key] = m.fields[key].text()
+	out := make(map[string]string, len(m.Keys))
+	for _, key := range m.Keys {
+		out[key] = m.Fields[key].Text()
 	}
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // maxIconBytes is the size up to which an icon does no harm to the catalog that carries it.
@@ -20,33 +22,33 @@ var (
 	svgRoot = regexp.MustCompile(`(?is)^(\xef\xbb\xbf)?\s*(<\?.*?\?>\s*|<!--.*?-->\s*|<!doctype[^>\[]*(\[.*?\])?\s*>\s*)*<(\w+:)?svg[\s>/]`)
 )
 
-// readIcons drops icons that nothing can show: they hurt nobody.
-func readIcons(v value) []Icon {
+// readIcons drops icons that cannot be shown: they do no harm.
+func readIcons(v findings.Value) []Icon {
 	var icons []Icon
-	for _, item := range v.list() {
-		m, ok := item.mapping()
+	for _, item := range v.List() {
+		m, ok := item.Mapping()
 		if !ok {
 			continue
 		}
-		m.warnUnknown(iconKeys...)
-		if icon, ok := readIcon(m.get("base64data"), m.get("mediatype")); ok {
+		m.WarnUnknown(iconKeys...)
+		if icon, ok := readIcon(m.Get("base64data"), m.Get("mediatype")); ok {
 			icons = append(icons, icon)
 		}
 	}
 	return icons
 }
 
-func readIcon(data, mediaType value) (icon Icon, ok bool) {
+func readIcon(data, mediaType findings.Value) (icon Icon, ok bool) {
 	missing := false
-	for _, key := range []value{data, mediaType} {
-		if key.blank() {
-			key.report(ruleIconKeys, "is required; the icon is left out")
+	for _, key := range []findings.Value{data, mediaType} {
+		if key.Blank() {
+			key.Report(ruleIconKeys, "is required; the icon is left out")
 			missing = true
 		}
 	}
 	icon = Icon{
-		Base64Data: strings.Join(strings.Fields(data.text()), ""),
-		MediaType:  bareMediaType(mediaType.text()),
+		Base64Data: strings.Join(strings.Fields(data.Text()), ""),
+		MediaType:  bareMediaType(mediaType.Text()),
 	}
 	if missing {
 		return icon, false
@@ -54,23 +56,23 @@ func readIcon(data, mediaType value) (icon Icon, ok bool) {
 	content, err := base64.StdEncoding.DecodeString(icon.Base64Data)
 	switch {
 	case err != nil || icon.Base64Data == "":
-		data.report(ruleIconData, "is not base64 text; the icon is left out")
+		data.Report(ruleIconData, "is not base64 text; the icon is left out")
 		return icon, false
 	case !imageType.MatchString(icon.MediaType):
-		mediaType.report(ruleIconType, "must be the media type of an image, such as image/svg+xml; the icon is left out")
+		mediaType.Report(ruleIconType, "must be the media type of an image, such as image/svg+xml; the icon is left out")
 		return icon, false
 	}
 	if !slices.Contains(ShownIconTypes, icon.MediaType) {
-		mediaType.report(ruleIconType, "%s is not shown in OperatorHub; use one of %s", icon.MediaType, strings.Join(ShownIconTypes, ", "))
+		mediaType.Report(ruleIconType, "%s is not shown in OperatorHub; use one of %s", icon.MediaType, strings.Join(ShownIconTypes, ", "))
 	}
 	if is := sniffImage(content); is != icon.MediaType && (is != "" || isSniffed(icon.MediaType)) {
 		if is == "" {
 			is = "none of PNG, JPEG, GIF, WebP and SVG"
 		}
-		mediaType.report(ruleIconContent, "is %s, but the content of base64data is %s", icon.MediaType, is)
+		mediaType.Report(ruleIconContent, "is %s, but the content of base64data is %s", icon.MediaType, is)
 	}
 	if len(content) > maxIconBytes {
-		data.report(ruleIconSize, "the image has %d KiB; more than %d KiB burden every catalog that shows it", len(content)>>10, maxIconBytes>>10)
+		data.Report(ruleIconSize, "the image has %d KiB; more than %d KiB burden every catalog that shows it", len(content)>>10, maxIconBytes>>10)
 	}
 	return icon, true
 }

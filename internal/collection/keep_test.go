@@ -1,59 +1,15 @@
 package collection
 
-import (
-	"testing"
-	"testing/fstest"
+import "testing"
 
-	"github.com/google/go-cmp/cmp"
-)
-
-func TestNewKeep(t *testing.T) {
-	tests := map[string]struct {
-		size int64
-		want bool
-	}{
-		"operator-config.yml":                   {maxFileBytes, true},
-		"MANIFEST.json":                         {maxFileBytes, true},
-		"anywhere/requirements.txt":             {maxFileBytes, true},
-		"run.yml":                               {10, true},
-		"playbooks/run.yaml":                    {maxPlaybookBytes, true},
-		"playbooks/large.yml":                   {maxPlaybookBytes + 1, false},
-		"roles/a/templates/b.j2":                {10, true},
-		"roles/a/templates/b.jcl":               {10, false},
-		"roles/a/library/b.py":                  {10, false},
-		"playbooks/tests/x.yml":                 {10, true},
-		"tests/x.yml":                           {10, false},
-		"plugins/x.yml":                         {10, false},
-		"collections/ansible_collections/x.yml": {10, false},
-		".github/workflows/ci.yml":              {10, false},
-		"roles/a/.travis.yml":                   {10, false},
-	}
-	for name, test := range tests {
-		if got := NewKeep()(name, test.size); got != test.want {
-			t.Errorf("%s of %d bytes: kept %v, want %v", name, test.size, got, test.want)
+func TestKeep(t *testing.T) {
+	for name, want := range map[string]bool{
+		"operator-config.yml": true, "operator-config.yaml": true, "MANIFEST.json": true, "FILES.json": true, "galaxy.yml": true,
+		"meta/runtime.yml": true, "requirements.yml": true, "collections/requirements.yml": true, "anywhere/requirements.txt": true,
+		"run.yml": false, "roles/a/tasks/main.yml": false, "roles/a/meta/runtime.yml": false, "README.md": false,
+	} {
+		if got := Keep(name, 10); got != want {
+			t.Errorf("%s: kept %v, want %v", name, got, want)
 		}
-	}
-	keep, kept := NewKeep(), int64(0)
-	for range 100 {
-		if keep("run.yml", maxPlaybookBytes) {
-			kept += maxPlaybookBytes
-		}
-	}
-	if kept != maxPlaybooksBytes {
-		t.Errorf("%d bytes were kept, want %d", kept, maxPlaybooksBytes)
-	}
-	if !keep("operator-config.yml", 10) {
-		t.Error("the operator-config is not kept when the playbooks are too large")
-	}
-}
-
-func TestPlaybookFiles(t *testing.T) {
-	fsys := fstest.MapFS{}
-	for _, name := range []string{"run.yml", "galaxy.yml", "operator-config.yml", "docs/a.yml", ".git/a.yml", "roles/a/tasks/main.yml", "templates/a.j2", "a.txt"} {
-		fsys[name] = &fstest.MapFile{Data: []byte("x")}
-	}
-	names, fit := playbookFiles(fsys)
-	if diff := cmp.Diff([]string{"roles/a/tasks/main.yml", "run.yml", "templates/a.j2"}, names); diff != "" || !fit {
-		t.Errorf("files differ (-want +got), fit %v:\n%s", fit, diff)
 	}
 }

@@ -11,32 +11,40 @@ import (
 	"syscall"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // The files that make a collection. An archive holds a MANIFEST.json, an author's folder a galaxy.yml.
 const (
-	manifestFile = "MANIFEST.json"
-	filesFile    = "FILES.json"
-	galaxyFile   = "galaxy.yml"
-	runtimeFile  = "meta/runtime.yml"
+	ManifestFile = "MANIFEST.json"
+	FilesFile    = "FILES.json"
+	GalaxyFile   = "galaxy.yml"
 
+	runtimeFile       = "meta/runtime.yml"
 	ansibleConfigFile = "ansible.cfg"
 )
 
 var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
 
+// Keep says which files of an archive [Load] reads. Of all others it only needs to know that they exist, and their
+// checksums. It is for [archive.Read].
+func Keep(name string, _ int64) bool {
+	return name == ManifestFile || name == FilesFile || name == GalaxyFile || name == runtimeFile ||
+		slices.Contains(configFiles, name) || slices.Contains(requirementsFiles, name) || path.Base(name) == pythonFile
+}
+
 // maxFileBytes bounds each file that Load reads into memory, but FILES.json.
 const maxFileBytes = 4 << 20
 
 // Load reads the collection whose root is fsys: an unpacked archive or an author's folder. It sees all of a folder, also
-// what [Build] leaves out of the archive.
+// what is left out of the archive that is built from it.
 //
 // It checks every rule of [Rules]. If the collection breaks one that the cluster refuses, the error is of type
-// [Problems] and holds all that is wrong at once. Whatever else is wrong does not keep it from loading: what does not
+// [Problems] and holds all that is wrong at once. Other problems do not keep it from loading: what does not
 // fit is left out of the model, and Problems of the collection says so. Any other error means that fsys could not be
 // read, and trying again may help.
 func Load(fsys fs.FS) (*Collection, error) {
-	c, problems, err := load(fsys)
+	c, problems, err := Read(fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -47,20 +55,23 @@ func Load(fsys fs.FS) (*Collection, error) {
 	return c, nil
 }
 
-// load also returns a collection that breaks rules which the cluster refuses, and sorts the problems.
-func load(fsys fs.FS) (*Collection, Problems, error) {
-	l := &loader{fsys: fsys, reporter: newReporter()}
+// Read is Load for a check that reports everything at once: it also returns a collection that the cluster refuses, without
+// what is wrong, and its problems apart.
+func Read(fsys fs.FS) (*Collection, findings.Problems, error) {
+	l := newLoader(fsys)
 	c, err := l.load()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the collection: %w", err)
 	}
-	l.problems.sort()
-	return c, l.problems, nil
+	l.Problems.Sort()
+	return c, l.Problems, nil
 }
+
+func newLoader(fsys fs.FS) *loader { return &loader{Reporter: findings.NewReporter(), fsys: fsys} }
 
 // loader is one Load under way.
 type loader struct {
-	*reporter
+	*findings.Reporter
 	fsys fs.FS
 	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
 	configFile, galaxySource string
@@ -74,14 +85,14 @@ func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
 		l.readGalaxy, l.checkFiles, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements,
-		l.checkPlaybooks, l.checkAnsibleConfig, l.checkRuns,
+		l.checkPlaybooks, l.checkAnsibleConfig,
 	}
 	for _, step := range steps {
 		if err := step(c); err != nil {
 			return nil, err
 		}
 	}
-	for _, check := range rules {
+	for _, check := range checks {
 		check(l, c)
 	}
 	return c, nil
@@ -101,10 +112,10 @@ func (l *loader) readConfig(c *Collection) error {
 	l.configFile = configFiles[0]
 	switch len(found) {
 	case 0:
-		l.reportFile(l.configFile, ruleMissingConfig, "the collection has neither %s at its root; is it an operator collection?", strings.Join(configFiles, " nor "))
+		l.ReportFile(l.configFile, ruleMissingConfig, "the collection has neither %s at its root; is it an operator collection?", strings.Join(configFiles, " nor "))
 		return nil
 	case 2:
-		l.reportFile(l.configFile, ruleDuplicateConfig, "the collection has both %s; keep one", strings.Join(configFiles, " and "))
+		l.ReportFile(l.configFile, ruleDuplicateConfig, "the collection has both %s; keep one", strings.Join(configFiles, " and "))
 		return nil
 	}
 	l.configFile = found[0]
@@ -112,7 +123,7 @@ func (l *loader) readConfig(c *Collection) error {
 	if err != nil || content == nil {
 		return err
 	}
-	if doc, ok := l.parseDocument(l.configFile, content); ok {
+	if doc, ok := l.ParseDocument(l.configFile, content); ok {
 		l.readOperatorConfig(c, doc, content)
 	}
 	return nil
@@ -124,7 +135,7 @@ func (l *loader) read(name string) ([]byte, error) { return l.readAtMost(name, m
 func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if errors.Is(err, archive.ErrNotKept) {
-		l.reportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
+		l.ReportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
 		return nil, nil
 	}
 	if err != nil {
@@ -136,7 +147,7 @@ func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		l.reportFile(name, ruleFile, "is not a regular file")
+		l.ReportFile(name, ruleFile, "is not a regular file")
 		return nil, nil
 	}
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -144,7 +155,7 @@ func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(content)) > limit {
-		l.reportFile(name, ruleFile, "is larger than %d MiB", limit>>20)
+		l.ReportFile(name, ruleFile, "is larger than %d MiB", limit>>20)
 		return nil, nil
 	}
 	return content, nil
@@ -155,36 +166,34 @@ func (l *loader) exists(name string) (bool, error) {
 	if err == nil {
 		return true, nil
 	}
-	if isAbsent(err) {
+	if IsAbsent(err) {
 		return false, nil
 	}
 	return false, err
 }
 
-// reportFile records that a file as a whole breaks a rule.
-func (l *loader) reportFile(file, rule, format string, args ...any) {
-	l.report(Problem{File: file}, rule, format, args...)
-}
-
 // checkPlaybooks reports playbooks that the collection does not hold.
 func (l *loader) checkPlaybooks(c *Collection) error {
 	for i, r := range c.Resources {
-		for _, playbook := range []struct{ key, rule, name string }{
-			{"playbook", ruleMissingPlaybook, r.Playbook},
-			{"finalizer", ruleMissingFinalizer, r.Finalizer},
+		for _, playbook := range []struct {
+			key, name string
+			rule      findings.Rule
+		}{
+			{"playbook", r.Playbook, ruleMissingPlaybook},
+			{"finalizer", r.Finalizer, ruleMissingFinalizer},
 		} {
 			if playbook.name == "" {
 				continue
 			}
-			at := l.at(l.configFile, fmt.Sprintf("resources[%d].%s", i, playbook.key))
+			at := l.At(l.configFile, fmt.Sprintf("resources[%d].%s", i, playbook.key))
 			info, err := fs.Stat(l.fsys, playbook.name)
 			switch {
-			case isAbsent(err):
-				at.report(playbook.rule, "the collection holds no file %s", quote(playbook.name))
+			case IsAbsent(err):
+				at.Report(playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
 			case err != nil:
 				return err
 			case !info.Mode().IsRegular():
-				at.report(playbook.rule, "%s is not a file", quote(playbook.name))
+				at.Report(playbook.rule, "%s is not a file", findings.Quote(playbook.name))
 			}
 		}
 	}
@@ -195,14 +204,14 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 func (l *loader) checkAnsibleConfig(*Collection) error {
 	exists, err := l.exists(ansibleConfigFile)
 	if exists {
-		l.reportFile(ansibleConfigFile, ruleAnsibleConfig, "settings of Ansible do not belong into a collection; remove the file or add it to build_ignore")
+		l.ReportFile(ansibleConfigFile, ruleAnsibleConfig, "settings of Ansible do not belong into a collection; remove the file or add it to build_ignore")
 	}
 	return err
 }
 
-// isAbsent says whether an error means that a file cannot be there: it does not exist, its path leads through a file or
+// IsAbsent reports whether an error means that a file cannot be there: it does not exist, its path leads through a file or
 // in a circle of links, or its name is impossible.
-func isAbsent(err error) bool {
+func IsAbsent(err error) bool {
 	absent := []error{fs.ErrNotExist, fs.ErrInvalid, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}
 	return slices.ContainsFunc(absent, func(target error) bool { return errors.Is(err, target) })
 }

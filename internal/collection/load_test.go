@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,6 +15,9 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -38,10 +42,10 @@ func archiveOf(config string) fstest.MapFS {
 }
 
 // problemsOf returns all that is wrong with a collection. It loads exactly if nothing of that is refused.
-func problemsOf(t *testing.T, fsys fs.FS) Problems {
+func problemsOf(t *testing.T, fsys fs.FS) findings.Problems {
 	t.Helper()
 	fsys = sealed(fsys)
-	_, problems, err := load(fsys)
+	_, problems, err := Read(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +65,12 @@ func problemsOf(t *testing.T, fsys fs.FS) Problems {
 type expect struct {
 	line, column int
 	path         string
-	severity     Severity
+	severity     findings.Severity
 	rule         string
 	fragment     string
 }
 
-func checkProblems(t *testing.T, got Problems, want []expect) {
+func checkProblems(t *testing.T, got findings.Problems, want []expect) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -121,57 +125,57 @@ func TestLoadRoot(t *testing.T) {
 		want   []expect
 	}{
 		"sound": {head + "- {kind: Thing, playbook: run.yml}\n", nil},
-		"empty": {"", []expect{{1, 1, "", SeverityError, "type", "must be a mapping"}}},
+		"empty": {"", []expect{{1, 1, "", findings.SeverityError, "type", "must be a mapping"}}},
 		"empty mapping": {"{}\n", []expect{
-			{1, 1, "displayName", SeverityError, "display-name", "is required"},
-			{1, 1, "domain", SeverityError, "required", "is required"},
-			{1, 1, "name", SeverityError, "required", "is required"},
-			{1, 1, "resources", SeverityError, "required", "at least one resource"},
-			{1, 1, "version", SeverityError, "required", "is required"},
+			{1, 1, "displayName", findings.SeverityError, "display-name", "is required"},
+			{1, 1, "domain", findings.SeverityError, "required", "is required"},
+			{1, 1, "name", findings.SeverityError, "required", "is required"},
+			{1, 1, "resources", findings.SeverityError, "required", "at least one resource"},
+			{1, 1, "version", findings.SeverityError, "required", "is required"},
 		}},
-		"not a mapping": {"- a\n", []expect{{1, 1, "", SeverityError, "type", "must be a mapping of keys to values, not a list"}}},
-		"syntax":        {"domain: acme\nname: [\n", []expect{{2, 1, "", SeverityError, "yaml", "cannot be read as YAML: did not find expected node content"}}},
-		"two documents": {head + "- {kind: Thing, playbook: run.yml}\n---\na: b\n", []expect{{7, 1, "", SeverityError, "yaml", "more than one document"}}},
+		"not a mapping": {"- a\n", []expect{{1, 1, "", findings.SeverityError, "type", "must be a mapping of keys to values, not a list"}}},
+		"syntax":        {"domain: acme\nname: [\n", []expect{{2, 1, "", findings.SeverityError, "yaml", "cannot be read as YAML: did not find expected node content"}}},
+		"two documents": {head + "- {kind: Thing, playbook: run.yml}\n---\na: b\n", []expect{{7, 1, "", findings.SeverityError, "yaml", "more than one document"}}},
 		"duplicate key": {"domain: acme\ndomain: acme\nname: demo\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
-			{2, 1, "", SeverityError, "duplicate-key", `key "domain" is given twice, first in line 1`}}},
+			{2, 1, "", findings.SeverityError, "duplicate-key", `key "domain" is given twice, first in line 1`}}},
 		"unknown keys": {head + "- {kind: Thing, playbook: run.yml}\nmaturity: x\ndisplayname: y\n", []expect{
-			{7, 11, "maturity", SeverityWarning, "unknown-key", "ignored"},
-			{8, 14, "displayname", SeverityWarning, "unknown-key", "did you mean displayName?"}}},
+			{7, 11, "maturity", findings.SeverityWarning, "unknown-key", "ignored"},
+			{8, 14, "displayname", findings.SeverityWarning, "unknown-key", "did you mean displayName?"}}},
 		"illegal names": {"domain: Acme\nname: my_demo\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
-			{1, 9, "domain", SeverityError, "identity", `"Acme" is not a DNS subdomain`},
-			{2, 7, "name", SeverityError, "identity", `"my_demo" is not a DNS subdomain`}}},
+			{1, 9, "domain", findings.SeverityError, "identity", `"Acme" is not a DNS subdomain`},
+			{2, 7, "name", findings.SeverityError, "identity", `"my_demo" is not a DNS subdomain`}}},
 		"long name": {"domain: acme\nname: " + long + long + "\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
-			{2, 7, "name", SeverityError, "identity", "at most 63 characters long, is 80"}}},
+			{2, 7, "name", findings.SeverityError, "identity", "at most 63 characters long, is 80"}}},
 		"long operator name": {"domain: " + long + "\nname: " + long + "\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
-			{1, 9, "domain", SeverityWarning, "match-domain", "differs from the collection's Galaxy namespace \"acme\""},
-			{2, 7, "name", SeverityError, "derived-name", "longer than 63"},
-			{2, 7, "name", SeverityWarning, "match-name", "differs"}}},
+			{1, 9, "domain", findings.SeverityWarning, "match-domain", "differs from the collection's Galaxy namespace \"acme\""},
+			{2, 7, "name", findings.SeverityError, "derived-name", "longer than 63"},
+			{2, 7, "name", findings.SeverityWarning, "match-name", "differs"}}},
 		"long CSV name": {"domain: acme\nname: " + long + "\nversion: 1.2.3-b123456789\ndisplayName: Demo\n" + resources, []expect{
-			{2, 7, "name", SeverityError, "derived-name", "the name of the operator's version"},
-			{2, 7, "name", SeverityWarning, "match-name", "differs"},
-			{3, 10, "version", SeverityWarning, "match-version", "differs"}}},
+			{2, 7, "name", findings.SeverityError, "derived-name", "the name of the operator's version"},
+			{2, 7, "name", findings.SeverityWarning, "match-name", "differs"},
+			{3, 10, "version", findings.SeverityWarning, "match-version", "differs"}}},
 		"not semver": {"domain: acme\nname: demo\nversion: 1.0\ndisplayName: Demo\n" + resources, []expect{
-			{3, 10, "version", SeverityError, "version", `"1.0" is not a semantic version`}}},
+			{3, 10, "version", findings.SeverityError, "version", `"1.0" is not a semantic version`}}},
 		"API version not legal": {"domain: acme\nname: demo\nversion: 1.2.3-beta-\ndisplayName: Demo\n" + resources, []expect{
-			{3, 10, "version", SeverityError, "version-api", `gives the API version "v1minor2patch3-beta-"`},
-			{3, 10, "version", SeverityError, "derived-name", "not legal"},
-			{3, 10, "version", SeverityWarning, "match-version", `"1.2.3-beta-" differs from the collection's Galaxy version "1.2.3"`},
-			{3, 10, "version", SeverityWarning, "version-clash", "use dots"}}},
+			{3, 10, "version", findings.SeverityError, "version-api", `gives the API version "v1minor2patch3-beta-"`},
+			{3, 10, "version", findings.SeverityError, "derived-name", "not legal"},
+			{3, 10, "version", findings.SeverityWarning, "match-version", `"1.2.3-beta-" differs from the collection's Galaxy version "1.2.3"`},
+			{3, 10, "version", findings.SeverityWarning, "version-clash", "use dots"}}},
 		"build metadata": {"domain: acme\nname: demo\nversion: 1.2.3+7\ndisplayName: Demo\n" + resources, []expect{
-			{3, 10, "version", SeverityWarning, "match-version", "differs"},
-			{3, 10, "version", SeverityWarning, "version-clash", "build metadata +7"}}},
+			{3, 10, "version", findings.SeverityWarning, "match-version", "differs"},
+			{3, 10, "version", findings.SeverityWarning, "version-clash", "build metadata +7"}}},
 		"inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: my.hosts\n", []expect{
-			{7, 16, "inventoryName", SeverityError, "inventory-name", "not an Ansible group name"}}},
+			{7, 16, "inventoryName", findings.SeverityError, "inventory-name", "not an Ansible group name"}}},
 		"reserved inventory name": {head + "- {kind: Thing, playbook: run.yml}\ninventoryName: all\n", []expect{
-			{7, 16, "inventoryName", SeverityError, "inventory-name", "Ansible makes itself"}}},
+			{7, 16, "inventoryName", findings.SeverityError, "inventory-name", "Ansible makes itself"}}},
 		"text of the wrong type": {head + "- {kind: Thing, playbook: run.yml}\ndescription: [a]\n", []expect{
-			{7, 14, "description", SeverityError, "type", "must be a text, not a list"}}},
+			{7, 14, "description", findings.SeverityError, "type", "must be a text, not a list"}}},
 		"private tag": {head + "- {kind: Thing, playbook: run.yml}\ndescription: !vault abc\n", []expect{
-			{7, 14, "description", SeverityError, "type", `must be a text`}}},
+			{7, 14, "description", findings.SeverityError, "type", `must be a text`}}},
 		"icons": {head + "- {kind: Thing, playbook: run.yml}\nicon:\n- {base64data: '***', mediatype: image/png}\n- {base64data: YQ==, mediatype: text/html}\n- {mediatype: image/png}\n", []expect{
-			{8, 16, "icon[0].base64data", SeverityWarning, "icon-data", "not base64"},
-			{9, 33, "icon[1].mediatype", SeverityWarning, "icon-type", "media type of an image"},
-			{10, 3, "icon[2].base64data", SeverityError, "icon-keys", "is required"}}},
+			{8, 16, "icon[0].base64data", findings.SeverityWarning, "icon-data", "not base64"},
+			{9, 33, "icon[1].mediatype", findings.SeverityWarning, "icon-type", "media type of an image"},
+			{10, 3, "icon[2].base64data", findings.SeverityError, "icon-keys", "is required"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -185,41 +189,41 @@ func TestLoadResources(t *testing.T) {
 		resources string
 		want      []expect
 	}{
-		"none": {"  []\n", []expect{{6, 3, "resources", SeverityError, "required", "at least one resource"}}},
+		"none": {"  []\n", []expect{{6, 3, "resources", findings.SeverityError, "required", "at least one resource"}}},
 		"no list": {"  {kind: Thing}\n", []expect{
-			{6, 3, "resources", SeverityError, "type", "must be a list, not a mapping"}}},
+			{6, 3, "resources", findings.SeverityError, "type", "must be a list, not a mapping"}}},
 		"required keys": {"- description: x\n", []expect{
-			{6, 3, "resources[0].kind", SeverityError, "required", "is required"},
-			{6, 3, "resources[0].playbook", SeverityError, "required", "is required"}}},
+			{6, 3, "resources[0].kind", findings.SeverityError, "required", "is required"},
+			{6, 3, "resources[0].playbook", findings.SeverityError, "required", "is required"}}},
 		"not Pascal case": {"- {kind: thing, playbook: run.yml}\n- {kind: Some_Thing, playbook: run.yml}\n", []expect{
-			{6, 10, "resources[0].kind", SeverityError, "kind-case", `"thing" is not in Pascal case`},
-			{7, 10, "resources[1].kind", SeverityError, "kind-name", `"Some_Thing" is not legal`}}},
+			{6, 10, "resources[0].kind", findings.SeverityError, "kind-case", `"thing" is not in Pascal case`},
+			{7, 10, "resources[1].kind", findings.SeverityError, "kind-name", `"Some_Thing" is not legal`}}},
 		"long kind": {"- kind: " + strings.Repeat("A", 60) + "\n  playbook: run.yml\n", []expect{
-			{6, 9, "resources[0].kind", SeverityError, "kind-name", "at most 59"}}},
+			{6, 9, "resources[0].kind", findings.SeverityError, "kind-name", "at most 59"}}},
 		"kind twice": {"- {kind: Thing, playbook: run.yml}\n- {kind: Thing, playbook: run.yml}\n", []expect{
-			{7, 10, "resources[1].kind", SeverityError, "kind-unique", "Thing clashes with kind Thing"}}},
+			{7, 10, "resources[1].kind", findings.SeverityError, "kind-unique", "Thing clashes with kind Thing"}}},
 		"plurals clash": {"- {kind: Thing, playbook: run.yml}\n- {kind: THING, playbook: run.yml}\n", []expect{
-			{7, 10, "resources[1].kind", SeverityError, "kind-unique", "both need the resource things"}}},
+			{7, 10, "resources[1].kind", findings.SeverityError, "kind-unique", "both need the resource things"}}},
 		"plural and singular clash": {"- {kind: Thing, playbook: run.yml}\n- {kind: Things, playbook: run.yml}\n", []expect{
-			{7, 10, "resources[1].kind", SeverityError, "kind-unique", "both need the resource things"}}},
+			{7, 10, "resources[1].kind", findings.SeverityError, "kind-unique", "both need the resource things"}}},
 		"list kind clashes": {"- {kind: ThingList, playbook: run.yml}\n- {kind: Thing, playbook: run.yml}\n", []expect{
-			{7, 10, "resources[1].kind", SeverityError, "kind-unique", "both need the kind ThingList"}}},
+			{7, 10, "resources[1].kind", findings.SeverityError, "kind-unique", "both need the kind ThingList"}}},
 		"paths": {`- {kind: A, playbook: /run.yml, finalizer: ../run.yml}
 - {kind: B, playbook: missing.yml, finalizer: run.yml/x.yml}
 - {kind: C, playbook: playbooks, finalizer: "a/../../run.yml"}
 - {kind: D, playbook: "{{ lookup('pipe', 'id') }}.yml", finalizer: ./playbooks/../run.yml}
 - {kind: E, playbook: .}
 `, []expect{
-			{6, 23, "resources[0].playbook", SeverityError, "playbook-path", "must be relative"},
-			{6, 44, "resources[0].finalizer", SeverityError, "finalizer-path", "must not lead out"},
-			{7, 23, "resources[1].playbook", SeverityError, "missing-playbook", `holds no file "missing.yml"`},
-			{7, 47, "resources[1].finalizer", SeverityError, "missing-finalizer", `holds no file "run.yml/x.yml"`},
-			{8, 23, "resources[2].playbook", SeverityError, "missing-playbook", "is not a file"},
-			{8, 45, "resources[2].finalizer", SeverityError, "finalizer-path", "must not lead out"},
-			{9, 23, "resources[3].playbook", SeverityError, "playbook-path", "braces"},
-			{10, 23, "resources[4].playbook", SeverityError, "playbook-path", "must name a file"}}},
+			{6, 23, "resources[0].playbook", findings.SeverityError, "playbook-path", "must be relative"},
+			{6, 44, "resources[0].finalizer", findings.SeverityError, "finalizer-path", "must not lead out"},
+			{7, 23, "resources[1].playbook", findings.SeverityError, "missing-playbook", `holds no file "missing.yml"`},
+			{7, 47, "resources[1].finalizer", findings.SeverityError, "missing-finalizer", `holds no file "run.yml/x.yml"`},
+			{8, 23, "resources[2].playbook", findings.SeverityError, "missing-playbook", "is not a file"},
+			{8, 45, "resources[2].finalizer", findings.SeverityError, "finalizer-path", "must not lead out"},
+			{9, 23, "resources[3].playbook", findings.SeverityError, "playbook-path", "braces"},
+			{10, 23, "resources[4].playbook", findings.SeverityError, "playbook-path", "must name a file"}}},
 		"hideResource": {"- {kind: Thing, playbook: run.yml, hideResource: maybe}\n- {kind: Other, playbook: run.yml, hideResource: 'yes'}\n", []expect{
-			{6, 50, "resources[0].hideResource", SeverityError, "type", "must be true or false"}}},
+			{6, 50, "resources[0].hideResource", findings.SeverityError, "type", "must be true or false"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -311,8 +315,8 @@ func TestLoadBounds(t *testing.T) {
 			fmt.Fprintf(&b, "  - {name: v%d, displayName: V, type: string, array: true, default: %s}\n", i, bomb)
 		}
 		got := problemsOf(t, archiveOf(b.String()))
-		if len(got) != maxProblems {
-			t.Errorf("got %d problems, want %d", len(got), maxProblems)
+		if len(got) != findings.MaxProblems {
+			t.Errorf("got %d problems, want %d", len(got), findings.MaxProblems)
 		}
 	})
 	t.Run("circle", func(t *testing.T) {
@@ -322,14 +326,14 @@ func TestLoadBounds(t *testing.T) {
 		}
 	})
 	t.Run("much structure", func(t *testing.T) {
-		got := problemsOf(t, archiveOf("["+strings.Repeat("a,", maxIndicators)+"]"))
+		got := problemsOf(t, archiveOf("["+strings.Repeat("a,", 4*findings.MaxNodes)+"]"))
 		if len(got) != 1 || !strings.Contains(got[0].Message, "too large") {
 			t.Errorf("got %v", got)
 		}
 	})
 	t.Run("errors after many warnings", func(t *testing.T) {
 		var b strings.Builder
-		for i := range 2 * maxProblems {
+		for i := range 2 * findings.MaxProblems {
 			fmt.Fprintf(&b, "x%d: 1\n", i)
 		}
 		if _, err := Load(sealed(archiveOf(b.String()))); err == nil {
@@ -358,7 +362,7 @@ func TestLoadAnchors(t *testing.T) {
 		{Name: "two", DisplayName: "One", Type: String, Default: "a"},
 		{Name: "three", DisplayName: "One", Type: String, Default: "c"},
 	}
-	if diff := cmp.Diff(want, c.Resources[0].Vars); diff != "" {
+	if diff := cmp.Diff(want, c.Resources[0].Vars, cmpopts.IgnoreFields(Var{}, "Place")); diff != "" {
 		t.Errorf("vars differ (-want +got):\n%s", diff)
 	}
 	if c.Resources[1].Playbook != "run.yml" {
@@ -378,31 +382,19 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 
 func TestLoadReadError(t *testing.T) {
 	_, err := Load(brokenFS{archiveOf(head + "- {kind: Thing, playbook: run.yml}\n")})
-	var problems Problems
+	var problems findings.Problems
 	if err == nil || errors.As(err, &problems) {
 		t.Errorf("got %v, want an error that is not the author's fault", err)
 	}
 }
 
-func TestProblemsSummary(t *testing.T) {
-	problems := Problems{
-		{File: "a", Line: 1, Column: 2, Path: "w", Message: "odd", Severity: SeverityWarning},
-		{File: "a", Line: 2, Column: 1, Path: "x", Message: "bad", Severity: SeverityError},
-		{File: "b", Message: "worse", Severity: SeverityError},
+func TestLargeIconIsKept(t *testing.T) {
+	large := base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", 200<<10)))
+	c, err := Load(sealed(archiveOf(sound + "icon:\n- mediatype: image/gif\n  base64data: >-\n    " + large[:100] + "\n    " + large[100:] + "\n")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for limit, want := range map[int]string{
-		-1: "and 3 more",
-		1:  "a:2:1: x: bad\nand 2 more",
-		5:  "a:2:1: x: bad\nb: worse\na:1:2: w: warning: odd",
-	} {
-		if got := problems.Summary(limit); got != want {
-			t.Errorf("Summary(%d) = %q, want %q", limit, got, want)
-		}
-	}
-	if got, want := problems.Error(), "a:1:2: w: warning: odd\na:2:1: x: bad\nb: worse"; got != want {
-		t.Errorf("Error() = %q, want %q", got, want)
-	}
-	if got, want := problems[:1].Summary(3), "a:1:2: w: warning: odd"; got != want {
-		t.Errorf("Summary of warnings = %q, want %q", got, want)
+	if len(c.Icons) != 1 || c.Icons[0].Base64Data != large || len(c.Problems) != 1 || c.Problems[0].Rule != ruleIconSize.Name {
+		t.Errorf("got %d icons and %v", len(c.Icons), c.Problems)
 	}
 }

@@ -1,10 +1,9 @@
 // Package collection is the model of an Ansible collection that follows the Operator Collection Specification.
 //
 // [Load] reads a collection (an unpacked archive or an author's folder) and either returns a model in which every
-// name is legal on a Kubernetes API server and every file it mentions exists, or says everything that is wrong with
-// it at once. [Lint] says the latter also of a collection that loads; [Rules] are what both check. [Build] makes an
-// archive from an author's folder. The package works on bytes and file systems alone: it knows no cluster, network,
-// clock or environment.
+// name is legal on a Kubernetes API server and every file it mentions exists, or reports everything that is wrong with
+// it at once. [Rules] are what it checks. The package reads no playbooks. It works on bytes and file systems alone: it
+// knows no cluster, network, clock or environment.
 package collection
 
 import (
@@ -15,6 +14,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // Group is the API group that the kinds of all collections share unless a user asks for a group per collection.
@@ -44,13 +45,13 @@ type Collection struct {
 	InventoryName string
 	// Galaxy is the collection as Ansible knows it.
 	Galaxy Galaxy
-	// Created is when the archive was built, to the second, or the zero time where nothing says so: of an author's folder,
+	// Created is when the archive was built, to the second, or the zero time if it is unknown: of an author's folder,
 	// and of an archive that [Build] made.
 	Created time.Time `json:",omitzero"`
 	// Dependencies are what must be installed beside the collection.
 	Dependencies Dependencies
 	// Problems are all that is wrong with the collection and did not keep it from loading, sorted by place.
-	Problems Problems
+	Problems findings.Problems
 }
 
 // Galaxy is the metadata that Ansible Galaxy keeps of a collection, from MANIFEST.json or galaxy.yml.
@@ -82,7 +83,7 @@ type Resource struct {
 	// Kind consists of letters and digits, begins with a letter, in Pascal case if the author follows the specification,
 	// and is at most 59 characters long, so that "<Kind>List" is a legal name too.
 	Kind string
-	// DisplayName is never empty: the kind stands in for a missing one.
+	// DisplayName is never empty: the kind is used if there is none.
 	DisplayName string
 	Description string
 	// Playbook and Finalizer are clean slash-separated paths of files relative to the collection's root.
@@ -92,8 +93,8 @@ type Resource struct {
 	Vars []Var
 	// Hidden asks not to offer the kind under Installed Operators.
 	Hidden bool
-	// Place is where the operator-config names the kind, for [NewProblem].
-	Place Problem `json:"-"`
+	// Place is where the operator-config names the kind.
+	Place findings.Problem `json:"-"`
 }
 
 // VarType is the type of a variable as the Operator Collection Specification names it.
@@ -115,7 +116,7 @@ const (
 type Var struct {
 	// Name is a legal Ansible variable name. It is never converted to another case.
 	Name string
-	// DisplayName is never empty: the name stands in for a missing one.
+	// DisplayName is never empty: the name is used if there is none.
 	DisplayName string
 	Description string
 	Type        VarType
@@ -131,6 +132,8 @@ type Var struct {
 	KindReference string
 	// Fields are the members of an Object, at least one; they are no objects. Nil for other types.
 	Fields []Var
+	// Place is where the operator-config names the variable.
+	Place findings.Problem `json:"-"`
 }
 
 // OperatorName returns [ID.OperatorName].
@@ -184,7 +187,7 @@ func (c *Collection) Resource(kind string) (Resource, bool) {
 	return c.Resources[i], true
 }
 
-// UsesPasswords says whether a variable of any kind names a Secret, which the playbooks then have to read.
+// UsesPasswords reports whether a variable of any kind names a Secret, which the playbooks then read.
 func (c *Collection) UsesPasswords() bool {
 	return slices.ContainsFunc(c.Resources, Resource.UsesPasswords)
 }
@@ -198,7 +201,7 @@ func (r Resource) Singular() string { return strings.ToLower(r.Kind) }
 // ListKind is the kind of a list of instances: "<Kind>List".
 func (r Resource) ListKind() string { return r.Kind + "List" }
 
-// UsesPasswords says whether a variable of the kind names a Secret.
+// UsesPasswords reports whether a variable of the kind names a Secret.
 func (r Resource) UsesPasswords() bool {
 	return slices.ContainsFunc(r.Vars, func(v Var) bool {
 		return v.Type == Password || slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Type == Password })

@@ -6,35 +6,37 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 var ruleKeys = []string{"apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"}
 
 // readRules reads "Operator ClusterRoles Permission" or "Operator Roles Permission": a list whose items each hold a list
 // of policy rules under "rules", as the specification says, or are policy rules themselves, as IBM's schema says.
-func readRules(v value, cluster bool) []rbacv1.PolicyRule {
-	if v.node != nil && v.node.Kind == yaml.MappingNode {
+func readRules(v findings.Value, cluster bool) []rbacv1.PolicyRule {
+	if v.Node != nil && v.Node.Kind == yaml.MappingNode {
 		return readRoleItem(v, cluster)
 	}
 	var out []rbacv1.PolicyRule
-	for _, item := range v.list() {
+	for _, item := range v.List() {
 		out = append(out, readRoleItem(item, cluster)...)
 	}
 	return out
 }
 
-func readRoleItem(v value, cluster bool) []rbacv1.PolicyRule {
-	m, ok := v.mapping()
+func readRoleItem(v findings.Value, cluster bool) []rbacv1.PolicyRule {
+	m, ok := v.Mapping()
 	if !ok {
 		return nil
 	}
-	if _, nested := m.fields["rules"]; !nested {
+	if _, nested := m.Fields["rules"]; !nested {
 		return readRule(m, cluster)
 	}
-	m.warnUnknown("rules")
+	m.WarnUnknown("rules")
 	var out []rbacv1.PolicyRule
-	for _, item := range m.get("rules").list() {
-		if rule, ok := item.mapping(); ok {
+	for _, item := range m.Get("rules").List() {
+		if rule, ok := item.Mapping(); ok {
 			out = append(out, readRule(rule, cluster)...)
 		}
 	}
@@ -43,70 +45,54 @@ func readRoleItem(v value, cluster bool) []rbacv1.PolicyRule {
 
 // readRule returns the rule, or nothing if it is wrong. An unknown key is an error here: to ignore a misspelt
 // resourceNames would grant more than its author meant.
-func readRule(m mapping, cluster bool) []rbacv1.PolicyRule {
-	before := m.r.errors
-	for _, key := range m.keys {
+func readRule(m findings.Mapping, cluster bool) []rbacv1.PolicyRule {
+	before := m.Errors()
+	for _, key := range m.Keys {
 		if !slices.Contains(ruleKeys, key) {
-			m.fields[key].report(rulePermissionKey, "unknown key of a policy rule")
+			m.Fields[key].Report(rulePermissionKey, "unknown key of a policy rule")
 		}
 	}
 	rule := rbacv1.PolicyRule{
-		APIGroups:       readTexts(m.get("apiGroups"), true),
-		Resources:       readTexts(m.get("resources"), false),
-		Verbs:           readTexts(m.get("verbs"), false),
-		ResourceNames:   readTexts(m.get("resourceNames"), false),
-		NonResourceURLs: readTexts(m.get("nonResourceURLs"), false),
+		APIGroups:       m.Get("apiGroups").Texts(true),
+		Resources:       m.Get("resources").Texts(false),
+		Verbs:           m.Get("verbs").Texts(false),
+		ResourceNames:   m.Get("resourceNames").Texts(false),
+		NonResourceURLs: m.Get("nonResourceURLs").Texts(false),
 	}
-	if m.r.errors > before {
+	if m.Errors() > before {
 		return nil
 	}
 	if !checkRule(m, rule, cluster) {
 		return nil
 	}
 	for _, key := range []string{"apiGroups", "resources", "verbs", "nonResourceURLs"} {
-		for _, item := range m.get(key).list() {
-			if strings.Contains(item.text(), "*") {
-				item.report(rulePermissionWildcard, "the wildcard %s grants more than anybody can foresee; list what is needed", quote(item.text()))
+		for _, item := range m.Get(key).List() {
+			if strings.Contains(item.Text(), "*") {
+				item.Report(rulePermissionWildcard, "the wildcard %s grants more than anybody can foresee; list what is needed", findings.Quote(item.Text()))
 			}
 		}
 	}
 	return []rbacv1.PolicyRule{rule}
 }
 
-// checkRule says whether the parts of a rule fit together, as an API server asks.
-func checkRule(m mapping, rule rbacv1.PolicyRule, cluster bool) bool {
+// checkRule reports whether the parts of a rule fit together, as an API server asks.
+func checkRule(m findings.Mapping, rule rbacv1.PolicyRule, cluster bool) bool {
 	ofResources := len(rule.APIGroups)+len(rule.Resources)+len(rule.ResourceNames) > 0
 	switch {
 	case len(rule.Verbs) == 0:
-		m.report(rulePermission, "a policy rule needs verbs")
+		m.Report(rulePermission, "a policy rule needs verbs")
 	case len(rule.NonResourceURLs) > 0 && !cluster:
-		m.get("nonResourceURLs").report(rulePermission, "are possible in clusterRoles only")
+		m.Get("nonResourceURLs").Report(rulePermission, "are possible in clusterRoles only")
 	case len(rule.NonResourceURLs) > 0 && ofResources:
-		m.report(rulePermission, "a policy rule is of resources or of nonResourceURLs, not of both; make two")
+		m.Report(rulePermission, "a policy rule is of resources or of nonResourceURLs, not of both; make two")
 	case len(rule.NonResourceURLs) > 0:
 		return true
 	case len(rule.APIGroups) == 0:
-		m.report(rulePermission, `a policy rule needs apiGroups ("" is the core group)`)
+		m.Report(rulePermission, `a policy rule needs apiGroups ("" is the core group)`)
 	case len(rule.Resources) == 0:
-		m.report(rulePermission, "a policy rule needs resources")
+		m.Report(rulePermission, "a policy rule needs resources")
 	default:
 		return true
 	}
 	return false
-}
-
-// readTexts reads an optional list of texts.
-func readTexts(v value, emptyAllowed bool) []string {
-	var out []string
-	for _, item := range v.list() {
-		switch {
-		case item.present() && isScalar(item) && (emptyAllowed || !item.blank()):
-			out = append(out, item.text())
-		case item.blank():
-			item.report(ruleType, "must not be empty")
-		default:
-			item.report(ruleType, "must be a text, not %s", item.what())
-		}
-	}
-	return out
 }

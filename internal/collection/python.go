@@ -4,38 +4,32 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // Options of a pip requirements file (pip's documentation, "Requirements File Format"), by what follows them.
 var (
-	pipFlags   = []string{"--no-index", "--prefer-binary", "--pre", "--require-hashes"}
-	pipValues  = []string{"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-binary", "--only-binary", "--trusted-host", "--use-feature"}
-	pipFiles   = []string{"-r", "--requirement", "-c", "--constraint"}
-	pipEditing = []string{"-e", "--editable"}
+	pipFlags        = []string{"--no-index", "--prefer-binary", "--pre", "--require-hashes"}
+	pipValues       = []string{"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-binary", "--only-binary", "--trusted-host", "--use-feature"}
+	pipRequirements = []string{"-r", "--requirement", "-c", "--constraint", "-e", "--editable"}
 )
 
-var (
-	pipComment = regexp.MustCompile(`(^|\s+)#.*$`)
-	// pipName is the beginning of a requirement: name and extras (PEP 508).
-	pipName      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\s*(\[[A-Za-z0-9._, -]*\])?\s*`)
-	pipCondition = regexp.MustCompile(`^\s*(===|==|~=|!=|<=|>=|<|>)\s*[^\s,;<>=!~()]+\s*$`)
-	pipLineOpts  = regexp.MustCompile(`\s--?[A-Za-z].*$`)
-)
+var pipComment = regexp.MustCompile(`(^|\s+)#.*$`)
 
-// readPythonRequirements reads every requirements.txt of the collection. Links, and folders whose name begins with a dot,
-// are passed over.
+// readPythonRequirements reads every requirements.txt of the collection. It skips links, and folders whose name begins with a
+// dot.
 func (l *loader) readPythonRequirements(c *Collection) error {
 	var files []string
 	err := fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || ignoredDirs[entry.Name()]) {
+		if entry.IsDir() && name != "." && strings.HasPrefix(entry.Name(), ".") {
 			return fs.SkipDir
 		}
 		if entry.Type().IsRegular() && entry.Name() == pythonFile {
@@ -47,7 +41,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 		return fmt.Errorf("list the collection's files: %w", err)
 	}
 	if len(files) > maxPythonFiles {
-		l.reportFile(files[maxPythonFiles], rulePythonRequirements, "the collection has more than %d files of this name", maxPythonFiles)
+		l.ReportFile(files[maxPythonFiles], rulePythonRequirements, "the collection has more than %d files of this name", maxPythonFiles)
 		return nil
 	}
 	slices.Sort(files)
@@ -62,32 +56,26 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 			c.Dependencies.Python = append(c.Dependencies.Python, p)
 		}
 		if total += len(p.Requirements); total > maxRequirements {
-			l.reportFile(file, rulePythonRequirements, "the collection needs more than %d Python packages", maxRequirements)
+			l.ReportFile(file, rulePythonRequirements, "the collection needs more than %d Python packages", maxRequirements)
 			return nil
 		}
 	}
 	return nil
 }
 
-// parsePython reads a pip requirements file. What pip could not read is reported.
+// parsePython reads a pip requirements file. Whether its requirements can be met is for pip to say, which gets the file
+// itself. Options are checked, because pip gets them on its command line, too.
 func (l *loader) parsePython(file string, content []byte) PythonRequirements {
 	p := PythonRequirements{File: file}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
-		l.reportFile(file, rulePythonRequirements, "is not a text in UTF-8")
+		l.ReportFile(file, rulePythonRequirements, "is not a text in UTF-8")
 		return p
 	}
 	for _, line := range logicalLines(string(content)) {
-		report := func(format string, args ...any) {
-			place := Problem{File: file, Line: line.number, Column: 1}
-			l.report(place, rulePythonRequirements, "%s "+format, append([]any{quote(line.text)}, args...)...)
-		}
-		if strings.HasPrefix(line.text, "-") {
-			l.addPipOption(&p, line.text, report)
-		} else if problem := l.checkPython(file, line.text); problem != "" {
-			report("%s", problem)
-		} else {
-			p.Requirements = append(p.Requirements, line.text)
+		if !p.add(line.text) {
+			place := findings.Problem{File: file, Line: line.number, Column: 1}
+			l.Report(place, rulePythonRequirements, "%s is not an option of a pip requirements file", findings.Quote(line.text))
 		}
 	}
 	return p
@@ -130,90 +118,27 @@ func logicalLines(content string) []logicalLine {
 	return kept
 }
 
-// addPipOption reads a line that begins with an option.
-func (l *loader) addPipOption(p *PythonRequirements, line string, report func(string, ...any)) {
-	option, value, _ := cutOption(line)
+// add takes in a line. ok is false for an option that is none of a pip requirements file.
+func (p *PythonRequirements) add(line string) (ok bool) {
+	option, value := cutOption(line)
 	switch {
-	case slices.Contains(pipFlags, option) && value == "":
+	case !strings.HasPrefix(line, "-"), value != "" && slices.Contains(pipRequirements, option):
+		p.Requirements = append(p.Requirements, line) // What an included file asks for counts as asked for here.
+	case value == "" && slices.Contains(pipFlags, option):
 		p.Options = append(p.Options, option)
-	case slices.Contains(pipValues, option) && value != "":
+	case value != "" && slices.Contains(pipValues, option):
 		p.Options = append(p.Options, option, value)
-	case slices.Contains(pipEditing, option) && value != "":
-		p.Requirements = append(p.Requirements, line)
-	case slices.Contains(pipFiles, option) && value != "":
-		if strings.Contains(value, "://") || path.IsAbs(value) || l.holds(path.Join(path.Dir(p.File), value)) {
-			// What an included file asks for counts as asked for here.
-			p.Requirements = append(p.Requirements, line)
-			return
-		}
-		report("names a file that the collection does not hold")
 	default:
-		report("is not an option of a pip requirements file")
+		return false
 	}
+	return true
 }
 
 // cutOption separates an option from its value: "-f x", "--find-links x" or "--find-links=x".
-func cutOption(line string) (option, value string, found bool) {
+func cutOption(line string) (option, value string) {
 	i := strings.IndexAny(line, " \t=")
 	if i < 0 {
-		return line, "", false
+		return line, ""
 	}
-	return line[:i], strings.Trim(strings.TrimSpace(line[i+1:]), `"'`), true
-}
-
-// checkPython says what is wrong with a requirement, "" for nothing: "name[extra]>=1,<2; marker", "name @ address", an
-// address, or the path of a file.
-func (l *loader) checkPython(file, text string) string {
-	spec := strings.TrimSpace(pipLineOpts.ReplaceAllString(text, ""))
-	name := pipName.FindString(spec)
-	rest := spec[len(name):]
-	switch {
-	case name == "" || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, ":") || isPackageFile(spec):
-		return l.checkPythonPath(file, spec)
-	case strings.HasPrefix(rest, "@"):
-		return ""
-	}
-	conditions, _, _ := strings.Cut(rest, ";")
-	conditions = strings.TrimSpace(conditions)
-	if inner, ok := strings.CutPrefix(conditions, "("); ok {
-		conditions = strings.TrimSuffix(inner, ")")
-	}
-	conditions = strings.TrimSuffix(strings.TrimSpace(conditions), ",")
-	if conditions == "" {
-		return ""
-	}
-	for _, condition := range strings.Split(conditions, ",") {
-		if !pipCondition.MatchString(condition) {
-			return "is not a requirement that pip can read, such as requests>=2.31,<3"
-		}
-	}
-	return ""
-}
-
-func isPackageFile(spec string) bool {
-	spec, _, _ = strings.Cut(spec, ";")
-	spec = strings.TrimSpace(spec)
-	return strings.HasSuffix(spec, ".whl") || strings.HasSuffix(spec, ".tar.gz") || strings.HasSuffix(spec, ".zip")
-}
-
-func (l *loader) checkPythonPath(file, spec string) string {
-	spec, _, _ = strings.Cut(spec, ";")
-	spec = strings.TrimSpace(spec)
-	switch {
-	case strings.Contains(spec, ":") || strings.Contains(spec, "${") || path.IsAbs(spec):
-		return ""
-	case !strings.Contains(spec, "/") && !isPackageFile(spec):
-		return "is not a requirement that pip can read, such as requests>=2.31,<3"
-	}
-	spec, _, _ = strings.Cut(spec, "[")
-	if !l.holds(path.Join(path.Dir(file), spec)) {
-		return "is a path that the collection does not hold, seen from this file"
-	}
-	return ""
-}
-
-// holds says whether the collection holds a file or folder.
-func (l *loader) holds(name string) bool {
-	exists, err := l.exists(name)
-	return err == nil && exists
+	return line[:i], strings.Trim(strings.TrimSpace(line[i+1:]), `"'`)
 }

@@ -8,11 +8,14 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // ruleCase is a collection that keeps or breaks one rule. What it does to other rules does not matter.
 type ruleCase struct {
-	rule, name string
+	rule findings.Rule
+	name string
 	// files are laid over a sound collection; an empty one is taken away.
 	files map[string]string
 	// want is where the rule is broken, nothing if it is kept.
@@ -36,7 +39,6 @@ var ruleCases = slices.Concat(
 	permissionCases,
 	galaxyCases,
 	requirementCases,
-	playbookCases,
 )
 
 const (
@@ -44,13 +46,19 @@ const (
 	sound      = head + "- {kind: Thing, playbook: run.yml}\n"
 )
 
+// findingsRule is one of the rules about reading YAML.
+func findingsRule(name string) findings.Rule {
+	rules := findings.AllRules()
+	return rules[slices.IndexFunc(rules, func(r findings.Rule) bool { return r.Name == name })]
+}
+
 // config makes a case of an operator-config that breaks the rule at the given lines and columns.
-func config(rule, name, content string, places ...[2]int) ruleCase {
+func config(rule findings.Rule, name, content string, places ...[2]int) ruleCase {
 	return inFile(rule, name, configName, content, places...)
 }
 
 // inFile makes a case of a sound collection with another file.
-func inFile(rule, name, file, content string, places ...[2]int) ruleCase {
+func inFile(rule findings.Rule, name, file, content string, places ...[2]int) ruleCase {
 	c := ruleCase{rule: rule, name: name, files: map[string]string{file: content}}
 	for _, p := range places {
 		c.want = append(c.want, place{file, p[0], p[1]})
@@ -59,9 +67,9 @@ func inFile(rule, name, file, content string, places ...[2]int) ruleCase {
 }
 
 // inGalaxyYAML makes a case of a folder, which has a galaxy.yml instead of a MANIFEST.json.
-func inGalaxyYAML(rule, name, content string, places ...[2]int) ruleCase {
-	c := inFile(rule, name, galaxyFile, content, places...)
-	c.files[manifestFile] = ""
+func inGalaxyYAML(rule findings.Rule, name, content string, places ...[2]int) ruleCase {
+	c := inFile(rule, name, GalaxyFile, content, places...)
+	c.files[ManifestFile] = ""
 	return c
 }
 
@@ -80,30 +88,30 @@ var fileCases = []ruleCase{
 	{rule: ruleMissingConfig, name: "none", files: map[string]string{configName: ""}, want: []place{{configName, 0, 0}}},
 	{rule: ruleDuplicateConfig, name: "yaml", files: map[string]string{configName: "", "operator-config.yaml": sound}},
 	{rule: ruleDuplicateConfig, name: "both", files: map[string]string{"operator-config.yaml": sound}, want: []place{{configName, 0, 0}}},
-	inGalaxyYAML(ruleMissingGalaxy, "folder", goodGalaxy),
-	{rule: ruleMissingGalaxy, name: "none", files: map[string]string{manifestFile: ""}, want: []place{{manifestFile, 0, 0}}},
+	inGalaxyYAML(RuleMissingGalaxy, "folder", goodGalaxy),
+	{rule: RuleMissingGalaxy, name: "none", files: map[string]string{ManifestFile: ""}, want: []place{{ManifestFile, 0, 0}}},
 	inFile(ruleFile, "long comment", runtimeFile, "# "+strings.Repeat("x", 1<<20)),
 	inFile(ruleFile, "too large", runtimeFile, strings.Repeat("#\n", maxFileBytes), [2]int{0, 0}),
-	config(ruleYAML, "anchors and merges", withVars("  - &a {name: a, displayName: A, type: string}\n  - {<<: *a, name: b}\n")),
-	config(ruleYAML, "unclosed list", "domain: acme\nname: [\n", [2]int{2, 1}),
-	config(ruleYAML, "first line", "domain: 'acme\n", [2]int{1, 1}),
-	config(ruleYAML, "tab", "domain: acme\nresources:\n\t- kind: A\n", [2]int{3, 1}),
-	config(ruleYAML, "two documents", sound+"---\na: b\n", [2]int{7, 1}),
-	inFile(ruleYAML, "requirements", "collections/requirements.yml", "collections:\n  - {name: a.b\n", [2]int{2, 3}),
-	inFile(ruleJSON, "sound", manifestFile, testManifest),
-	inFile(ruleJSON, "bare word", manifestFile, "{\n  x}", [2]int{2, 3}),
-	config(ruleDuplicateKey, "same key elsewhere", withVars("  - {name: a, displayName: A, type: string}\n  - {name: b, displayName: A, type: string}\n")),
-	config(ruleDuplicateKey, "twice", sound+"name: demo\n", [2]int{7, 1}),
-	config(ruleType, "number as text, quoted boolean", head+"- {kind: Thing, playbook: run.yml, hideResource: 'yes', description: 7}\n"),
-	config(ruleType, "mapping as text", sound+"description: {a: b}\n", [2]int{7, 14}),
-	config(ruleType, "text as boolean", head+"- {kind: Thing, playbook: run.yml, hideResource: maybe}\n", [2]int{6, 50}),
-	config(ruleType, "text as list", sound+"roles: all\n", [2]int{7, 8}),
-	config(ruleUnknownKey, "IBM's extensions", sound+"provider: A\nreplaces: b\nmigrationPlaybook: c\ncollectionPath: d\ninventoryName: e\n"),
-	config(ruleUnknownKey, "at the root", sound+"maturity: stable\n", [2]int{7, 11}),
-	config(ruleUnknownKey, "in a resource", head+"- {kind: Thing, playbook: run.yml, playbok: x}\n", [2]int{6, 45}),
-	config(ruleUnknownKey, "in a variable", variable("type: string, defaults: b"), [2]int{9, 55}),
-	config(ruleUnknownKey, "in an icon", sound+"icon:\n- {base64data: YQ==, mediatype: image/x, media: x}\n", [2]int{8, 49}),
-	inGalaxyYAML(ruleUnknownKey, "in galaxy.yml", goodGalaxy+"tag: x\n", [2]int{6, 6}),
+	config(findingsRule("yaml"), "anchors and merges", withVars("  - &a {name: a, displayName: A, type: string}\n  - {<<: *a, name: b}\n")),
+	config(findingsRule("yaml"), "unclosed list", "domain: acme\nname: [\n", [2]int{2, 1}),
+	config(findingsRule("yaml"), "first line", "domain: 'acme\n", [2]int{1, 1}),
+	config(findingsRule("yaml"), "tab", "domain: acme\nresources:\n\t- kind: A\n", [2]int{3, 1}),
+	config(findingsRule("yaml"), "two documents", sound+"---\na: b\n", [2]int{7, 1}),
+	inFile(findingsRule("yaml"), "requirements", "collections/requirements.yml", "collections:\n  - {name: a.b\n", [2]int{2, 3}),
+	inFile(ruleJSON, "sound", ManifestFile, testManifest),
+	inFile(ruleJSON, "bare word", ManifestFile, "{\n  x}", [2]int{2, 3}),
+	config(findingsRule("duplicate-key"), "same key elsewhere", withVars("  - {name: a, displayName: A, type: string}\n  - {name: b, displayName: A, type: string}\n")),
+	config(findingsRule("duplicate-key"), "twice", sound+"name: demo\n", [2]int{7, 1}),
+	config(findingsRule("type"), "number as text, quoted boolean", head+"- {kind: Thing, playbook: run.yml, hideResource: 'yes', description: 7}\n"),
+	config(findingsRule("type"), "mapping as text", sound+"description: {a: b}\n", [2]int{7, 14}),
+	config(findingsRule("type"), "text as boolean", head+"- {kind: Thing, playbook: run.yml, hideResource: maybe}\n", [2]int{6, 50}),
+	config(findingsRule("type"), "text as list", sound+"roles: all\n", [2]int{7, 8}),
+	config(findingsRule("unknown-key"), "IBM's extensions", sound+"provider: A\nreplaces: b\nmigrationPlaybook: c\ncollectionPath: d\ninventoryName: e\n"),
+	config(findingsRule("unknown-key"), "at the root", sound+"maturity: stable\n", [2]int{7, 11}),
+	config(findingsRule("unknown-key"), "in a resource", head+"- {kind: Thing, playbook: run.yml, playbok: x}\n", [2]int{6, 45}),
+	config(findingsRule("unknown-key"), "in a variable", variable("type: string, defaults: b"), [2]int{9, 55}),
+	config(findingsRule("unknown-key"), "in an icon", sound+"icon:\n- {base64data: YQ==, mediatype: image/x, media: x}\n", [2]int{8, 49}),
+	inGalaxyYAML(findingsRule("unknown-key"), "in galaxy.yml", goodGalaxy+"tag: x\n", [2]int{6, 6}),
 	inFile(ruleAnsibleConfig, "elsewhere", "playbooks/ansible.cfg", "[defaults]\n"),
 	inFile(ruleAnsibleConfig, "at the root", ansibleConfigFile, "[defaults]\n", [2]int{0, 0}),
 }
@@ -121,12 +129,12 @@ func root(key, value string) string {
 }
 
 var rootCases = []ruleCase{
-	config(ruleRequired, "all there", sound),
-	config(ruleRequired, "nothing there", "{}\n", [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}),
-	config(ruleRequired, "empty name", root("name", "''"), [2]int{2, 1}),
-	config(ruleRequired, "no resources", head+"  []\n", [2]int{6, 3}),
-	config(ruleRequired, "kind and playbook", head+"- {}\n", [2]int{6, 3}, [2]int{6, 3}),
-	config(ruleRequired, "name and type", withVars("  - {displayName: A}\n"), [2]int{9, 5}, [2]int{9, 5}),
+	config(findings.RuleRequired, "all there", sound),
+	config(findings.RuleRequired, "nothing there", "{}\n", [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}),
+	config(findings.RuleRequired, "empty name", root("name", "''"), [2]int{2, 1}),
+	config(findings.RuleRequired, "no resources", head+"  []\n", [2]int{6, 3}),
+	config(findings.RuleRequired, "kind and playbook", head+"- {}\n", [2]int{6, 3}, [2]int{6, 3}),
+	config(findings.RuleRequired, "name and type", withVars("  - {displayName: A}\n"), [2]int{9, 5}, [2]int{9, 5}),
 	config(ruleDisplayName, "there", sound),
 	config(ruleDisplayName, "of a resource is optional", sound),
 	config(ruleDisplayName, "empty", root("displayName", "''"), [2]int{4, 1}),
@@ -150,7 +158,7 @@ var rootCases = []ruleCase{
 	config(ruleVersionClash, "capitals", root("version", "1.2.3-RC.1"), [2]int{3, 10}),
 	config(ruleMatchDomain, "same", sound),
 	config(ruleMatchDomain, "other", root("domain", "other"), [2]int{1, 9}),
-	inFile(ruleMatchName, "underscores", manifestFile, strings.ReplaceAll(testManifest, `"demo"`, `"my_demo"`), [2]int{}).without(configName, root("name", "my-demo")),
+	inFile(ruleMatchName, "underscores", ManifestFile, strings.ReplaceAll(testManifest, `"demo"`, `"my_demo"`), [2]int{}).without(configName, root("name", "my-demo")),
 	config(ruleMatchName, "other", root("name", "other"), [2]int{2, 7}),
 	config(ruleMatchVersion, "same", sound),
 	config(ruleMatchVersion, "other", root("version", "1.2.4"), [2]int{3, 10}),
@@ -314,35 +322,30 @@ func manifestWith(keys string) string {
 }
 
 var galaxyCases = []ruleCase{
-	inFile(ruleGalaxyName, "manifest", manifestFile, testManifest),
-	inFile(ruleGalaxyName, "illegal", manifestFile, "{\"collection_info\":\n {\"namespace\": \"../x\", \"name\": \"demo\", \"version\": \"1.0.0\"}}", [2]int{2, 16}),
-	inFile(ruleGalaxyName, "no collection_info", manifestFile, "{}", [2]int{1, 1}),
+	inFile(ruleGalaxyName, "manifest", ManifestFile, testManifest),
+	inFile(ruleGalaxyName, "illegal", ManifestFile, "{\"collection_info\":\n {\"namespace\": \"../x\", \"name\": \"demo\", \"version\": \"1.0.0\"}}", [2]int{2, 16}),
+	inFile(ruleGalaxyName, "no collection_info", ManifestFile, "{}", [2]int{1, 1}),
 	inGalaxyYAML(ruleGalaxyName, "hyphen", strings.Replace(goodGalaxy, "demo", "my-demo", 1), [2]int{2, 7}),
 	inGalaxyYAML(ruleGalaxyName, "no version", strings.Replace(goodGalaxy, "version: 1.2.3\n", "", 1), [2]int{1, 1}),
-	inFile(ruleGalaxyMetadata, "null", manifestFile, manifestWith(`"tags": null, "license": []`)),
-	inFile(ruleGalaxyMetadata, "text as list", manifestFile, manifestWith(`"tags": "a"`), [2]int{2, 9}),
-	inGalaxyYAML(ruleGalaxyBuild, "sound", goodGalaxy),
-	inGalaxyYAML(ruleGalaxyBuild, "no readme and no authors", "namespace: acme\nname: demo\nversion: 1.2.3\n", [2]int{1, 1}, [2]int{1, 1}),
-	inGalaxyYAML(ruleGalaxyBuild, "version", strings.Replace(goodGalaxy, "1.2.3", "one", 1), [2]int{3, 10}),
-	inGalaxyYAML(ruleGalaxyBuild, "manifest directives", goodGalaxy+"manifest: {directives: []}\n", [2]int{6, 11}),
+	inFile(ruleGalaxyMetadata, "null", ManifestFile, manifestWith(`"tags": null, "license": []`)),
+	inFile(ruleGalaxyMetadata, "text as list", ManifestFile, manifestWith(`"tags": "a"`), [2]int{2, 9}),
 	inFile(ruleRequiresAnsible, "range", runtimeFile, "requires_ansible: '>=2.15.0,<2.19'\n"),
 	inFile(ruleRequiresAnsible, "word", runtimeFile, "requires_ansible: new\n", [2]int{1, 19}),
 }
 
 var requirementCases = []ruleCase{
 	inFile(ruleRequirements, "names", "collections/requirements.yml", "collections:\n- ibm.ibm_zos_core\n- {name: a.b, version: '>=1.0.0,<2'}\n"),
-	inFile(ruleRequirements, "dependencies", manifestFile, manifestWith(`"dependencies": {"ibm.ibm_zos_core": ">=1.9.0"}`)),
+	inFile(ruleRequirements, "dependencies", ManifestFile, manifestWith(`"dependencies": {"ibm.ibm_zos_core": ">=1.9.0"}`)),
 	inFile(ruleRequirements, "no name", "collections/requirements.yml", "collections:\n- {name: zos}\n", [2]int{2, 10}),
 	inFile(ruleRequirements, "absent archive", "requirements.yml", "- ../a-b-1.0.0.tar.gz\n", [2]int{1, 3}),
-	inFile(ruleRequirements, "dependency in an archive", manifestFile, manifestWith(`"dependencies": {"zos": "*"}`), [2]int{2, 25}),
+	inFile(ruleRequirements, "dependency in an archive", ManifestFile, manifestWith(`"dependencies": {"zos": "*"}`), [2]int{2, 25}),
 	inGalaxyYAML(ruleRequirements, "dependency in a folder", goodGalaxy+"dependencies:\n  zos: '*'\n", [2]int{7, 8}),
 	inFile(ruleRequirementsRole, "collections only", "requirements.yml", "collections: [a.b]\n"),
 	inFile(ruleRequirementsRole, "roles", "requirements.yml", "roles:\n- x\ncollections: [a.b]\n", [2]int{2, 1}),
 	inFile(ruleRequirementsSource, "address", "requirements.yml", "- {name: a.b, source: 'https://hub.example/api/'}\n"),
 	inFile(ruleRequirementsSource, "name of a server", "requirements.yml", "- {name: a.b, source: galaxy}\n", [2]int{1, 23}),
 	inFile(rulePythonRequirements, "offline", "collections/requirements.txt", "--no-index\n--find-links ../wheels\nrequests>=2.31,<3 # why\n"),
-	inFile(rulePythonRequirements, "no version", "requirements.txt", "a\n\nrequests >= \n", [2]int{3, 1}),
-	inFile(rulePythonRequirements, "absent wheel", "docs/requirements.txt", "x.whl\n", [2]int{1, 1}),
+	inFile(rulePythonRequirements, "unknown option", "requirements.txt", "a\n\n--user\n", [2]int{3, 1}),
 }
 
 func (c ruleCase) fsys() fstest.MapFS {
@@ -359,15 +362,15 @@ func (c ruleCase) fsys() fstest.MapFS {
 
 func TestRuleCases(t *testing.T) {
 	for _, c := range ruleCases {
-		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
+		t.Run(c.rule.Name+"/"+c.name, func(t *testing.T) {
 			var got []place
 			for _, p := range problemsOf(t, c.fsys()) {
-				if p.Rule != c.rule {
+				if p.Rule != c.rule.Name {
 					continue
 				}
 				got = append(got, place{p.File, p.Line, p.Column})
-				if p.Severity != ruleByName[c.rule].Severity || p.Refused() != ruleByName[c.rule].Refused || p.Message == "" {
-					t.Errorf("problem %+v does not agree with rule %+v", p, ruleByName[c.rule])
+				if p.Severity != c.rule.Severity || p.Refused != c.rule.Refused || p.Message == "" {
+					t.Errorf("problem %+v does not agree with rule %+v", p, c.rule)
 				}
 			}
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(place{})); diff != "" {
@@ -382,26 +385,19 @@ func TestSoundCollection(t *testing.T) {
 	checkProblems(t, problemsOf(t, archiveOf(sound)), nil)
 }
 
+// The rules about reading YAML are tried here, too: they need files.
 func TestEveryRuleHasCases(t *testing.T) {
-	kept, broken := map[string]bool{}, map[string]bool{}
+	kept, broken := map[findings.Rule]bool{}, map[findings.Rule]bool{}
 	for _, c := range ruleCases {
-		if _, known := ruleByName[c.rule]; !known {
-			t.Errorf("case %s is of rule %q, which does not exist", c.name, c.rule)
-		}
 		if len(c.want) == 0 {
 			kept[c.rule] = true
 		} else {
 			broken[c.rule] = true
 		}
 	}
-	// These are checked, and tested, in internal/lint.
-	elsewhere := []string{RuleArchive, RuleCRDSchema, RuleExample, RuleOCLint}
-	for _, rule := range Rules() {
-		if slices.Contains(elsewhere, rule.Name) {
-			continue
-		}
-		if !kept[rule.Name] || !broken[rule.Name] {
-			t.Errorf("rule %q has a case that keeps it: %v, and one that breaks it: %v; want both", rule.Name, kept[rule.Name], broken[rule.Name])
+	for _, rule := range slices.Concat(findings.AllRules(), Rules()) {
+		if !kept[rule] || !broken[rule] {
+			t.Errorf("rule %q has a case that keeps it: %v, and one that breaks it: %v; want both", rule.Name, kept[rule], broken[rule])
 		}
 	}
 }

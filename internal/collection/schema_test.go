@@ -1,154 +1,46 @@
-package collection
+package collection_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 // The loader and the schema know the same keys.
 func TestConfigSchemaHasTheKeysOfTheLoader(t *testing.T) {
-	for name, level := range map[string]struct {
-		loader []string
-		schema keySchemas
-	}{
-		"root":            {slices.Concat(rootKeys, rootExtensions), rootSchemas()},
-		"icon":            {iconKeys, iconSchemas()},
-		"resource":        {resourceKeys, resourceSchemas()},
-		"variable":        {varKeys, varSchemas()},
-		"object variable": {varKeys, fieldSchemas()},
-		"policy rule":     {ruleKeys, ruleSchemas()},
-	} {
-		want := slices.Sorted(slices.Values(level.loader))
-		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(level.schema))); diff != "" {
+	type schema struct {
+		Properties map[string]*schema
+		Items      *schema
+		AnyOf      []*schema
+	}
+	raw, err := lint.ConfigSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &schema{}
+	if err := json.Unmarshal(raw, root); err != nil {
+		t.Fatal(err)
+	}
+	resource := root.Properties["resources"].Items
+	variable := resource.Properties["vars"].Items
+	levels := map[string]*schema{
+		"root":            root,
+		"icon":            root.Properties["icon"].Items,
+		"resource":        resource,
+		"variable":        variable,
+		"object variable": variable.Properties["objectVariables"].Items,
+		"policy rule":     root.Properties["roles"].Items.AnyOf[1],
+	}
+	for name, keys := range collection.LoaderKeys {
+		want := slices.Sorted(slices.Values(keys))
+		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(levels[name].Properties))); diff != "" {
 			t.Errorf("%s: keys of the loader and of the schema differ (-loader +schema):\n%s", name, diff)
 		}
-	}
-}
-
-func configSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	raw, err := ConfigSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("operator-config.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("operator-config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
-}
-
-func validateConfig(t *testing.T, s *jsonschema.Schema, config []byte) error {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Validate(doc)
-}
-
-func TestConfigSchemaTakesRealCollections(t *testing.T) {
-	s := configSchema(t)
-	var files []string
-	for _, pattern := range []string{"testdata/*/operator-config.y*ml", "testdata/shapes/*/operator-config.y*ml", "../../test/collections/*/operator-config.y*ml", "../../test/collections/*/*/operator-config.y*ml"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	taken := 0
-	for _, file := range files {
-		_, problems, err := load(os.DirFS(filepath.Dir(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(problems.withSeverity(SeverityError)) > 0 {
-			continue
-		}
-		taken++
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := validateConfig(t, s, content); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
-	if taken < 8 {
-		t.Errorf("only %d of %q are without errors", taken, files)
-	}
-}
-
-func TestConfigSchema(t *testing.T) {
-	const head = "domain: acme\nname: things\nversion: 1.0.0\ndisplayName: Things\n"
-	const kind = head + "resources:\n- kind: Thing\n  playbook: thing.yml\n"
-	variable := func(s string) string { return kind + "  vars:\n  - " + s + "\n" }
-	s := configSchema(t)
-	for _, tt := range []struct {
-		name, config string
-		valid        bool
-	}{
-		{"smallest", kind, true},
-		{"no resources", head, false},
-		{"empty resources", head + "resources: []\n", false},
-		{"key of its own", kind + "maintainer: me\n", true},
-		{"misspelt key of a resource", kind + "  finaliser: thing.yml\n", false},
-		{"misspelt key of a variable", variable("{name: a, type: string, defaults: b}"), false},
-		{"version with two parts", "domain: acme\nname: things\nversion: '1.0'\ndisplayName: x\nresources: [{kind: A, playbook: a.yml}]\n", false},
-		{"kind in lower case", head + "resources: [{kind: thing, playbook: a.yml}]\n", false},
-		{"no playbook", head + "resources: [{kind: Thing}]\n", false},
-		{"default left empty", variable("{name: a, displayName: A, type: string, default: , required: false}"), true},
-		{"default is a number", variable("{name: a, type: integer, default: 80}"), true},
-		{"unknown type", variable("{name: a, type: text}"), false},
-		{"reserved name", variable("{name: ansible_user, type: string}"), false},
-		{"object", variable("{name: a, type: object, objectVariables: [{name: b, type: number}]}"), true},
-		{"object without fields", variable("{name: a, type: object}"), false},
-		{"object in an object", variable("{name: a, type: object, objectVariables: [{name: b, type: object}]}"), false},
-		{"field that is a list", variable("{name: a, type: object, objectVariables: [{name: b, type: string, array: true}]}"), false},
-		{"nested rules", kind + "roles:\n- rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n", true},
-		{"flat rules", kind + "clusterRoles: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n", true},
-		{"misspelt key of a rule", kind + "roles: [{apiGroup: [''], resources: [pods], verbs: [get]}]\n", false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := validateConfig(t, s, []byte(tt.config)); (err == nil) != tt.valid {
-				t.Errorf("valid is %v, want %v: %v", err == nil, tt.valid, err)
-			}
-		})
-	}
-}
-
-func TestConfigSchemaIsJSON(t *testing.T) {
-	first, err := ConfigSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := ConfigSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !json.Valid(first) || !bytes.Equal(first, second) {
-		t.Error("the schema is not JSON, or not the same twice")
 	}
 }

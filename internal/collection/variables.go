@@ -3,6 +3,8 @@ package collection
 import (
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 var varKeys = []string{
@@ -21,45 +23,46 @@ const (
 )
 
 // readVars reads the variables of one resource or object. Their names are unique.
-func readVars(v value, level varLevel) []Var {
-	items := v.list()
+func readVars(v findings.Value, level varLevel) []Var {
+	items := v.List()
 	vars := make([]Var, 0, len(items))
 	lines := make(map[string]int, len(items))
 	for _, item := range items {
-		m, ok := item.mapping()
+		m, ok := item.Mapping()
 		if !ok {
 			vars = append(vars, Var{}) // Positions stay those of the file.
 			continue
 		}
 		variable := readVar(m, level)
-		name := m.get("name")
+		name := m.Get("name")
+		variable.Place = name.Place()
 		if first, twice := lines[variable.Name]; twice && variable.Name != "" {
-			name.report(ruleVarUnique, "%s is given twice, first in line %d", quote(variable.Name), first)
+			name.Report(ruleVarUnique, "%s is given twice, first in line %d", findings.Quote(variable.Name), first)
 		} else {
-			lines[variable.Name] = name.at.Line
+			lines[variable.Name] = name.Place().Line
 		}
 		vars = append(vars, variable)
 	}
 	return vars
 }
 
-func readVar(m mapping, level varLevel) Var {
-	m.warnUnknown(varKeys...)
+func readVar(m findings.Mapping, level varLevel) Var {
+	m.WarnUnknown(varKeys...)
 	v := Var{
-		Name:          readVarName(m.get("name"), level),
-		Description:   m.get("description").text(),
-		Type:          readVarType(m.get("type"), level),
-		Required:      m.get("required").boolean(),
-		Array:         m.get("array").boolean(),
-		KindReference: readKindReference(m.get("kindReference")),
+		Name:          readVarName(m.Get("name"), level),
+		Description:   m.Get("description").Text(),
+		Type:          readVarType(m.Get("type"), level),
+		Required:      m.Get("required").Boolean(),
+		Array:         m.Get("array").Boolean(),
+		KindReference: readKindReference(m.Get("kindReference")),
 	}
-	v.DisplayName = readDisplayName(m.get("displayName"), v.Name)
+	v.DisplayName = readDisplayName(m.Get("displayName"), v.Name)
 	if v.Array && (level == objectField || v.Type == Boolean || v.Type == Password) {
-		m.get("array").report(ruleArrayType, "the specification has arrays for string, number, integer and object variables of a resource only")
+		m.Get("array").Report(ruleArrayType, "the specification has arrays for string, number, integer and object variables of a resource only")
 	}
-	v.Options = readOptions(m.get("options"), v.Type)
-	v.Fields = readFields(m.get("objectVariables"), v.Type, level)
-	v.Default = readDefault(m.get("default"), v)
+	v.Options = readOptions(m.Get("options"), v.Type)
+	v.Fields = readFields(m.Get("objectVariables"), v.Type, level)
+	v.Default = readDefault(m.Get("default"), v)
 	if v.Type == Object && !v.Array && !v.Required && v.Default == nil {
 		checkOptionalObject(m, v)
 	}
@@ -67,14 +70,14 @@ func readVar(m mapping, level varLevel) Var {
 }
 
 // checkOptionalObject: an API server completes an object that is not there only if the defaults alone make a whole one.
-func checkOptionalObject(m mapping, v Var) {
+func checkOptionalObject(m findings.Mapping, v Var) {
 	if !slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Default != nil }) {
 		return
 	}
 	for _, field := range v.Fields {
 		if field.Required && field.Default == nil && field.Name != "" {
-			m.get("objectVariables").report(ruleOptionalObject,
-				"the defaults of these fields apply only to a user who gives the object, because %s is required and has no default", quote(field.Name))
+			m.Get("objectVariables").Report(ruleOptionalObject,
+				"the defaults of these fields apply only to a user who gives the object, because %s is required and has no default", findings.Quote(field.Name))
 			return
 		}
 	}
@@ -83,21 +86,21 @@ func checkOptionalObject(m mapping, v Var) {
 // readVarName reads a name. Extra variables beat every other kind of variable in Ansible, so the names of resource
 // variables that steer the connection or that the manager itself gives to playbooks are refused. Fields of an object
 // are not variables of their own.
-func readVarName(v value, level varLevel) string {
-	s := v.requiredText()
+func readVarName(v findings.Value, level varLevel) string {
+	s := v.RequiredText()
 	switch {
 	case s == "":
 		return ""
 	case !identifier.MatchString(s):
-		v.report(ruleVarName, "%s is not an Ansible variable name: use letters, digits and _, not beginning with a digit", quote(s))
+		v.Report(ruleVarName, "%s is not an Ansible variable name: use letters, digits and _, not beginning with a digit", findings.Quote(s))
 		return ""
-	case level == resourceVar && isReservedVar(s):
-		v.report(ruleReservedVar, "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", quote(s))
+	case level == resourceVar && IsReservedVar(s):
+		v.Report(ruleReservedVar, "%s is reserved: ansible_*, zoscb_*, k8s_*, zosendpoint, and names for the whole resource are set by Ansible or the operator, and a resource must not override them; choose another name", findings.Quote(s))
 		return ""
 	case level == resourceVar && slices.Contains(ansibleNames, s):
-		v.report(ruleAnsibleKeyword, "%s has a meaning of its own in Ansible: the user's value is lost, or takes the place of one that Ansible needs; choose another name", quote(s))
+		v.Report(ruleAnsibleKeyword, "%s has a meaning of its own in Ansible: the user's value is lost, or takes the place of one that Ansible needs; choose another name", findings.Quote(s))
 	case level == resourceVar && slices.Contains(ansibleKeywords, s):
-		v.report(ruleAnsibleKeyword, "%s is a keyword of Ansible, which warns about such variables; prefer another name", quote(s))
+		v.Report(ruleAnsibleKeyword, "%s is a keyword of Ansible, which warns about such variables; prefer another name", findings.Quote(s))
 	}
 	return s
 }
@@ -119,7 +122,8 @@ var ansibleKeywords = strings.Fields(`
 	remote_user rescue retries roles run_once serial strategy tags tasks throttle timeout undef until
 	validate_argspec vars_files vars_prompt when with_`)
 
-func isReservedVar(name string) bool {
+// IsReservedVar reports whether a variable of this name is set by Ansible or the operator.
+func IsReservedVar(name string) bool {
 	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
@@ -131,74 +135,74 @@ func isReservedVar(name string) bool {
 	return name == "zosendpoint" || wholeResource
 }
 
-func readVarType(v value, level varLevel) VarType {
-	s := v.requiredText()
+func readVarType(v findings.Value, level varLevel) VarType {
+	s := v.RequiredText()
 	t := VarType(s)
 	switch {
 	case s == "":
 		return ""
 	case !slices.Contains(varTypes, t):
-		v.report(ruleVarType, "%s is not a type: use string, number, integer, boolean, password or object", quote(s))
+		v.Report(ruleVarType, "%s is not a type: use string, number, integer, boolean, password or object", findings.Quote(s))
 		return ""
 	case level == objectField && t == Object:
-		v.report(ruleNestedObject, "objects inside objects are not possible; use string, number, integer, boolean or password")
+		v.Report(ruleNestedObject, "objects inside objects are not possible; use string, number, integer, boolean or password")
 		return ""
 	}
 	return t
 }
 
 // readKindReference takes an empty text for no reference, as form editors write it.
-func readKindReference(v value) string {
-	if v.blank() {
+func readKindReference(v findings.Value) string {
+	if v.Blank() {
 		return ""
 	}
-	s := v.text()
+	s := v.Text()
 	if s != "" && (!kindName.MatchString(s) || len(s) > maxKindLength) {
-		v.report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", quote(s))
+		v.Report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", findings.Quote(s))
 		return ""
 	}
 	return s
 }
 
-func readOptions(v value, t VarType) []string {
+func readOptions(v findings.Value, t VarType) []string {
 	var options []string
 	seen := map[string]bool{}
-	for _, item := range v.list() {
-		option := item.text()
+	for _, item := range v.List() {
+		option := item.Text()
 		switch {
-		case item.blank():
-			item.report(ruleOptionEmpty, "an empty option is left out: a user who wants none leaves the variable out")
+		case item.Blank():
+			item.Report(ruleOptionEmpty, "an empty option is left out: a user who wants none leaves the variable out")
 		case option == "":
 		case seen[option]:
-			item.report(ruleOptionUnique, "%s is given twice", quote(option))
+			item.Report(ruleOptionUnique, "%s is given twice", findings.Quote(option))
 		default:
 			seen[option] = true
 			options = append(options, option)
 		}
 	}
 	if len(options) > 0 && t != String && t != "" {
-		v.report(ruleOptionsType, "options are possible for string variables only; they are ignored")
+		v.Report(ruleOptionsType, "options are possible for string variables only; they are ignored")
 		return nil
 	}
 	return options
 }
 
-func readFields(v value, t VarType, level varLevel) []Var {
+func readFields(v findings.Value, t VarType, level varLevel) []Var {
 	if level == objectField {
-		if !v.blank() {
-			v.report(ruleNestedObject, "objects inside objects are not possible")
+		if !v.Blank() {
+			v.Report(ruleNestedObject, "objects inside objects are not possible")
 		}
 		return nil
 	}
 	if t != Object {
-		if !v.blank() && t != "" {
-			v.report(ruleObjectVariablesUnused, "is ignored, because the type is not object")
+		if !v.Blank() && t != "" {
+			v.Report(ruleObjectVariablesUnused, "is ignored, because the type is not object")
 		}
 		return nil
 	}
 	fields := readVars(v, objectField)
 	if len(fields) == 0 {
-		v.report(ruleObjectVariables, "an object needs objectVariables, at least one")
+		v.Report(ruleObjectVariables, "an object needs objectVariables, at least one")
 	}
 	return fields
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // withVars is a sound operator-config up to the vars of its only resource; the first variable stands in line 9.
@@ -22,30 +24,30 @@ func TestLoadVars(t *testing.T) {
 		want []expect
 	}{
 		"required keys": {"  - description: x\n", []expect{
-			{9, 5, "resources[0].vars[0].displayName", SeverityError, "display-name", "the name is shown instead"},
-			{9, 5, "resources[0].vars[0].name", SeverityError, "required", "is required"},
-			{9, 5, "resources[0].vars[0].type", SeverityError, "required", "is required"}}},
+			{9, 5, "resources[0].vars[0].displayName", findings.SeverityError, "display-name", "the name is shown instead"},
+			{9, 5, "resources[0].vars[0].name", findings.SeverityError, "required", "is required"},
+			{9, 5, "resources[0].vars[0].type", findings.SeverityError, "required", "is required"}}},
 		"name twice": {"  - {name: a, displayName: A, type: string}\n  - {name: a, displayName: A, type: number}\n", []expect{
-			{10, 12, "resources[0].vars[1].name", SeverityError, "var-unique", `"a" is given twice, first in line 9`}}},
+			{10, 12, "resources[0].vars[1].name", findings.SeverityError, "var-unique", `"a" is given twice, first in line 9`}}},
 		"names differ in case": {"  - {name: a, displayName: A, type: string}\n  - {name: A, displayName: A, type: number}\n", nil},
 		"illegal name": {"  - {name: a-b, displayName: A, type: string}\n", []expect{
-			{9, 12, "resources[0].vars[0].name", SeverityError, "var-name", "not an Ansible variable name"}}},
+			{9, 12, "resources[0].vars[0].name", findings.SeverityError, "var-name", "not an Ansible variable name"}}},
 		"unknown type": {"  - {name: a, displayName: A, type: String}\n", []expect{
-			{9, 37, "resources[0].vars[0].type", SeverityError, "var-type", `"String" is not a type`}}},
+			{9, 37, "resources[0].vars[0].type", findings.SeverityError, "var-type", `"String" is not a type`}}},
 		"array of booleans": {"  - {name: a, displayName: A, type: boolean, array: true}\n", []expect{
-			{9, 53, "resources[0].vars[0].array", SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 53, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
 		"array of passwords": {"  - {name: a, displayName: A, type: password, array: true}\n", []expect{
-			{9, 54, "resources[0].vars[0].array", SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 54, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
 		"options": {"  - {name: a, displayName: A, type: number, options: ['1']}\n  - {name: b, displayName: B, type: string, options: [x, x, '']}\n", []expect{
-			{9, 54, "resources[0].vars[0].options", SeverityError, "options-type", "string variables only"},
-			{10, 58, "resources[0].vars[1].options[1]", SeverityWarning, "option-unique", "given twice"},
-			{10, 61, "resources[0].vars[1].options[2]", SeverityWarning, "option-empty", "left out"}}},
+			{9, 54, "resources[0].vars[0].options", findings.SeverityError, "options-type", "string variables only"},
+			{10, 58, "resources[0].vars[1].options[1]", findings.SeverityWarning, "option-unique", "given twice"},
+			{10, 61, "resources[0].vars[1].options[2]", findings.SeverityWarning, "option-empty", "left out"}}},
 		"kindReference": {"  - {name: a, displayName: A, type: string, kindReference: other thing}\n  - {name: b, displayName: B, type: string, kindReference: ''}\n", []expect{
-			{9, 60, "resources[0].vars[0].kindReference", SeverityError, "kind-reference", "not the name of a kind"}}},
+			{9, 60, "resources[0].vars[0].kindReference", findings.SeverityError, "kind-reference", "not the name of a kind"}}},
 		"object without fields": {"  - {name: a, displayName: A, type: object}\n", []expect{
-			{9, 5, "resources[0].vars[0].objectVariables", SeverityError, "object-variables", "at least one"}}},
+			{9, 5, "resources[0].vars[0].objectVariables", findings.SeverityError, "object-variables", "at least one"}}},
 		"fields without object": {"  - {name: a, displayName: A, type: string, objectVariables: [{name: b}]}\n", []expect{
-			{9, 62, "resources[0].vars[0].objectVariables", SeverityWarning, "object-variables-unused", "type is not object"}}},
+			{9, 62, "resources[0].vars[0].objectVariables", findings.SeverityWarning, "object-variables-unused", "type is not object"}}},
 		"object in object": {`  - name: a
     displayName: A
     type: object
@@ -54,13 +56,13 @@ func TestLoadVars(t *testing.T) {
     - {name: d, displayName: D, type: string, array: true}
     - {name: ansible_host, displayName: a field is no variable, type: string}
 `, []expect{
-			{13, 39, "resources[0].vars[0].objectVariables[0].type", SeverityError, "nested-object", "objects inside objects"},
-			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", SeverityError, "nested-object", "objects inside objects"},
-			{14, 54, "resources[0].vars[0].objectVariables[1].array", SeverityError, "array-type", "of a resource only"}}},
+			{13, 39, "resources[0].vars[0].objectVariables[0].type", findings.SeverityError, "nested-object", "objects inside objects"},
+			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", findings.SeverityError, "nested-object", "objects inside objects"},
+			{14, 54, "resources[0].vars[0].objectVariables[1].array", findings.SeverityError, "array-type", "of a resource only"}}},
 		"unknown key": {"  - {name: a, displayName: A, type: string, defualt: b}\n", []expect{
-			{9, 54, "resources[0].vars[0].defualt", SeverityWarning, "unknown-key", "ignored"}}},
+			{9, 54, "resources[0].vars[0].defualt", findings.SeverityWarning, "unknown-key", "ignored"}}},
 		"secret text as default": {"  - {name: a, displayName: A, type: password, default: 'Hush! Hush'}\n", []expect{
-			{9, 56, "resources[0].vars[0].default", SeverityWarning, "default-secret", "never a password"}}},
+			{9, 56, "resources[0].vars[0].default", findings.SeverityWarning, "default-secret", "never a password"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +84,7 @@ func TestReservedVars(t *testing.T) {
 	} {
 		got := problemsOf(t, archiveOf(withVars("  - {name: "+name+", displayName: A, type: string}\n")))
 		if refused {
-			checkProblems(t, got, []expect{{9, 12, "resources[0].vars[0].name", SeverityError, "reserved-var", `"` + name + `" is reserved`}})
+			checkProblems(t, got, []expect{{9, 12, "resources[0].vars[0].name", findings.SeverityError, "reserved-var", `"` + name + `" is reserved`}})
 		} else {
 			checkProblems(t, got, nil)
 		}
@@ -167,7 +169,7 @@ func TestDefaults(t *testing.T) {
 
 func TestDefaultInTextHasPlaceOfText(t *testing.T) {
 	got := problemsOf(t, archiveOf(withVars("  - name: a\n    displayName: A\n    type: integer\n    array: true\n    default: |\n      - 1\n      - x\n")))
-	checkProblems(t, got, []expect{{13, 14, "resources[0].vars[0].default[1]", SeverityError, "default-type", `"x" does not fit`}})
+	checkProblems(t, got, []expect{{13, 14, "resources[0].vars[0].default[1]", findings.SeverityError, "default-type", `"x" does not fit`}})
 }
 
 func TestLoadPermissions(t *testing.T) {
@@ -197,13 +199,13 @@ clusterRoles:
 		role string
 		want expect
 	}{
-		"unknown key":    {"{apiGroups: [a], resources: [b], verbs: [get], resourceName: [c]}", expect{8, 64, "roles[0].resourceName", SeverityError, "permission-key", "unknown key"}},
-		"no verbs":       {"{apiGroups: [a], resources: [b]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs verbs"}},
-		"no apiGroups":   {"{resources: [b], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs apiGroups"}},
-		"no resources":   {"{apiGroups: [a], verbs: [get]}", expect{8, 3, "roles[0]", SeverityError, "permission", "needs resources"}},
-		"URLs in a role": {"{nonResourceURLs: [/version], verbs: [get]}", expect{8, 21, "roles[0].nonResourceURLs", SeverityError, "permission", "clusterRoles only"}},
-		"empty resource": {"{apiGroups: [a], resources: [b, ''], verbs: [get]}", expect{8, 35, "roles[0].resources[1]", SeverityError, "type", "must not be empty"}},
-		"text as list":   {"{apiGroups: [a], resources: [b], verbs: get}", expect{8, 43, "roles[0].verbs", SeverityError, "type", "must be a list"}},
+		"unknown key":    {"{apiGroups: [a], resources: [b], verbs: [get], resourceName: [c]}", expect{8, 64, "roles[0].resourceName", findings.SeverityError, "permission-key", "unknown key"}},
+		"no verbs":       {"{apiGroups: [a], resources: [b]}", expect{8, 3, "roles[0]", findings.SeverityError, "permission", "needs verbs"}},
+		"no apiGroups":   {"{resources: [b], verbs: [get]}", expect{8, 3, "roles[0]", findings.SeverityError, "permission", "needs apiGroups"}},
+		"no resources":   {"{apiGroups: [a], verbs: [get]}", expect{8, 3, "roles[0]", findings.SeverityError, "permission", "needs resources"}},
+		"URLs in a role": {"{nonResourceURLs: [/version], verbs: [get]}", expect{8, 21, "roles[0].nonResourceURLs", findings.SeverityError, "permission", "clusterRoles only"}},
+		"empty resource": {"{apiGroups: [a], resources: [b, ''], verbs: [get]}", expect{8, 35, "roles[0].resources[1]", findings.SeverityError, "type", "must not be empty"}},
+		"text as list":   {"{apiGroups: [a], resources: [b], verbs: get}", expect{8, 43, "roles[0].verbs", findings.SeverityError, "type", "must be a list"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +215,7 @@ clusterRoles:
 	}
 	t.Run("resources and URLs", func(t *testing.T) {
 		got := problemsOf(t, archiveOf(head+resources+"clusterRoles:\n- {apiGroups: [a], nonResourceURLs: [/version], verbs: [get]}\n"))
-		checkProblems(t, got, []expect{{8, 3, "clusterRoles[0]", SeverityError, "permission", "not of both"}})
+		checkProblems(t, got, []expect{{8, 3, "clusterRoles[0]", findings.SeverityError, "permission", "not of both"}})
 	})
 }
 
@@ -255,7 +257,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(config), []byte(testManifest))
 	}
 	files, err := filepath.Glob("testdata/*/operator-config.y*")
-	shapes, shapesErr := filepath.Glob("testdata/shapes/*/operator-config.y*")
+	shapes, shapesErr := filepath.Glob("../lint/testdata/shapes/*/operator-config.y*")
 	if err != nil || shapesErr != nil || len(files)*len(shapes) == 0 {
 		f.Fatal("no seeds", err, shapesErr)
 	}
@@ -264,7 +266,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(config, readTestdata(f, "region.MANIFEST.golden.json"))
+		f.Add(config, manifestOfRegion(f))
 	}
 	f.Fuzz(func(t *testing.T, config, manifest []byte) {
 		fsys := archiveOf(string(config))
@@ -276,9 +278,19 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
+// manifestOfRegion is the MANIFEST.json of a real collection.
+func manifestOfRegion(f *testing.F) []byte {
+	f.Helper()
+	content, err := os.ReadFile("../galaxy/testdata/region.MANIFEST.golden.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return content
+}
+
 // FuzzManifest: whatever MANIFEST.json says, Load refuses it or knows the collection's name in Ansible.
 func FuzzManifest(f *testing.F) {
-	f.Add(readTestdata(f, "region.MANIFEST.golden.json"))
+	f.Add(manifestOfRegion(f))
 	f.Add([]byte(testManifest))
 	f.Add([]byte(manifestWith(`"dependencies": {"a.b": ">=1", "a": "x", "c.d": null}, "tags": "x", "authors": [1]`)))
 	f.Add([]byte("{\"collection_info\": [\n\"\\ud800\"]}"))
@@ -303,7 +315,7 @@ func checkPromises(t *testing.T, c *Collection) {
 			t.Errorf("resource without a required field: %+v", r)
 		}
 		for _, v := range r.Vars {
-			if v.Name == "" || v.Type == "" || isReservedVar(v.Name) || (v.Type == Object) != (len(v.Fields) > 0) {
+			if v.Name == "" || v.Type == "" || IsReservedVar(v.Name) || (v.Type == Object) != (len(v.Fields) > 0) {
 				t.Errorf("variable that breaks a rule: %+v", v)
 			}
 			if _, err := json.Marshal(v.Default); err != nil {

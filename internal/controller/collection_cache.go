@@ -10,7 +10,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -27,7 +28,7 @@ type CollectionCache struct {
 }
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [artifact.Store.Open], [archive.Read] and [lint.Check], whose problems are one of them.
+// of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
 func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, error) {
 	if loaded := c.cached(archive); loaded != nil {
 		return loaded, nil
@@ -57,16 +58,16 @@ func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, er
 		return nil, err
 	}
 	defer content.Close()
-	files, err := archive.Read(content, archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(content, archive.DefaultLimits, collection.Keep)
 	if err != nil {
 		return nil, err
 	}
-	loaded, problems, err := lint.Check(files)
+	loaded, err := collection.Load(files)
 	if err != nil {
 		return nil, err
 	}
-	if loaded == nil {
-		return nil, problems
+	if loaded.Problems = findings.Merge(loaded.Problems, crd.Validate(loaded)); len(loaded.Problems.Refused()) > 0 {
+		return nil, loaded.Problems
 	}
 	return loaded, nil
 }
@@ -86,7 +87,7 @@ const problemSummaryLines = 10
 // loadFailure gives an error of Load its reason.
 func loadFailure(err error) error {
 	var unreadable *archive.Error
-	var problems collection.Problems
+	var problems findings.Problems
 	switch {
 	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
 		return status.Retry(v2beta2.ReasonStorageFailed, err)

@@ -9,22 +9,23 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func TestConformance(t *testing.T) {
-	problem := func(severity collection.Severity) collection.Problem {
-		return collection.Problem{File: "operator-config.yml", Message: "odd", Severity: severity}
+	problem := func(severity findings.Severity) findings.Problem {
+		return findings.Problem{File: "operator-config.yml", Message: "odd", Severity: severity}
 	}
 	for name, test := range map[string]struct {
-		problems collection.Problems
+		problems findings.Problems
 		want     string
 	}{
 		"nothing":      {},
-		"a hint":       {problems: collection.Problems{problem(collection.SeverityInfo)}},
-		"a warning":    {collection.Problems{problem(collection.SeverityWarning)}, "operator-config.yml: warning: odd"},
-		"errors first": {collection.Problems{problem(collection.SeverityWarning), problem(collection.SeverityError)}, "operator-config.yml: odd\noperator-config.yml: warning: odd"},
-		"many": {slices.Repeat(collection.Problems{problem(collection.SeverityError)}, 30),
+		"a hint":       {problems: findings.Problems{problem(findings.SeverityInfo)}},
+		"a warning":    {findings.Problems{problem(findings.SeverityWarning)}, "operator-config.yml: warning: odd"},
+		"errors first": {findings.Problems{problem(findings.SeverityWarning), problem(findings.SeverityError)}, "operator-config.yml: odd\noperator-config.yml: warning: odd"},
+		"many": {slices.Repeat(findings.Problems{problem(findings.SeverityError)}, 30),
 			strings.Repeat("operator-config.yml: odd\n", 9) + "and 21 more"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
 
@@ -32,7 +32,7 @@ func signedArchive(t *testing.T, at time.Time) (content []byte, policy *verifica
 		}
 	}
 	var built, key, signature bytes.Buffer
-	must(collection.Build(fstest.MapFS{
+	must(galaxy.Build(fstest.MapFS{
 		"galaxy.yml": {Data: []byte("{namespace: acme, name: files, version: 1.0.0, readme: README.md, authors: [tests]}")},
 		"README.md":  {Data: []byte("# Files\n")},
 	}, &built))

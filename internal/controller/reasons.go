@@ -6,9 +6,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
@@ -99,7 +99,7 @@ var problemReasons = map[string]string{
 }
 
 // problemReason is the reason that all problems share, or InvalidCollection.
-func problemReason(problems collection.Problems) string {
+func problemReason(problems findings.Problems) string {
 	reason := ""
 	for _, problem := range problems {
 		of, ok := problemReasons[problem.Rule]

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
@@ -136,22 +137,22 @@ func TestVerifyFailure(t *testing.T) {
 }
 
 func TestProblemReason(t *testing.T) {
-	problem := func(rule string) collection.Problem {
-		return collection.Problem{File: "operator-config.yml", Path: "resources[0]", Rule: rule, Message: rule, Severity: collection.SeverityError}
+	problem := func(rule string) findings.Problem {
+		return findings.Problem{File: "operator-config.yml", Path: "resources[0]", Rule: rule, Message: rule, Severity: findings.SeverityError, Refused: true}
 	}
 	warning, lesser := problem("unknown-key"), problem("default-type")
-	warning.Severity = collection.SeverityWarning
+	warning.Severity, warning.Refused, lesser.Refused = findings.SeverityWarning, false, false
 	for name, test := range map[string]struct {
-		problems collection.Problems
+		problems findings.Problems
 		want     string
 	}{
-		"one with a reason":            {collection.Problems{problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"two that share it":            {collection.Problems{problem("missing-playbook"), problem("missing-finalizer")}, v2beta2.ReasonPlaybookMissing},
-		"two that do not":              {collection.Problems{problem("missing-playbook"), problem("yaml")}, v2beta2.ReasonInvalidCollection},
-		"one without":                  {collection.Problems{problem("kind-name")}, v2beta2.ReasonInvalidCollection},
-		"a warning has no say, before": {collection.Problems{warning, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"what is not refused neither":  {collection.Problems{lesser, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
-		"a warning has no say, after":  {collection.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
+		"one with a reason":            {findings.Problems{problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"two that share it":            {findings.Problems{problem("missing-playbook"), problem("missing-finalizer")}, v2beta2.ReasonPlaybookMissing},
+		"two that do not":              {findings.Problems{problem("missing-playbook"), problem("yaml")}, v2beta2.ReasonInvalidCollection},
+		"one without":                  {findings.Problems{problem("kind-name")}, v2beta2.ReasonInvalidCollection},
+		"a warning has no say, before": {findings.Problems{warning, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"what is not refused neither":  {findings.Problems{lesser, problem("missing-playbook")}, v2beta2.ReasonPlaybookMissing},
+		"a warning has no say, after":  {findings.Problems{problem("yaml"), warning}, v2beta2.ReasonInvalidYAML},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := status.AsError(loadFailure(fmt.Errorf("loading: %w", test.problems)))
@@ -168,12 +169,12 @@ func TestProblemReason(t *testing.T) {
 // A rule that was renamed over there would silently lose its reason here.
 func TestProblemReasonsName(t *testing.T) {
 	refused := map[string]bool{}
-	for _, rule := range collection.Rules() {
+	for _, rule := range slices.Concat(findings.AllRules(), collection.Rules()) {
 		refused[rule.Name] = rule.Refused
 	}
 	for rule, reason := range problemReasons {
 		if !refused[rule] {
-			t.Errorf("package collection has no rule %q on which it refuses", rule)
+			t.Errorf("there is no rule %q on which it refuses", rule)
 		}
 		if !slices.Contains(v2beta2.Reasons, reason) {
 			t.Errorf("%s is no reason of the API", reason)

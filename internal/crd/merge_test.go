@@ -70,7 +70,7 @@ func versionNames(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return names
 }
 
-func field(crd *apiextensionsv1.CustomResourceDefinition, version string, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
+func fieldOf(crd *apiextensionsv1.CustomResourceDefinition, version string, path ...string) (apiextensionsv1.JSONSchemaProps, bool) {
 	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })
 	schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["spec"]
 	for _, name := range path {
@@ -138,7 +138,7 @@ func TestMergeGivesEveryVersionAllFields(t *testing.T) {
 		{"v2minor0patch0", []string{"box", "left"}},
 	}
 	for _, f := range foreign {
-		schema, ok := field(merged, f.version, f.path...)
+		schema, ok := fieldOf(merged, f.version, f.path...)
 		if !ok {
 			t.Errorf("%s lacks %v", f.version, f.path)
 			continue
@@ -146,18 +146,18 @@ func TestMergeGivesEveryVersionAllFields(t *testing.T) {
 		if schema.Default != nil || schema.Enum != nil || schema.Required != nil {
 			t.Errorf("%s: %v is not optional: %+v", f.version, f.path, schema)
 		}
-		parent, _ := field(merged, f.version, f.path[:len(f.path)-1]...)
+		parent, _ := fieldOf(merged, f.version, f.path[:len(f.path)-1]...)
 		if slices.Contains(parent.Required, f.path[len(f.path)-1]) {
 			t.Errorf("%s: %v is required", f.version, f.path)
 		}
 	}
-	if own, _ := field(merged, "v1minor0patch0", "old"); own.Default == nil || len(own.Enum) != 1 {
+	if own, _ := fieldOf(merged, "v1minor0patch0", "old"); own.Default == nil || len(own.Enum) != 1 {
 		t.Errorf("v1 lost default or options of its own field: %+v", own)
 	}
-	if own, _ := field(merged, "v2minor0patch0", "box", "right"); own.Default == nil {
+	if own, _ := fieldOf(merged, "v2minor0patch0", "box", "right"); own.Default == nil {
 		t.Errorf("v2 lost the default of its own field: %+v", own)
 	}
-	if _, ok := field(v1.CRD, "v1minor0patch0", "new"); ok {
+	if _, ok := fieldOf(v1.CRD, "v1minor0patch0", "new"); ok {
 		t.Error("the contribution was changed")
 	}
 }
@@ -184,7 +184,7 @@ func TestMergeKeepsWhatIsLive(t *testing.T) {
 	if merged.Labels["team"] != "zos" || merged.Labels[render.LabelManagedBy] != render.ManagedBy {
 		t.Errorf("labels: %v", merged.Labels)
 	}
-	if spec, _ := field(merged, "v1minor0patch0"); !slices.Contains(spec.Required, "old") {
+	if spec, _ := fieldOf(merged, "v1minor0patch0"); !slices.Contains(spec.Required, "old") {
 		t.Errorf("the live version was changed: %v", spec.Required)
 	}
 	if live.Labels[render.LabelManagedBy] != "tampered" || len(live.Spec.Versions) != 1 {
@@ -197,7 +197,7 @@ func TestMergeRepublishesAVersion(t *testing.T) {
 	number := collection.Var{Name: "size", Type: collection.Integer}
 	live := merge(t, nil, contribution(t, "1.0.0", text))
 	merged := merge(t, live, contribution(t, "1.0.0", number))
-	if schema, _ := field(merged, "v1minor0patch0", "size"); schema.Type != "integer" {
+	if schema, _ := fieldOf(merged, "v1minor0patch0", "size"); schema.Type != "integer" {
 		t.Errorf("the only version kept its old content: %+v", schema)
 	}
 }

@@ -1,4 +1,4 @@
-// Package explain tells people in words what a collection becomes in a cluster.
+// Package explain describes what a collection becomes in a cluster.
 //
 // It is pure: the same collection gives the same text.
 package explain
@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -252,12 +253,12 @@ func problems(p *Page, c *collection.Collection) {
 }
 
 // Count says how many problems there are: "1 error and 2 warnings".
-func Count(problems collection.Problems) string {
+func Count(problems findings.Problems) string {
 	var counts []string
 	for _, severity := range []struct {
-		severity collection.Severity
+		severity findings.Severity
 		name     string
-	}{{collection.SeverityError, "error"}, {collection.SeverityWarning, "warning"}, {collection.SeverityInfo, "hint"}} {
+	}{{findings.SeverityError, "error"}, {findings.SeverityWarning, "warning"}, {findings.SeverityInfo, "hint"}} {
 		n := 0
 		for _, p := range problems {
 			if p.Severity == severity.severity {

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -95,15 +96,15 @@ func TestReportOfHostileTexts(t *testing.T) {
 }
 
 func TestProblemsAreCounted(t *testing.T) {
-	of := func(severities ...collection.Severity) (problems collection.Problems) {
+	of := func(severities ...findings.Severity) (problems findings.Problems) {
 		for _, severity := range severities {
-			problems = append(problems, collection.Problem{Severity: severity})
+			problems = append(problems, findings.Problem{Severity: severity})
 		}
 		return problems
 	}
-	const e, w, i = collection.SeverityError, collection.SeverityWarning, collection.SeverityInfo
+	const e, w, i = findings.SeverityError, findings.SeverityWarning, findings.SeverityInfo
 	for _, test := range []struct {
-		problems collection.Problems
+		problems findings.Problems
 		want     string
 	}{
 		{of(), ""}, {of(w), "1 warning"}, {of(i, e, e), "2 errors and 1 hint"}, {of(w, i, w, e, i), "1 error, 2 warnings and 2 hints"},

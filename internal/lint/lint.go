@@ -1,45 +1,60 @@
-// Package lint is the whole check of a collection: what [collection.Load] says of its files, and what the API machinery
-// says of what render makes of them. The manager, continuous integration and the author's desk all call [Check].
+// Package lint is the whole check of a collection, for authors and administrators: what the manager checks
+// ([collection.Load] and [crd.Validate]), the playbooks, and what building an archive needs. The manager does not link it.
 package lint
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/playbook"
 )
 
-// An archive has the first, an author's folder the second.
-const (
-	manifestFile = "MANIFEST.json"
-	galaxyFile   = "galaxy.yml"
-)
+// Rules returns every rule, sorted by name.
+func Rules() findings.Rules {
+	return slices.Concat(findings.AllRules(), collection.Rules(), crd.Rules(), playbook.Rules(), galaxy.Rules(), rules).Sorted()
+}
 
 // Check returns everything that is wrong with the collection whose root is fsys, sorted by place, and the collection: nil
 // if a cluster refuses it. The error means that fsys could not be read, and trying again may help.
-func Check(fsys fs.FS) (*collection.Collection, collection.Problems, error) {
-	c, err := collection.Load(fsys)
-	var problems collection.Problems
-	if errors.As(err, &problems) {
-		return nil, problems, nil
-	}
+func Check(fsys fs.FS) (*collection.Collection, findings.Problems, error) {
+	c, problems, err := collection.Read(fsys)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Problems = collection.Merge(c.Problems, checkKinds(c))
-	if len(c.Problems.Refused()) > 0 {
-		return nil, c.Problems, nil
+	building, err := galaxy.Check(fsys)
+	if err != nil {
+		return nil, nil, err
 	}
-	return c, c.Problems, nil
+	if len(problems.Refused()) == 0 {
+		problems = findings.Merge(problems, crd.Validate(c))
+	}
+	problems = findings.Merge(problems, findings.Merge(building, playbook.Check(fsys, c)))
+	if len(problems.Refused()) > 0 {
+		return nil, problems, nil
+	}
+	c.Problems = problems
+	return c, problems, nil
+}
+
+// NewKeep makes the function that says which files of one archive [Check] and [ReadSettings] read. It is for one reading.
+func NewKeep() func(name string, size int64) bool {
+	keep := playbook.NewKeep()
+	return func(name string, size int64) bool {
+		return collection.Keep(name, size) || name == SettingsFile && size <= maxSettingsBytes || keep(name, size)
+	}
 }
 
 // CheckArchive is [Check] for an archive, with the archive's own [Settings]. An archive that is refused unread is one
 // problem.
-func CheckArchive(r io.Reader) (collection.Problems, Settings, error) {
-	files, err := archive.Read(r, archive.DefaultLimits, newKeep())
+func CheckArchive(r io.Reader) (findings.Problems, Settings, error) {
+	files, err := archive.Read(r, archive.DefaultLimits, NewKeep())
 	if err != nil {
 		problems, err := refused(err)
 		return problems, Settings{}, err
@@ -47,10 +62,10 @@ func CheckArchive(r io.Reader) (collection.Problems, Settings, error) {
 	return checkWithSettings(files, files)
 }
 
-// CheckFolder is [CheckArchive] for the archive that [collection.Build] makes of an author's folder. Problems of
+// CheckFolder is [CheckArchive] for the archive that [galaxy.Build] makes of an author's folder. Problems of
 // galaxy.yml are reported there. If no archive can be built, the folder is checked as it is. So is an unpacked archive,
 // which has a MANIFEST.json and no galaxy.yml. The settings need not be in the archive.
-func CheckFolder(folder fs.FS) (collection.Problems, Settings, error) {
+func CheckFolder(folder fs.FS) (findings.Problems, Settings, error) {
 	if isUnpacked(folder) {
 		return checkWithSettings(folder, folder)
 	}
@@ -66,36 +81,36 @@ func CheckFolder(folder fs.FS) (collection.Problems, Settings, error) {
 	if err != nil && len(problems) > 0 {
 		return problems, settings, nil // A link that leads out of the folder cannot be read, either.
 	}
-	return collection.Merge(problems, found), settings, err
+	return findings.Merge(problems, found), settings, err
 }
 
 func isUnpacked(folder fs.FS) bool {
-	_, built := fs.Stat(folder, manifestFile)
-	_, source := fs.Stat(folder, galaxyFile)
+	_, built := fs.Stat(folder, collection.ManifestFile)
+	_, source := fs.Stat(folder, collection.GalaxyFile)
 	return built == nil && errors.Is(source, fs.ErrNotExist)
 }
 
-func checkWithSettings(content, settingsFrom fs.FS) (collection.Problems, Settings, error) {
+func checkWithSettings(content, settingsFrom fs.FS) (findings.Problems, Settings, error) {
 	_, problems, err := Check(content)
 	if err != nil {
 		return nil, Settings{}, err
 	}
 	settings, unsettled, err := ReadSettings(settingsFrom)
-	return collection.Merge(problems, unsettled), settings, err
+	return findings.Merge(problems, unsettled), settings, err
 }
 
 // pack builds the archive of a folder and reads it, without keeping more of it than a check needs.
 func pack(folder fs.FS) (*archive.Files, error) {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(collection.Build(folder, w)) }()
-	files, err := archive.Read(r, archive.DefaultLimits, newKeep())
+	go func() { w.CloseWithError(galaxy.Build(folder, w)) }()
+	files, err := archive.Read(r, archive.DefaultLimits, NewKeep())
 	r.CloseWithError(err)
 	return files, err
 }
 
 // refused returns the problems for which an archive cannot be built or is refused; any other error is a failure.
-func refused(err error) (collection.Problems, error) {
-	var problems collection.Problems
+func refused(err error) (findings.Problems, error) {
+	var problems findings.Problems
 	if errors.As(err, &problems) {
 		return problems, nil
 	}
@@ -103,9 +118,8 @@ func refused(err error) (collection.Problems, error) {
 	if !errors.As(err, &unreadable) || unreadable.Reason == archive.Unreadable {
 		return nil, err
 	}
-	place := collection.Problem{File: unreadable.Entry[:min(len(unreadable.Entry), archive.DefaultLimits.NameBytes)]}
-	message := fmt.Sprintf("%v (%s)", unreadable.Err, unreadable.Reason)
-	return collection.Problems{collection.NewProblem(place, collection.RuleArchive, message)}, nil
+	place := findings.Problem{File: unreadable.Entry[:min(len(unreadable.Entry), archive.DefaultLimits.NameBytes)]}
+	return findings.Problems{galaxy.RuleArchive.At(place, "%v (%s)", unreadable.Err, unreadable.Reason)}, nil
 }
 
 // authored is an archive with the galaxy.yml that it was built from in place of its MANIFEST.json, so that problems of the
@@ -118,9 +132,9 @@ type authored struct {
 // Open implements fs.FS.
 func (a authored) Open(name string) (fs.File, error) {
 	switch name {
-	case galaxyFile:
+	case collection.GalaxyFile:
 		return a.folder.Open(name)
-	case manifestFile:
+	case collection.ManifestFile:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	return a.FS.Open(name)
@@ -129,9 +143,9 @@ func (a authored) Open(name string) (fs.File, error) {
 // Stat implements fs.StatFS.
 func (a authored) Stat(name string) (fs.FileInfo, error) {
 	switch name {
-	case galaxyFile:
+	case collection.GalaxyFile:
 		return fs.Stat(a.folder, name)
-	case manifestFile:
+	case collection.ManifestFile:
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
 	return fs.Stat(a.FS, name)

@@ -16,11 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
-const galaxy = "namespace: acme\nname: things\nversion: 1.0.0\nreadme: README.md\nauthors: [Ann]\n"
+const galaxyYAML = "namespace: acme\nname: things\nversion: 1.0.0\nreadme: README.md\nauthors: [Ann]\n"
 
 const config = `domain: acme
 name: things
@@ -34,7 +35,7 @@ resources:
 // folder is an author's folder without problems, with some files more or others in their place. An empty text removes one.
 func folder(files map[string]string) fstest.MapFS {
 	all := map[string]string{
-		"galaxy.yml":          galaxy,
+		"galaxy.yml":          galaxyYAML,
 		"operator-config.yml": config,
 		"README.md":           "Things\n",
 		"thing.yml":           "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n",
@@ -61,13 +62,13 @@ func kinds(n int) string {
 func build(t *testing.T, folder fs.FS) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := collection.Build(folder, &b); err != nil {
+	if err := galaxy.Build(folder, &b); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-func lines(problems collection.Problems) []string {
+func lines(problems findings.Problems) []string {
 	out := []string{}
 	for _, p := range problems {
 		out = append(out, p.Rule+" "+p.String())
@@ -75,7 +76,7 @@ func lines(problems collection.Problems) []string {
 	return out
 }
 
-func checkFolder(t *testing.T, folder fs.FS) collection.Problems {
+func checkFolder(t *testing.T, folder fs.FS) findings.Problems {
 	t.Helper()
 	problems, settings, err := lint.CheckFolder(folder)
 	if err != nil {
@@ -85,7 +86,7 @@ func checkFolder(t *testing.T, folder fs.FS) collection.Problems {
 	return shown
 }
 
-func checkArchive(t *testing.T, content []byte) collection.Problems {
+func checkArchive(t *testing.T, content []byte) findings.Problems {
 	t.Helper()
 	problems, settings, err := lint.CheckArchive(bytes.NewReader(content))
 	if err != nil {
@@ -126,7 +127,7 @@ func TestCheckFolder(t *testing.T) {
 				`match-version operator-config.yml:3:10: version: warning: "1.0.0" differs from the collection's Galaxy version "1"`,
 			}},
 		{"a file that is not built is not there",
-			map[string]string{"galaxy.yml": galaxy + "build_ignore: ['thing.*', bad, '*.cfg', collections/requirements.yml]\n",
+			map[string]string{"galaxy.yml": galaxyYAML + "build_ignore: ['thing.*', bad, '*.cfg', collections/requirements.yml]\n",
 				"bad/requirements.txt": "-- nonsense\n", "roles/.git/requirements.txt": "-- nonsense\n", "lib/__pycache__/requirements.txt": "-- nonsense\n",
 				"ansible.cfg": "[defaults]\n", "collections/requirements.yml": "nonsense"},
 			[]string{`missing-playbook operator-config.yml:7:15: resources[0].playbook: the collection holds no file "thing.yml"`}},
@@ -226,7 +227,7 @@ func (u unreadableFS) Open(name string) (fs.File, error) {
 func collections(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"../collection/testdata/*/galaxy.yml", "../collection/testdata/shapes/*/galaxy.yml", "../../test/collections/*/galaxy.yml", "../../test/collections/*/*/galaxy.yml"} {
+	for _, pattern := range []string{"../collection/testdata/*/galaxy.yml", "testdata/shapes/*/galaxy.yml", "../../test/collections/*/galaxy.yml", "../../test/collections/*/*/galaxy.yml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -255,8 +256,8 @@ func TestFolderAndArchiveAgree(t *testing.T) {
 			t.Errorf("problems (-folder +unpacked archive):\n%s", diff)
 		}
 	}
-	for _, galaxy := range collections(t) {
-		t.Run(filepath.Dir(galaxy), func(t *testing.T) { compare(t, os.DirFS(filepath.Dir(galaxy))) })
+	for _, file := range collections(t) {
+		t.Run(filepath.Dir(file), func(t *testing.T) { compare(t, os.DirFS(filepath.Dir(file))) })
 	}
 	t.Run("with problems of all kinds", func(t *testing.T) {
 		compare(t, folder(map[string]string{

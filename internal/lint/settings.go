@@ -7,27 +7,28 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // SettingsFile lies beside the operator-config and says which findings to show. IBM's editor extension reads it too.
 const SettingsFile = ".oc-lint"
+
+var rules findings.Rules
+
+var ruleSettings = rules.Warning("oc-lint", "", "A file .oc-lint can be read, and has only keys and rules that exist; else these are ignored. Clusters do not read it.")
 
 // Bounds on the settings.
 const (
 	maxSettingsBytes = 64 << 10
 	maxSettingsItems = 1000
 	maxPattern       = 200
-	maxQuoted        = 80
 )
 
 // Settings say which problems to show. They change nothing about what a cluster does with the collection.
@@ -37,24 +38,16 @@ type Settings struct {
 	skip, only []string
 }
 
-// newKeep makes the function that says which files of one archive [Check] and [ReadSettings] read.
-func newKeep() func(name string, size int64) bool {
-	keep := collection.NewKeep()
-	return func(name string, size int64) bool {
-		return name == SettingsFile && size <= maxSettingsBytes || keep(name, size)
-	}
-}
-
 // ReadSettings reads the settings of a collection; none show everything. What is wrong with them are the problems, and
 // is left out. The error means that fsys could not be read.
-func ReadSettings(fsys fs.FS) (Settings, collection.Problems, error) {
+func ReadSettings(fsys fs.FS) (Settings, findings.Problems, error) {
 	content, err := readSettingsFile(fsys)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Settings{}, nil, nil
 	case errors.Is(err, archive.ErrNotKept) || errors.Is(err, errTooLarge):
 		p := problem(nil, "", "is larger than %d KiB, and ignored", maxSettingsBytes>>10)
-		return Settings{}, collection.Problems{p}, nil
+		return Settings{}, findings.Problems{p}, nil
 	case err != nil:
 		return Settings{}, nil, fmt.Errorf("read the collection: %w", err)
 	}
@@ -79,11 +72,11 @@ func readSettingsFile(fsys fs.FS) ([]byte, error) {
 
 // settingsReader is one reading of settings under way.
 type settingsReader struct {
-	problems collection.Problems
+	problems findings.Problems
 	items    int
 }
 
-func parseSettings(content []byte) (Settings, collection.Problems) {
+func parseSettings(content []byte) (Settings, findings.Problems) {
 	r := &settingsReader{}
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader(content)).Decode(&doc)
@@ -91,8 +84,8 @@ func parseSettings(content []byte) (Settings, collection.Problems) {
 	case errors.Is(err, io.EOF):
 		return Settings{}, nil
 	case err != nil:
-		line, message := syntaxError(err)
-		r.report(&yaml.Node{Line: line, Column: min(line, 1)}, "", "cannot be read as YAML, and is ignored: %s", message)
+		line, column, message := findings.SyntaxError(content, err)
+		r.report(&yaml.Node{Line: line, Column: column}, "", "cannot be read as YAML, and is ignored: %s", message)
 		return Settings{}, r.problems
 	}
 	settings := r.settings(doc.Content[0])
@@ -112,7 +105,7 @@ func (r *settingsReader) settings(root *yaml.Node) Settings {
 	for i := 0; i+1 < len(root.Content) && len(r.problems) < maxSettingsItems; i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if seen[key.Value] {
-			r.report(key, "", "key %s is given twice; the last one counts", quote(key.Value))
+			r.report(key, "", "key %s is given twice; the last one counts", findings.Quote(key.Value))
 		}
 		seen[key.Value] = true
 		switch key.Value {
@@ -125,7 +118,7 @@ func (r *settingsReader) settings(root *yaml.Node) Settings {
 		case "enable_list":
 			s.only = r.rules(key.Value, value)
 		default:
-			r.report(key, "", "unknown key %s, ignored; there are exclude_paths, use_default_rules, skip_list and enable_list", quote(key.Value))
+			r.report(key, "", "unknown key %s, ignored; there are exclude_paths, use_default_rules, skip_list and enable_list", findings.Quote(key.Value))
 		}
 	}
 	return s
@@ -137,7 +130,7 @@ func (r *settingsReader) patterns(key string, v *yaml.Node) []string {
 		pattern := path.Clean(item.Value)
 		// Matching takes time exponential in the number of braces.
 		if len(pattern) > maxPattern || strings.Contains(pattern, "{") || !doublestar.ValidatePattern(pattern) {
-			r.report(item, key, "%s is not a pattern for paths: it may hold *, **, ? and [], no braces, and %d characters", quote(item.Value), maxPattern)
+			r.report(item, key, "%s is not a pattern for paths: it may hold *, **, ? and [], no braces, and %d characters", findings.Quote(item.Value), maxPattern)
 			continue
 		}
 		patterns = append(patterns, pattern)
@@ -149,7 +142,7 @@ func (r *settingsReader) rules(key string, v *yaml.Node) []string {
 	var names []string
 	for _, item := range r.list(key, v) {
 		if !isRule(item.Value) {
-			r.report(item, key, "there is no rule %s", quote(item.Value))
+			r.report(item, key, "there is no rule %s", findings.Quote(item.Value))
 			continue
 		}
 		names = append(names, item.Value)
@@ -164,7 +157,7 @@ var extensionRules = []string{
 }
 
 func isRule(name string) bool {
-	return slices.Contains(extensionRules, name) || slices.ContainsFunc(collection.Rules(), func(r collection.Rule) bool { return r.Name == name })
+	return slices.Contains(extensionRules, name) || slices.ContainsFunc(Rules(), func(r findings.Rule) bool { return r.Name == name })
 }
 
 func (r *settingsReader) isFalse(key string, v *yaml.Node) bool {
@@ -212,35 +205,16 @@ func (r *settingsReader) report(at *yaml.Node, field, format string, args ...any
 	r.problems = append(r.problems, problem(at, field, format, args...))
 }
 
-func problem(at *yaml.Node, field, format string, args ...any) collection.Problem {
-	place := collection.Problem{File: SettingsFile, Path: field}
+func problem(at *yaml.Node, field, format string, args ...any) findings.Problem {
+	place := findings.Problem{File: SettingsFile, Path: field}
 	if at != nil {
 		place.Line, place.Column = at.Line, at.Column
 	}
-	return collection.NewProblem(place, collection.RuleOCLint, fmt.Sprintf(format, args...))
-}
-
-var yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)`)
-
-// syntaxError takes the line, 0 if there is none, out of an error of the YAML package.
-func syntaxError(err error) (line int, message string) {
-	match := yamlError.FindStringSubmatch(err.Error())
-	line, convErr := strconv.Atoi(match[1])
-	if convErr != nil {
-		line = 0
-	}
-	return line, match[2]
-}
-
-func quote(s string) string {
-	if len(s) > maxQuoted {
-		return strconv.Quote(strings.ToValidUTF8(s[:maxQuoted], "")) + "..."
-	}
-	return strconv.Quote(s)
+	return ruleSettings.At(place, format, args...)
 }
 
 // Apply divides problems into those to show and those that the settings hide.
-func (s Settings) Apply(problems collection.Problems) (shown, hidden collection.Problems) {
+func (s Settings) Apply(problems findings.Problems) (shown, hidden findings.Problems) {
 	for _, p := range problems {
 		if s.hides(p) {
 			hidden = append(hidden, p)
@@ -251,14 +225,14 @@ func (s Settings) Apply(problems collection.Problems) (shown, hidden collection.
 	return shown, hidden
 }
 
-func (s Settings) hides(p collection.Problem) bool {
+func (s Settings) hides(p findings.Problem) bool {
 	if slices.Contains(s.skip, p.Rule) || s.noDefaults && !slices.Contains(s.only, p.Rule) {
 		return true
 	}
 	return slices.ContainsFunc(s.exclude, func(pattern string) bool { return excludes(pattern, p.File) })
 }
 
-// excludes says whether a pattern matches a file or a folder above it.
+// excludes reports whether a pattern matches a file or a folder above it.
 func excludes(pattern, file string) bool {
 	for name := file; name != "." && name != "/"; name = path.Dir(name) {
 		if doublestar.MatchUnvalidated(pattern, name) {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
-func readSettings(t *testing.T, content string) (lint.Settings, collection.Problems) {
+func readSettings(t *testing.T, content string) (lint.Settings, findings.Problems) {
 	t.Helper()
 	settings, problems, err := lint.ReadSettings(fstest.MapFS{lint.SettingsFile: {Data: []byte(content)}})
 	if err != nil {
@@ -21,7 +21,7 @@ func readSettings(t *testing.T, content string) (lint.Settings, collection.Probl
 }
 
 func TestSettingsHide(t *testing.T) {
-	all := collection.Problems{
+	all := findings.Problems{
 		{File: "galaxy.yml", Rule: "required"},
 		{File: "operator-config.yml", Rule: "match-domain"},
 		{File: "operator-config.yml", Rule: "kind-name"},
@@ -53,7 +53,7 @@ func TestSettingsHide(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			var want collection.Problems
+			var want findings.Problems
 			for _, i := range tt.shown {
 				want = append(want, all[i])
 			}
@@ -111,14 +111,14 @@ func FuzzSettings(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	found := collection.Problems{{File: "playbooks/a/b.yml", Rule: "hosts-all"}, {File: "operator-config.yml", Rule: "kind-name"}, {Rule: "archive"}}
+	found := findings.Problems{{File: "playbooks/a/b.yml", Rule: "hosts-all"}, {File: "operator-config.yml", Rule: "kind-name"}, {Rule: "archive"}}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		settings, problems, err := lint.ReadSettings(fstest.MapFS{lint.SettingsFile: {Data: content}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range problems {
-			if p.File != lint.SettingsFile || p.Rule != collection.RuleOCLint || p.Message == "" || p.Line < 0 {
+			if p.File != lint.SettingsFile || p.Rule != "oc-lint" || p.Message == "" || p.Line < 0 {
 				t.Errorf("problem %#v", p)
 			}
 		}

@@ -59,7 +59,7 @@ func mustCSV(t *testing.T, c *collection.Collection, o ClusterServiceVersionOpti
 func everyCollection(t *testing.T, test func(*testing.T, *collection.Collection)) {
 	t.Helper()
 	var configs []string
-	for _, pattern := range []string{"testdata/collections/*/", "../collection/testdata/*/", "../collection/testdata/shapes/*/"} {
+	for _, pattern := range []string{"testdata/collections/*/", "../collection/testdata/*/", "../lint/testdata/shapes/*/"} {
 		found, err := filepath.Glob(pattern + "operator-config.y*")
 		if err != nil || len(found) == 0 {
 			t.Fatal("no collections found", pattern, err)

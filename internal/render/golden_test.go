@@ -88,7 +88,7 @@ func TestGolden(t *testing.T) {
 
 // What loads can be rendered, whatever rules it breaks, and an API server takes its CRDs.
 func TestWhatLoadsIsRendered(t *testing.T) {
-	shapes, err := filepath.Glob("../collection/testdata/shapes/*/operator-config.y*")
+	shapes, err := filepath.Glob("../lint/testdata/shapes/*/operator-config.y*")
 	if err != nil || len(shapes) == 0 {
 		t.Fatal("no collections found", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 // What is measured is the same each time, holds as many files as the table says, and becomes objects.
@@ -23,7 +23,7 @@ func TestShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again bytes.Buffer
-	if err := collection.Build(small.folder(), &again); err != nil {
+	if err := galaxy.Build(small.folder(), &again); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(content, again.Bytes()) {

@@ -18,7 +18,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 func main() {
@@ -81,7 +81,7 @@ func milliseconds(d time.Duration) string {
 // build writes the shape's archive into dir.
 func (s shape) build(dir string) (path string, size int64, err error) {
 	var content bytes.Buffer
-	if err := collection.Build(s.folder(), &content); err != nil {
+	if err := galaxy.Build(s.folder(), &content); err != nil {
 		return "", 0, err
 	}
 	path = filepath.Join(dir, "acme-bench-"+s.name+".tar.gz")

@@ -31,7 +31,7 @@ func manifests(path string) (int, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	files, err := archive.Read(f, archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(f, archive.DefaultLimits, collection.Keep)
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 // The folder and the archive made of it are the same collection, and nothing in it deserves a warning. That the
@@ -19,10 +20,10 @@ import (
 func TestFilesCollection(t *testing.T) {
 	folder := os.DirFS("files")
 	var built bytes.Buffer
-	if err := collection.Build(folder, &built); err != nil {
+	if err := galaxy.Build(folder, &built); err != nil {
 		t.Fatal(err)
 	}
-	unpacked, err := archive.Read(&built, archive.DefaultLimits, collection.NewKeep())
+	unpacked, err := archive.Read(&built, archive.DefaultLimits, lint.NewKeep())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestFilesCollection(t *testing.T) {
 }
 
 func checkFilesCollection(t *testing.T, fsys fs.FS) {
-	c, err := collection.Load(fsys)
+	c, _, err := lint.Check(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 // sound is the folder of a collection that breaks no rule.
@@ -39,7 +39,7 @@ func Sound() []byte { return built(sound()) }
 
 func built(folder fstest.MapFS) []byte {
 	var buffer bytes.Buffer
-	must(collection.Build(folder, &buffer))
+	must(galaxy.Build(folder, &buffer))
 	return buffer.Bytes()
 }
 

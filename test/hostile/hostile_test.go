@@ -15,11 +15,13 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 func TestCollectionsDoNotLoad(t *testing.T) {
 	rules := map[string]bool{}
-	for _, rule := range collection.Rules() {
+	for _, rule := range lint.Rules() {
 		rules[rule.Name] = rule.Refused
 	}
 	for _, a := range Collections() {
@@ -80,13 +82,13 @@ type outcome struct {
 }
 
 func outcomeOf(content []byte) outcome {
-	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, collection.NewKeep())
+	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, collection.Keep)
 	var c *collection.Collection
 	if err == nil {
 		c, err = collection.Load(files)
 	}
 	var refused *archive.Error
-	var problems collection.Problems
+	var problems findings.Problems
 	switch {
 	case errors.As(err, &refused):
 		return outcome{Reason: refused.Reason}

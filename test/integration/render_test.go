@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -80,7 +80,7 @@ var _ = Describe("What the tool renders for an archive", func() {
 func archiveOf(folder string) []byte {
 	GinkgoHelper()
 	var archive bytes.Buffer
-	Expect(collection.Build(os.DirFS(folder), &archive)).To(Succeed())
+	Expect(galaxy.Build(os.DirFS(folder), &archive)).To(Succeed())
 	return archive.Bytes()
 }
 

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
 )
 
 // The addresses below a registry's own.
@@ -43,16 +43,16 @@ func (c Collection) FileName() string {
 
 // Archive builds the collection's archive. It panics if ansible-galaxy would not build it.
 func (c Collection) Archive() []byte {
-	galaxy := must(json.Marshal(map[string]any{
+	metadata := must(json.Marshal(map[string]any{
 		"namespace": c.Namespace, "name": c.Name, "version": c.Version, "readme": "README.md", "authors": []string{"test"},
 		"dependencies": c.Dependencies,
 	}))
-	folder := fstest.MapFS{"galaxy.yml": {Data: galaxy, Mode: 0o644}, "README.md": {Data: []byte("# Test\n"), Mode: 0o644}}
+	folder := fstest.MapFS{"galaxy.yml": {Data: metadata, Mode: 0o644}, "README.md": {Data: []byte("# Test\n"), Mode: 0o644}}
 	for name, content := range c.Files {
 		folder[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
 	}
 	var archive bytes.Buffer
-	if err := collection.Build(folder, &archive); err != nil {
+	if err := galaxy.Build(folder, &archive); err != nil {
 		panic(fmt.Sprintf("collection %s.%s: %v", c.Namespace, c.Name, err))
 	}
 	return archive.Bytes()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
 // Ansible Galaxy has underscores where names in Kubernetes have hyphens. The only habit that deserves a warning is that
@@ -29,7 +29,7 @@ func TestCollections(t *testing.T) {
 		}},
 	} {
 		t.Run(folder, func(t *testing.T) {
-			c, err := collection.Load(os.DirFS(folder))
+			c, _, err := lint.Check(os.DirFS(folder))
 			if err != nil {
 				t.Fatal(err)
 			}

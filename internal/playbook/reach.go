@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"bytes"
@@ -12,10 +12,13 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // Bounds on looking into the playbooks of one collection: their YAML values and distinct names in all files, the files
-// that all runs together lead to, and the names that these runs are told of. What lies beyond is unknown.
+// that all runs together lead to, and the names that these runs are told of. What exceeds them counts as unknown.
 const (
 	maxPlaybookNodes = 1_000_000
 	maxPlaybookNames = 100_000
@@ -58,7 +61,7 @@ type scriptKey struct {
 }
 
 // newLibrary makes a library of the playbooks and roles of a collection. names are all their files.
-func newLibrary(fsys fs.FS, names []string, c *Collection) *library {
+func newLibrary(fsys fs.FS, names []string, c *collection.Collection) *library {
 	return &library{
 		fsys: fsys, names: names, listed: map[string][]string{}, nodesLeft: maxPlaybookNodes, namesLeft: maxPlaybookNames, visitsLeft: maxVisits, runNamesLeft: maxRunNames,
 		scripts: map[scriptKey]*script{}, own: c.Galaxy.Namespace + "." + c.Galaxy.Name + ".",
@@ -84,17 +87,14 @@ func (b *library) script(kind scriptKind, name string) *script {
 		return s
 	}
 	root, err := b.parse(content)
-	var bounds boundsError
+	var bounds findings.BoundsError
 	switch {
 	case errors.As(err, &bounds):
 		b.large = append(b.large, name)
 		s.unknown = true
 	case err != nil:
-		line, column := syntaxPlace(content, err)
-		s.broken = Problem{
-			File: name, Line: line, Column: column,
-			Message: "cannot be read as YAML: " + lineInMessage.ReplaceAllString(err.Error(), ""),
-		}
+		line, column, message := findings.SyntaxError(content, err)
+		s.broken = findings.Problem{File: name, Line: line, Column: column, Message: "cannot be read as YAML: " + message}
 	default:
 		r.read(kind, root)
 	}
@@ -119,16 +119,16 @@ func (r *scriptReader) read(kind scriptKind, root *yaml.Node) {
 
 // parse reads YAML as Ansible's parser takes it, which is more in a few points.
 func (b *library) parse(content []byte) (*yaml.Node, error) {
-	r := &reporter{nodesLeft: min(maxNodes, b.nodesLeft)}
-	allowed := r.nodesLeft
-	root, err := r.parseYAML(content)
+	left := min(findings.MaxNodes, b.nodesLeft)
+	allowed := left
+	root, err := findings.ParseYAML(content, &left)
 	if err != nil {
 		content = tolerable.ReplaceAll(bytes.Replace(content, []byte("%YAML 1.2"), []byte("%YAML 1.1"), 1), []byte("$1${2}_"))
-		if tolerated, again := r.parseYAML(content); again == nil {
+		if tolerated, again := findings.ParseYAML(content, &left); again == nil {
 			root, err = tolerated, nil
 		}
 	}
-	b.nodesLeft -= allowed - max(r.nodesLeft, 0)
+	b.nodesLeft -= allowed - max(left, 0)
 	return root, err
 }
 
@@ -254,7 +254,7 @@ func (r *reach) inventoryVars(folder string) {
 	}
 }
 
-// visit takes a file into the run and follows it. It says whether the file was not there before.
+// visit takes a file into the run and follows it. It reports whether the file was not there before.
 func (r *reach) visit(v visit) bool {
 	if r.visited[v] {
 		return false
@@ -295,7 +295,7 @@ func (r *reach) add(s *script, sure bool) {
 	merge(&r.tested, s.tested)
 	merge(&r.defined, s.defined)
 	if r.needed == nil {
-		r.needed = map[string]Problem{}
+		r.needed = map[string]findings.Problem{}
 	}
 	for name, place := range s.needed {
 		if _, known := r.needed[name]; !known {

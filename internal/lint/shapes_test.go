@@ -1,15 +1,22 @@
-package collection
+package lint_test
 
 import (
 	"bytes"
-	"encoding/base64"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/lint"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // Real collections come in these shapes. Each loads, with exactly the problems of its golden file, as a folder and as
 // the archive that is built from it.
@@ -25,19 +32,19 @@ func TestShapes(t *testing.T) {
 		t.Run(folder.Name(), func(t *testing.T) {
 			fsys := os.DirFS(filepath.Join("testdata/shapes", folder.Name()))
 			var archive bytes.Buffer
-			if err := Build(fsys, &archive); err != nil {
+			if err := galaxy.Build(fsys, &archive); err != nil {
 				t.Fatal(err)
 			}
-			fromFolder, err := Load(fsys)
+			_, fromFolder, err := lint.Check(fsys)
 			if err != nil {
 				t.Fatal(err)
 			}
-			fromArchive, err := Load(unpack(t, archive.Bytes()))
+			fromArchive, _, err := lint.CheckArchive(&archive)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := listed(fromFolder.Problems)
-			if diff := cmp.Diff(got, strings.ReplaceAll(listed(fromArchive.Problems), manifestFile, galaxyFile)); diff != "" {
+			got := listed(fromFolder)
+			if diff := cmp.Diff(got, strings.ReplaceAll(listed(fromArchive), collection.ManifestFile, collection.GalaxyFile)); diff != "" {
 				t.Errorf("the archive has other problems than its folder (-folder +archive):\n%s", diff)
 			}
 			golden := filepath.Join("shapes", folder.Name()+".golden.txt")
@@ -46,7 +53,11 @@ func TestShapes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(string(readTestdata(t, golden)), got); diff != "" {
+			want, err := os.ReadFile(filepath.Join("testdata", golden))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("problems differ from %s (-want +got):\n%s", golden, diff)
 			}
 		})
@@ -54,30 +65,19 @@ func TestShapes(t *testing.T) {
 }
 
 // listed prints one problem per line, with severity and rule.
-func listed(problems Problems) string {
+func listed(problems findings.Problems) string {
 	var b strings.Builder
 	for _, p := range problems {
 		severity := p.Severity
-		p.Severity = SeverityError // String marks all others.
+		p.Severity = findings.SeverityError // String marks all others.
 		b.WriteString(string(severity) + " " + p.Rule + " " + p.String() + "\n")
 	}
 	return b.String()
 }
 
-func TestLargeIconIsKept(t *testing.T) {
-	large := base64.StdEncoding.EncodeToString([]byte("GIF89a" + strings.Repeat("x", 200<<10)))
-	c, err := Load(sealed(archiveOf(sound + "icon:\n- mediatype: image/gif\n  base64data: >-\n    " + large[:100] + "\n    " + large[100:] + "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Icons) != 1 || c.Icons[0].Base64Data != large || len(c.Problems) != 1 || c.Problems[0].Rule != ruleIconSize {
-		t.Errorf("got %d icons and %v", len(c.Icons), c.Problems)
-	}
-}
-
 // What does not fit is left out of the model, and the rest is there.
 func TestLoadLeavesOutWhatDoesNotFit(t *testing.T) {
-	c, err := Load(os.DirFS("testdata/shapes/defaults"))
+	c, err := collection.Load(os.DirFS("testdata/shapes/defaults"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"regexp"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // taskKeywords are the keys of a task that name no module.
@@ -203,7 +205,7 @@ func (r *scriptReader) includeRole(args *yaml.Node) {
 
 var nameArgument = regexp.MustCompile(`(?:^|\s)name=([^\s{]+)(?:\s|$)`)
 
-// partOfRole returns the file that tasks_from and the like name; one that only a run can tell may define anything.
+// partOfRole returns the file that tasks_from and the like name; one that is known only in a run may define anything.
 func (r *scriptReader) partOfRole(node *yaml.Node) string {
 	name := literal(node)
 	if name == "" {
@@ -213,7 +215,7 @@ func (r *scriptReader) partOfRole(node *yaml.Node) string {
 	return name
 }
 
-// unknownPart stands for a file of a role that only a run can tell. It is no file's name.
+// unknownPart stands for a file of a role that is known only in a run. It is no file's name.
 const unknownPart = "{{ }}"
 
 func (r *scriptReader) apply(node *yaml.Node) {
@@ -286,7 +288,7 @@ func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
 
 // takeCondition takes what a condition says. A name that is given a default there counts as tested for: the condition
 // may keep the task from running without it.
-func (r *scriptReader) takeCondition(w wording, place Problem) {
+func (r *scriptReader) takeCondition(w usage, place findings.Problem) {
 	r.take(w, &place)
 	for _, ref := range w.references {
 		if !ref.needed {
@@ -321,7 +323,7 @@ func (r *scriptReader) evaluate(node *yaml.Node, needed bool) {
 }
 
 // take adds what a text says about variables; with a place, variables that it needs are needed there.
-func (r *scriptReader) take(w wording, place *Problem) {
+func (r *scriptReader) take(w usage, place *findings.Problem) {
 	r.usesAll = r.usesAll || w.anything
 	for _, word := range w.words {
 		r.mentionWord(word)
@@ -337,12 +339,12 @@ func (r *scriptReader) take(w wording, place *Problem) {
 	}
 }
 
-func (r *scriptReader) needAt(name string, place Problem) {
+func (r *scriptReader) needAt(name string, place findings.Problem) {
 	if _, known := r.needed[name]; known || !r.room() {
 		return
 	}
 	if r.needed == nil {
-		r.needed = map[string]Problem{}
+		r.needed = map[string]findings.Problem{}
 	}
 	r.needed[name] = place
 }
@@ -374,7 +376,7 @@ func (r *scriptReader) add(set *map[string]bool, name string) {
 	(*set)[name] = true
 }
 
-// room says whether another name may be kept. Beyond the bound nothing is certain any more.
+// room reports whether another name may be kept. Beyond the bound any name may be used or defined.
 func (r *scriptReader) room() bool {
 	if *r.namesLeft <= 0 {
 		r.usesAll, r.definesAll = true, true
@@ -385,6 +387,6 @@ func (r *scriptReader) room() bool {
 }
 
 // at is a place in the file; path is the keyword there.
-func (r *scriptReader) at(node *yaml.Node, path string) Problem {
-	return Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
+func (r *scriptReader) at(node *yaml.Node, path string) findings.Problem {
+	return findings.Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
 }

@@ -1,20 +1,22 @@
-package collection
+package playbook
 
 import (
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // script is what the rules need to know of one file of a playbook or role: of the YAML itself nothing is kept. What is
-// not understood is passed over, because Ansible may understand it.
+// not understood is skipped, because Ansible may understand it.
 type script struct {
 	file string
 	// unknown says that the file is there and its content is not known: too large, encrypted or no YAML.
 	unknown bool
 	// broken is why Ansible cannot run the file, with its place; its Message is "" if it can.
-	broken Problem
+	broken findings.Problem
 
 	plays      []play
 	conditions []bracedCondition
@@ -27,7 +29,7 @@ type script struct {
 // variables is what files say about the variables of a run. The maps may be nil.
 type variables struct {
 	// needed are the variables that a task cannot do without, with the first place of each.
-	needed map[string]Problem
+	needed map[string]findings.Problem
 	// mentioned are all words in expressions, tested the names that are asked for, defined those that get a value.
 	mentioned, tested, defined map[string]bool
 	// usesAll and definesAll say that more variables may be used or defined than can be seen.
@@ -38,13 +40,13 @@ type variables struct {
 
 // play is the hosts of one play.
 type play struct {
-	place Problem
+	place findings.Problem
 	hosts []string
 	// strange says that hosts is nothing that can be read; missing that there is none.
 	missing, strange bool
 }
 
-// localOnly says whether the play runs in the operator's pod.
+// localOnly reports whether the play runs in the operator's pod.
 func (p play) localOnly() bool {
 	return len(p.hosts) > 0 && !slices.ContainsFunc(p.hosts, func(host string) bool { return !isLocalhost(host) })
 }
@@ -53,13 +55,13 @@ func isLocalhost(host string) bool { return host == "localhost" || host == "127.
 
 // prompt is a variable that the playbook would ask a person for.
 type prompt struct {
-	place Problem
+	place findings.Problem
 	name  string
 }
 
 // setting is a value that a playbook gives to a variable or keyword of the connection.
 type setting struct {
-	place Problem
+	place findings.Problem
 	name  string
 }
 
@@ -72,9 +74,9 @@ const (
 	toRole
 )
 
-// lead is the name of a file or role that belongs to the run, too. An empty name is one that only a run can tell.
+// lead is the name of a file or role that belongs to the run, too. An empty name is one that is known only in a run.
 type lead struct {
-	place Problem
+	place findings.Problem
 	kind  leadKind
 	name  string
 	// tasksFrom and the like are the files that an include_role asks for in the role.
@@ -96,22 +98,22 @@ func (r *scriptReader) playbook(root *yaml.Node) {
 	root = resolved(root)
 	switch {
 	case isNull(root) || root.Kind == yaml.SequenceNode && len(root.Content) == 0:
-		r.break_(root, "the playbook is empty; it needs at least one play")
+		r.markBroken(root, "the playbook is empty; it needs at least one play")
 		return
 	case root.Kind != yaml.SequenceNode:
-		r.break_(root, "a playbook is a list of plays: begin each with \"- hosts: all\"")
+		r.markBroken(root, "a playbook is a list of plays: begin each with \"- hosts: all\"")
 		return
 	}
 	for _, node := range root.Content {
 		if node = resolved(node); node.Kind != yaml.MappingNode {
-			r.break_(node, "each element of a playbook is a play (- hosts: all) or an import_playbook")
+			r.markBroken(node, "each element of a playbook is a play (- hosts: all) or an import_playbook")
 			return
 		}
 		r.play(node)
 	}
 }
 
-func (r *scriptReader) break_(node *yaml.Node, message string) {
+func (r *scriptReader) markBroken(node *yaml.Node, message string) {
 	r.broken = r.at(node, "")
 	r.broken.Message = message
 }

@@ -1,4 +1,4 @@
-package collection
+package galaxy
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // manifestFormat is the version of the layout of MANIFEST.json and FILES.json that ansible-core knows.
@@ -25,14 +27,17 @@ const maxBuildDepth = 64
 //
 // Files are left out that ansible-galaxy leaves out and that match galaxy.yml's build_ignore. Links are followed; give
 // the FS of an [os.Root] where they must not lead out of the folder. Manifest directives are not supported. A
-// galaxy.yml that breaks rules, and a file that cannot be put into an archive, give an error of type [Problems]; nothing
+// galaxy.yml that breaks rules, and a file that cannot be put into an archive, give an error of type [findings.Problems]; nothing
 // is written then.
 func Build(fsys fs.FS, w io.Writer) error {
-	galaxy, err := loadGalaxyYAML(fsys)
+	galaxy, problems, err := readMetadata(fsys)
 	if err != nil {
 		return err
 	}
-	list := &fileList{fsys: fsys, ignore: newIgnoreList(galaxy), Files: []fileEntry{{Name: ".", Type: typeFolder, Format: manifestFormat}}, Format: manifestFormat}
+	if len(problems.WithSeverity(findings.SeverityError)) > 0 {
+		return problems
+	}
+	list := &fileList{fsys: fsys, ignore: newIgnoreList(galaxy), Files: []collection.FileEntry{{Name: ".", Type: collection.TypeFolder, Format: manifestFormat}}, Format: manifestFormat}
 	if err := list.addFolder(".", 0); err != nil {
 		return fmt.Errorf("list the collection's files: %w", err)
 	}
@@ -44,8 +49,8 @@ func Build(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	content := overlay{FS: fsys, files: map[string][]byte{manifestFile: manifest, filesFile: files}}
-	names := []string{manifestFile, filesFile}
+	content := overlay{FS: fsys, files: map[string][]byte{collection.ManifestFile: manifest, collection.FilesFile: files}}
+	names := []string{collection.ManifestFile, collection.FilesFile}
 	for _, entry := range list.Files[1:] {
 		names = append(names, entry.Name)
 	}
@@ -55,58 +60,19 @@ func Build(fsys fs.FS, w io.Writer) error {
 	return nil
 }
 
-func loadGalaxyYAML(fsys fs.FS) (galaxyYAML, error) {
-	l := &loader{fsys: fsys, reporter: newReporter()}
-	exists, err := l.exists(galaxyFile)
-	if err != nil {
-		return galaxyYAML{}, fmt.Errorf("read the collection: %w", err)
-	}
-	if !exists {
-		l.reportFile(galaxyFile, ruleMissingGalaxy, "the folder has no galaxy.yml at its root")
-		return galaxyYAML{}, l.problems
-	}
-	content, err := l.read(galaxyFile)
-	if err != nil {
-		return galaxyYAML{}, fmt.Errorf("read the collection: %w", err)
-	}
-	var galaxy galaxyYAML
-	if content != nil {
-		galaxy = l.readGalaxyYAML(content)
-	}
-	if len(l.problems.withSeverity(SeverityError)) > 0 {
-		l.problems.sort()
-		return galaxyYAML{}, l.problems
-	}
-	return galaxy, nil
-}
-
 // fileList is FILES.json. The order of its fields, and of those of the types below, is that of ansible-galaxy.
 type fileList struct {
-	Files  []fileEntry `json:"files"`
-	Format int         `json:"format"`
+	Files  []collection.FileEntry `json:"files"`
+	Format int                    `json:"format"`
 
 	fsys   fs.FS
 	ignore ignoreList
 }
 
-// What a fileEntry is about.
-const (
-	typeFile   = "file"
-	typeFolder = "dir"
-)
-
-type fileEntry struct {
-	Name         string  `json:"name"`
-	Type         string  `json:"ftype"`
-	ChecksumType *string `json:"chksum_type"`
-	SHA256       *string `json:"chksum_sha256"`
-	Format       int     `json:"format"`
-}
-
 type manifestContent struct {
-	Info   manifestInfo `json:"collection_info"`
-	Files  fileEntry    `json:"file_manifest_file"`
-	Format int          `json:"format"`
+	Info   manifestInfo         `json:"collection_info"`
+	Files  collection.FileEntry `json:"file_manifest_file"`
+	Format int                  `json:"format"`
 }
 
 type manifestInfo struct {
@@ -126,7 +92,7 @@ type manifestInfo struct {
 	Issues        *string           `json:"issues"`
 }
 
-func newManifest(g galaxyYAML, files []byte) manifestContent {
+func newManifest(g metadata, files []byte) manifestContent {
 	sum := sha256.Sum256(files)
 	info := manifestInfo{
 		Namespace: g.Namespace, Name: g.Name, Version: g.Version,
@@ -137,7 +103,7 @@ func newManifest(g galaxyYAML, files []byte) manifestContent {
 	if info.Dependencies == nil {
 		info.Dependencies = map[string]string{}
 	}
-	return manifestContent{Info: info, Files: checkedEntry(filesFile, sum[:]), Format: manifestFormat}
+	return manifestContent{Info: info, Files: checkedEntry(collection.FilesFile, sum[:]), Format: manifestFormat}
 }
 
 func notNil(list []string) []string {
@@ -155,8 +121,8 @@ func optional(s string) *string {
 	return &s
 }
 
-func checkedEntry(name string, sum []byte) fileEntry {
-	return fileEntry{Name: name, Type: typeFile, ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: manifestFormat}
+func checkedEntry(name string, sum []byte) collection.FileEntry {
+	return collection.FileEntry{Name: name, Type: collection.TypeFile, ChecksumType: new("sha256"), SHA256: new(hex.EncodeToString(sum)), Format: manifestFormat}
 }
 
 // addFolder adds what is below a folder, in the order of names.
@@ -175,7 +141,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 		}
 		info, err := fs.Stat(l.fsys, name)
 		switch {
-		case isAbsent(err):
+		case collection.IsAbsent(err):
 			return unpackable(name, "is a link that leads nowhere; remove it or add it to build_ignore")
 		case err != nil && l.leadsOut(name):
 			return unpackable(name, "is a link that leads out of the folder; put the file there itself, remove the link or add it to build_ignore")
@@ -183,7 +149,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 			return err
 		case l.ignore.matches(name, info.IsDir()):
 		case info.IsDir():
-			l.Files = append(l.Files, fileEntry{Name: name, Type: typeFolder, Format: manifestFormat})
+			l.Files = append(l.Files, collection.FileEntry{Name: name, Type: collection.TypeFolder, Format: manifestFormat})
 			err = l.addFolder(name, depth+1)
 		case info.Mode().IsRegular():
 			err = l.addFile(name)
@@ -197,7 +163,7 @@ func (l *fileList) addFolder(folder string, depth int) error {
 	return nil
 }
 
-// leadsOut says whether name is a link to a place outside of the folder, which the FS of an [os.Root] does not follow.
+// leadsOut reports whether name is a link to a place outside of the folder, which the FS of an [os.Root] does not follow.
 func (l *fileList) leadsOut(name string) bool {
 	target, err := fs.ReadLink(l.fsys, name)
 	return err == nil && (path.IsAbs(target) || !fs.ValidPath(path.Join(path.Dir(name), target)))
@@ -205,7 +171,7 @@ func (l *fileList) leadsOut(name string) bool {
 
 // unpackable is the error of a file that cannot be put into an archive.
 func unpackable(name, format string, args ...any) error {
-	return Problems{NewProblem(Problem{File: name}, RuleArchive, fmt.Sprintf(format, args...))}
+	return findings.Problems{RuleArchive.At(findings.Problem{File: name}, format, args...)}
 }
 
 func (l *fileList) addFile(name string) error {

@@ -1,10 +1,12 @@
-package collection
+package playbook
 
 import (
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // entry is one key of a mapping with its value, aliases resolved.
@@ -14,10 +16,10 @@ type entry struct {
 }
 
 // place is the node that stands for the entry in a message.
-func (e entry) place() *yaml.Node { return valuePlace(e.keyNode, e.value) }
+func (e entry) place() *yaml.Node { return findings.ValuePlace(e.keyNode, e.value) }
 
 // entriesOf returns the entries of a mapping as Ansible reads it: "<<" merges, of a key given twice the last counts,
-// and a key that is no text is passed over. Anything else than a mapping has none.
+// and a key that is no text is skipped. Anything else than a mapping has none.
 func entriesOf(node *yaml.Node) []entry {
 	node = resolved(node)
 	if node.Kind != yaml.MappingNode {
@@ -98,7 +100,7 @@ const (
 
 var ownFolder = regexp.MustCompile(`^\{\{\s*(playbook_dir|role_path)\s*\}\}/`)
 
-// literal returns a text that names a file or role, or "" if only a run can tell it.
+// literal returns a text that names a file or role, or "" if it is known only in a run.
 func literal(node *yaml.Node) string {
 	text, _ := textOf(resolved(node))
 	text = strings.TrimSpace(text)

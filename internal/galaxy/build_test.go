@@ -1,4 +1,4 @@
-package collection
+package galaxy
 
 import (
 	"archive/tar"
@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,7 +17,12 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func readTestdata(t testing.TB, name string) []byte {
 	t.Helper()
@@ -52,7 +58,7 @@ func unpack(t *testing.T, archive []byte) fstest.MapFS {
 }
 
 func TestBuild(t *testing.T) {
-	folder := os.DirFS("testdata/region")
+	folder := os.DirFS("../collection/testdata/region")
 	var first, second bytes.Buffer
 	if err := Build(folder, &first); err != nil {
 		t.Fatal(err)
@@ -79,11 +85,11 @@ func TestBuild(t *testing.T) {
 		t.Error("the archive holds galaxy.yml")
 	}
 
-	fromFolder, err := Load(folder)
+	fromFolder, err := collection.Load(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fromArchive, err := Load(content)
+	fromArchive, err := collection.Load(content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +202,7 @@ func TestBuildRefuses(t *testing.T) {
 
 func TestBuildCircleOfLinks(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "galaxy.yml"), readTestdata(t, "minimal/galaxy.yml"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "galaxy.yml"), readTestdata(t, "../../collection/testdata/minimal/galaxy.yml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(".", filepath.Join(dir, "circle")); err != nil {
@@ -210,7 +216,7 @@ func TestBuildCircleOfLinks(t *testing.T) {
 // FuzzBuild: whatever galaxy.yml says, Build refuses it or makes an archive whose checksums are right.
 func FuzzBuild(f *testing.F) {
 	for _, name := range []string{"minimal/galaxy.yml", "region/galaxy.yml", "users/galaxy.yml"} {
-		f.Add(readTestdata(f, name))
+		f.Add(readTestdata(f, filepath.Join("../../collection/testdata", name)))
 	}
 	f.Add([]byte("namespace: a\nname: b\nversion: 1.0.0\nreadme: x\nauthors: x\nbuild_ignore: ['[', '[!]', '[]a]', '[z-a]', '[a-[]', '*?', '[\\\\d]', 'é']\n"))
 	f.Fuzz(func(t *testing.T, galaxy []byte) {
@@ -220,7 +226,7 @@ func FuzzBuild(f *testing.F) {
 			checkManifests(t, unpack(t, b.Bytes()))
 			return
 		}
-		var problems Problems
+		var problems findings.Problems
 		if !errors.As(err, &problems) || b.Len() > 0 {
 			t.Fatalf("got %v and %d bytes", err, b.Len())
 		}

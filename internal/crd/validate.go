@@ -1,4 +1,4 @@
-package lint
+package crd
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -30,43 +31,47 @@ const (
 	maxMessage      = 400
 )
 
-// maxKinds bounds how long a hostile collection can keep checkKinds busy. It is far more than real ones have.
+// maxKinds bounds how long a hostile collection can keep Validate busy. It is far more than real ones have.
 const maxKinds = 500
 
-// checkKinds asks the code of the API server whether it accepts what render makes of each kind, and an instance of it.
-func checkKinds(c *collection.Collection) collection.Problems {
+var rules findings.Rules
+
+// Rules returns the rules that [Validate] checks.
+func Rules() findings.Rules { return rules }
+
+var (
+	ruleSchema  = rules.Refused("crd-schema", "", "The API server accepts the CustomResourceDefinition that is made of a kind: the code of the API server says so, it can be stored, and there are at most 500.")
+	ruleExample = rules.Error("example", "", "The example of a kind that consoles offer (alm-examples) is valid: required variables can be given a value.")
+)
+
+// Validate asks the code of the API server whether it accepts what render makes of each kind, and an instance of it.
+func Validate(c *collection.Collection) findings.Problems {
 	if len(c.Resources) > maxKinds {
-		message := fmt.Sprintf("a collection has at most %d kinds, this one has %d; divide it", maxKinds, len(c.Resources))
-		return collection.Problems{collection.NewProblem(c.Resources[maxKinds].Place, collection.RuleCRDSchema, message)}
+		return findings.Problems{ruleSchema.At(c.Resources[maxKinds].Place, "a collection has at most %d kinds, this one has %d; divide it", maxKinds, len(c.Resources))}
 	}
-	var problems collection.Problems
+	var problems findings.Problems
 	for _, r := range c.Resources {
-		for _, p := range checkKind(c, r) {
-			problems = append(problems, collection.NewProblem(r.Place, p.rule, p.message))
-		}
+		problems = append(problems, validateKind(c, r)...)
 	}
 	return problems
 }
 
-// broken is a rule that a kind breaks.
-type broken struct{ rule, message string }
-
-func checkKind(c *collection.Collection, r collection.Resource) []broken {
+func validateKind(c *collection.Collection, r collection.Resource) findings.Problems {
 	alone := *c
 	alone.Resources = []collection.Resource{r}
 	crds, err := render.CRDs(&alone, c.Group(false))
 	if err != nil {
-		return []broken{{collection.RuleCRDSchema, err.Error()}}
+		return findings.Problems{ruleSchema.At(r.Place, "%v", err)}
 	}
 	crd, err := stored(crds[0])
 	if err != nil {
-		return []broken{{collection.RuleCRDSchema, err.Error()}}
+		return findings.Problems{ruleSchema.At(r.Place, "%v", err)}
 	}
 	if messages := checkCRD(crds[0], crd); len(messages) > 0 {
-		return breaks(collection.RuleCRDSchema, "the API server would refuse the kind's CustomResourceDefinition: ", messages)
+		return breaks(r, ruleSchema, "the API server would refuse the kind's CustomResourceDefinition: ", messages)
 	}
 	messages := checkInstance(crd, render.Example(c, r, c.Group(false)))
-	return breaks(collection.RuleExample, "the API server would refuse the kind's example: ", messages)
+	return breaks(r, ruleExample, "the API server would refuse the kind's example: ", messages)
 }
 
 // stored is the CRD as the API server has it when it validates one that is being created.
@@ -120,13 +125,13 @@ func texts(list field.ErrorList) []string {
 	return slices.Compact(messages)
 }
 
-func breaks(rule, prefix string, messages []string) []broken {
-	out := make([]broken, 0, min(len(messages), maxKindProblems))
+func breaks(r collection.Resource, rule findings.Rule, prefix string, messages []string) findings.Problems {
+	out := make(findings.Problems, 0, min(len(messages), maxKindProblems))
 	for _, message := range messages[:min(len(messages), maxKindProblems)] {
 		if len(message) > maxMessage {
 			message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
 		}
-		out = append(out, broken{rule, prefix + message})
+		out = append(out, rule.At(r.Place, "%s%s", prefix, message))
 	}
 	return out
 }

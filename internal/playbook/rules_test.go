@@ -1,8 +1,9 @@
-package collection
+package playbook
 
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,112 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
+
+// head is a sound beginning of an operator-config of 5 lines; what follows begins in line 6.
+const head = `domain: acme
+name: demo
+version: 1.2.3
+displayName: Demo
+resources:
+`
+
+const (
+	configName = "operator-config.yml"
+	sound      = head + "- {kind: Thing, playbook: run.yml}\n"
+)
+
+func withVars(vars string) string {
+	return head + "- kind: Thing\n  playbook: run.yml\n  vars:\n" + vars
+}
+
+// folderOf is an author's folder with an operator-config.
+func folderOf(config string) fstest.MapFS {
+	return fstest.MapFS{
+		configName:                {Data: []byte(config)},
+		"galaxy.yml":              {Data: []byte("namespace: acme\nname: demo\nversion: 1.2.3\n")},
+		"run.yml":                 {Data: []byte("- hosts: all\n")},
+		"playbooks/provision.yml": {Data: []byte("- hosts: all\n")},
+	}
+}
+
+// problemsOf returns what Check finds in a collection that loads.
+func problemsOf(t *testing.T, fsys fs.FS) findings.Problems {
+	t.Helper()
+	c, err := collection.Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Check(fsys, c)
+}
+
+// ruleCase is a collection that keeps or breaks one rule. What it does to other rules does not matter.
+type ruleCase struct {
+	rule findings.Rule
+	name string
+	// files are laid over a sound collection; an empty one is taken away.
+	files map[string]string
+	// want is where the rule is broken, nothing if it is kept.
+	want []place
+}
+
+type place struct {
+	file         string
+	line, column int
+}
+
+func (c ruleCase) fsys() fstest.MapFS {
+	fsys := folderOf(sound)
+	for name, content := range c.files {
+		if content == "" {
+			delete(fsys, name)
+			continue
+		}
+		fsys[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return fsys
+}
+
+func TestRuleCases(t *testing.T) {
+	for _, c := range playbookCases {
+		t.Run(c.rule.Name+"/"+c.name, func(t *testing.T) {
+			var got []place
+			for _, p := range problemsOf(t, c.fsys()) {
+				if p.Rule != c.rule.Name {
+					continue
+				}
+				got = append(got, place{p.File, p.Line, p.Column})
+				if p.Severity != c.rule.Severity || p.Refused || p.Message == "" {
+					t.Errorf("problem %+v does not agree with rule %+v", p, c.rule)
+				}
+			}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(place{})); diff != "" {
+				t.Errorf("places differ (-want +got):\n%s\nof %v", diff, problemsOf(t, c.fsys()))
+			}
+		})
+	}
+}
+
+func TestEveryRuleHasCases(t *testing.T) {
+	kept, broken := map[findings.Rule]bool{}, map[findings.Rule]bool{}
+	for _, c := range playbookCases {
+		if len(c.want) == 0 {
+			kept[c.rule] = true
+		} else {
+			broken[c.rule] = true
+		}
+	}
+	for _, rule := range Rules() {
+		if !kept[rule] || !broken[rule] {
+			t.Errorf("rule %q has a case that keeps it: %v, and one that breaks it: %v; want both", rule.Name, kept[rule], broken[rule])
+		}
+		if rule.Refused {
+			t.Errorf("rule %q makes a cluster refuse a collection, and clusters do not check it", rule.Name)
+		}
+	}
+}
 
 // varsOfThing are the variables of the kind whose playbook the cases put into run.yml. Their names stand in lines 9 to
 // 13, column 12.
@@ -35,9 +141,11 @@ const everyVar = `- hosts: all
 `
 
 // inPlaybook makes a case of a kind with variables and the playbook run.yml.
-func inPlaybook(rule, name, content string, places ...[2]int) ruleCase {
-	c := inFile(rule, name, "run.yml", content, places...)
-	c.files[configName] = varsOfThing
+func inPlaybook(rule findings.Rule, name, content string, places ...[2]int) ruleCase {
+	c := ruleCase{rule: rule, name: name, files: map[string]string{"run.yml": content, configName: varsOfThing}}
+	for _, p := range places {
+		c.want = append(c.want, place{"run.yml", p[0], p[1]})
+	}
 	return c
 }
 
@@ -78,7 +186,7 @@ var playbookCases = []ruleCase{
 
 	inPlaybook(rulePlaybookSize, "256 KiB", "- hosts: all\n"+strings.Repeat("#", maxPlaybookBytes-13)),
 	inPlaybook(rulePlaybookSize, "more", "- hosts: none\n"+strings.Repeat("#", maxPlaybookBytes-13), [2]int{}),
-	inPlaybook(rulePlaybookSize, "deep", "- hosts: all\n  vars: "+strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth)+"\n", [2]int{}),
+	inPlaybook(rulePlaybookSize, "deep", "- hosts: all\n  vars: "+strings.Repeat("[", 64)+strings.Repeat("]", 64)+"\n", [2]int{}),
 
 	inPlaybook(ruleHostsAll, "all", everyVar),
 	inPlaybook(ruleHostsAll, "localhost, too", "- hosts: localhost\n- hosts: [all]\n- hosts: 127.0.0.1\n- hosts: all,localhost\n"),
@@ -162,11 +270,11 @@ func (c ruleCase) inOrder() ruleCase {
 	return c
 }
 
-func messagesOf(t *testing.T, rule string, fsys fstest.MapFS) []string {
+func messagesOf(t *testing.T, rule findings.Rule, fsys fstest.MapFS) []string {
 	t.Helper()
 	var out []string
 	for _, p := range problemsOf(t, fsys) {
-		if p.Rule == rule {
+		if p.Rule == rule.Name {
 			out = append(out, p.Message)
 		}
 	}
@@ -191,7 +299,7 @@ func TestConditionIsCorrected(t *testing.T) {
 	}
 	for condition, want := range tests {
 		t.Run(condition, func(t *testing.T) {
-			c := inPlaybook("", "", "- hosts: all\n  tasks:\n    - debug:\n      "+condition+"\n")
+			c := inPlaybook(findings.Rule{}, "", "- hosts: all\n  tasks:\n    - debug:\n      "+condition+"\n")
 			got := messagesOf(t, ruleConditionalTemplate, c.fsys())
 			if len(got) != 1 || !strings.HasSuffix(got[0], want) {
 				t.Errorf("got %q, want one message that ends with %q", got, want)
@@ -202,7 +310,7 @@ func TestConditionIsCorrected(t *testing.T) {
 
 // What two kinds lack at the same place is said once for both, and once for a playbook and its finalizer.
 func TestHintsAreGivenOnce(t *testing.T) {
-	fsys := inPlaybook("", "", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ unheard }}'}\n").
+	fsys := inPlaybook(findings.Rule{}, "", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ unheard }}'}\n").
 		with(configName, head+"- {kind: A, playbook: run.yml, finalizer: run.yml}\n- {kind: B, playbook: run.yml}\n- {kind: C, playbook: playbooks/provision.yml, finalizer: run.yml}\n").
 		with("playbooks/provision.yml", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ unheard }}'}\n").fsys()
 	want := []string{
@@ -217,13 +325,22 @@ func TestHintsAreGivenOnce(t *testing.T) {
 // archived is what is left of a collection in memory when its archive is read.
 func archived(t *testing.T, fsys fstest.MapFS) *archive.Files {
 	t.Helper()
-	return readThroughArchive(t, sealed(fsys))
+	var content bytes.Buffer
+	if err := archive.Write(&content, fsys, nil); err != nil {
+		t.Fatal(err)
+	}
+	keep := NewKeep()
+	files, err := archive.Read(&content, archive.Limits{}, func(name string, size int64) bool { return collection.Keep(name, size) || keep(name, size) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // A folder and its archive have the same problems, whatever of it is kept in memory.
 func TestFolderAndArchiveAgree(t *testing.T) {
 	for _, c := range playbookCases {
-		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
+		t.Run(c.rule.Name+"/"+c.name, func(t *testing.T) {
 			fsys := c.fsys()
 			if diff := cmp.Diff(problemsOf(t, fsys).Error(), problemsOf(t, archived(t, fsys)).Error()); diff != "" {
 				t.Errorf("problems differ (-folder +archive):\n%s", diff)
@@ -235,7 +352,7 @@ func TestFolderAndArchiveAgree(t *testing.T) {
 // Beyond the bound on all files no playbook is looked into, and one hint says so.
 func TestManyPlaybooksAreNotLookedInto(t *testing.T) {
 	files := func(n int) fstest.MapFS {
-		fsys := archiveOf(sound)
+		fsys := folderOf(sound)
 		fsys["run.yml"] = &fstest.MapFile{Data: []byte("- hosts: other\n")}
 		for i := range n {
 			fsys[fmt.Sprintf("roles/a/tasks/%d.yml", i)] = &fstest.MapFile{Data: bytes.Repeat([]byte("#"), maxPlaybookBytes)}
@@ -245,7 +362,7 @@ func TestManyPlaybooksAreNotLookedInto(t *testing.T) {
 		return fsys
 	}
 	most := maxPlaybooksBytes / maxPlaybookBytes
-	for n, want := range map[int]string{most - 1: ruleHostsAll, most: rulePlaybookSize} {
+	for n, want := range map[int]string{most - 1: ruleHostsAll.Name, most: rulePlaybookSize.Name} {
 		folder := files(n)
 		got, fromArchive := problemsOf(t, folder), problemsOf(t, archived(t, folder))
 		if len(got) != 1 || got[0].Rule != want {
@@ -259,19 +376,19 @@ func TestManyPlaybooksAreNotLookedInto(t *testing.T) {
 
 // A playbook that imports itself, or aliases that grow without end, end.
 func TestPlaybooksInCircles(t *testing.T) {
-	c := inPlaybook("", "", "- import_playbook: run.yml\n- hosts: all\n  roles: [a]\n").
+	c := inPlaybook(findings.Rule{}, "", "- import_playbook: run.yml\n- hosts: all\n  roles: [a]\n").
 		with("roles/a/meta/main.yml", "dependencies: [b]\n").with("roles/b/meta/main.yml", "dependencies: [{role: a}]\n").
 		with("roles/a/tasks/main.yml", "- include_tasks: main.yml\n- include_role: {name: a}\n").
 		with("roles/b/vars/main.yml", "a: &a [*a]\n")
 	for _, p := range problemsOf(t, c.fsys()) {
-		if p.Severity == SeverityError && p.Rule != rulePlaybookSyntax {
+		if p.Severity == findings.SeverityError && p.Rule != rulePlaybookSyntax.Name {
 			t.Errorf("unexpected: %v", p)
 		}
 	}
 }
 
 func FuzzPlaybook(f *testing.F) {
-	for _, dir := range []string{"testdata", "../../test/collections"} {
+	for _, dir := range []string{"../collection/testdata", "../lint/testdata", "../../test/collections"} {
 		err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !isYAML(name) {
 				return err
@@ -292,17 +409,17 @@ func FuzzPlaybook(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		fsys := archiveOf(varsOfThing)
+		fsys := folderOf(varsOfThing)
 		for _, name := range []string{"run.yml", "roles/a/tasks/main.yml", "roles/a/vars/main.yml", "roles/a/meta/main.yml", "roles/a/templates/a.yml"} {
 			fsys[name] = &fstest.MapFile{Data: content}
 		}
 		fsys["other.yml"] = &fstest.MapFile{Data: []byte("- hosts: all\n  roles: [a]\n- import_playbook: run.yml\n")}
 		fsys[configName].Data = append(fsys[configName].Data, "- {kind: Other, playbook: other.yml}\n"...)
-		_, problems, err := load(sealed(fsys))
+		c, err := collection.Load(fsys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused := problems.Refused(); len(refused) > 0 {
+		if refused := Check(fsys, c).Refused(); len(refused) > 0 {
 			t.Errorf("a playbook made the cluster refuse the collection: %v", refused)
 		}
 	})

@@ -1,4 +1,4 @@
-package lint
+package crd
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -21,7 +22,7 @@ func made(r collection.Resource) *collection.Collection {
 
 // Load lets none of these through. This is what happens should it, or render, forget something.
 func TestKindsThatTheAPIServerWouldRefuse(t *testing.T) {
-	place := collection.Problem{File: "operator-config.yml", Line: 6, Column: 11, Path: "resources[0].kind"}
+	place := findings.Problem{File: "operator-config.yml", Line: 6, Column: 11, Path: "resources[0].kind"}
 	thing := func(vars ...collection.Var) collection.Resource {
 		return collection.Resource{Kind: "Thing", Place: place, Vars: vars}
 	}
@@ -38,7 +39,7 @@ func TestKindsThatTheAPIServerWouldRefuse(t *testing.T) {
 		{"field", thing(collection.Var{Name: render.EndpointField, Type: collection.String}), []string{"crd-schema: kind Thing: variable zosendpoint"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			problems := checkKinds(made(tt.resource))
+			problems := Validate(made(tt.resource))
 			if len(tt.want) == 0 && len(problems) > 0 || len(problems) > maxKindProblems {
 				t.Errorf("%d problems: %v", len(problems), problems)
 			}
@@ -50,7 +51,7 @@ func TestKindsThatTheAPIServerWouldRefuse(t *testing.T) {
 				if got := p.Rule + ": " + p.Message; !strings.HasPrefix(got, want) || len(p.Message) > maxMessage+100 {
 					t.Errorf("problem is\n%s, want\n%s...", got, want)
 				}
-				p.Rule, p.Message, p.Severity = "", "", ""
+				p.Rule, p.Message, p.Severity, p.Refused = "", "", "", false
 				if diff := cmp.Diff(place, p); diff != "" {
 					t.Errorf("place (-want +got):\n%s", diff)
 				}
@@ -90,17 +91,12 @@ func TestKindsOfOurCollectionsAreAccepted(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range append(files, "../../test/collections/files/operator-config.yml", "../collection/testdata/users/operator-config.yml") {
-		c, problems, err := Check(os.DirFS(filepath.Dir(file)))
+		c, err := collection.Load(os.DirFS(filepath.Dir(file)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c == nil {
-			t.Fatalf("%s: %v", file, problems)
-		}
-		for _, p := range problems {
-			if p.Rule == collection.RuleCRDSchema || p.Rule == collection.RuleExample {
-				t.Errorf("%s: %v", file, p)
-			}
+		for _, p := range Validate(c) {
+			t.Errorf("%s: %v", file, p)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"io/fs"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // Bounds on the files of playbooks and roles that are looked into, so that memory does not grow with the collection.
@@ -21,14 +22,11 @@ const templateSuffix = ".j2"
 // aside are the folders at the root that hold no playbooks and roles of the collection itself.
 var aside = []string{"changelogs", "collections", "docs", "plugins", "tests"}
 
-// NewKeep makes the function that says which files of one archive [Load] reads. Of all others it only needs to know
-// that they exist, and their checksums. The function is for one reading: it counts what it keeps.
+// NewKeep makes the function that says which files of one archive [Check] reads. It is for one reading: it counts what it
+// keeps.
 func NewKeep() func(name string, size int64) bool {
 	left := int64(maxPlaybooksBytes)
 	return func(name string, size int64) bool {
-		if isConfig(name) {
-			return true
-		}
 		if !isPlaybookFile(name) || size > maxPlaybookBytes {
 			return false
 		}
@@ -37,15 +35,10 @@ func NewKeep() func(name string, size int64) bool {
 	}
 }
 
-func isConfig(name string) bool {
-	return name == manifestFile || name == filesFile || name == galaxyFile || name == runtimeFile ||
-		slices.Contains(configFiles, name) || slices.Contains(requirementsFiles, name) || path.Base(name) == pythonFile
-}
-
-// isPlaybookFile says whether a file may be a part of a playbook or role that is looked into.
+// isPlaybookFile reports whether a file may be a part of a playbook or role that is looked into.
 func isPlaybookFile(name string) bool {
 	first, _, inFolder := strings.Cut(name, "/")
-	if isConfig(name) || inFolder && slices.Contains(aside, first) {
+	if collection.Keep(name, 0) || inFolder && slices.Contains(aside, first) {
 		return false
 	}
 	return (isYAML(name) || path.Ext(name) == templateSuffix) && !isHidden(name)
@@ -53,7 +46,7 @@ func isPlaybookFile(name string) bool {
 
 func isYAML(name string) bool { return path.Ext(name) == ".yml" || path.Ext(name) == ".yaml" }
 
-// isHidden says whether a file lies in a folder such as .git, of which an author's machine may hold much.
+// isHidden reports whether a file lies in a folder such as .git, which may be large on an author's machine.
 func isHidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }

@@ -1,21 +1,24 @@
-package collection
+package playbook
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // reference is one use of a variable in a Jinja expression.
 type reference struct {
 	name string
-	// needed says that the expression fails if the variable is not defined. Where that is hard to tell it is false.
+	// needed says that the expression fails if the variable is not defined. If unsure it is false.
 	needed bool
 	// tested says that the expression asks whether the variable is there.
 	tested bool
 }
 
-// wording is what a text of a playbook or template says about variables.
-type wording struct {
+// usage is what a text of a playbook or template says about variables.
+type usage struct {
 	// references are the names at the top level of expressions: no attributes, filters, tests, functions, names of
 	// arguments, texts, nor what the text itself binds with for, set and the like.
 	references []reference
@@ -27,7 +30,7 @@ type wording struct {
 }
 
 // readTemplate reads the expressions and statements of a template. It takes any text, in time linear to its length.
-func readTemplate(text string) wording {
+func readTemplate(text string) usage {
 	r := jinjaReader{text: text, bound: map[string]bool{}}
 	for {
 		switch r.nextTag() {
@@ -38,19 +41,22 @@ func readTemplate(text string) wording {
 		case "{#":
 			r.skip("#}")
 		default:
-			return r.wording()
+			return r.result()
 		}
 	}
 }
 
 // readExpression reads an expression without braces, as in when.
-func readExpression(text string) wording {
+func readExpression(text string) usage {
 	r := jinjaReader{text: text, bound: map[string]bool{}}
 	r.expression(r.tokens(""))
-	return r.wording()
+	return r.result()
 }
 
-// isTemplate says whether Ansible evaluates a text.
+// identifier is what Ansible accepts as the name of a variable.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// isTemplate reports whether Ansible evaluates a text.
 func isTemplate(text string) bool {
 	return strings.Contains(text, "{{") || strings.Contains(text, "{%")
 }
@@ -59,13 +65,13 @@ func isTemplate(text string) bool {
 type jinjaReader struct {
 	text  string
 	pos   int
-	found wording
+	found usage
 	// bound are the names that the text gives values to; lenient is set once a statement may decide what is evaluated.
 	bound   map[string]bool
 	lenient bool
 }
 
-func (r *jinjaReader) wording() wording {
+func (r *jinjaReader) result() usage {
 	out := r.found
 	out.references = slices.DeleteFunc(out.references, func(ref reference) bool { return r.bound[ref.name] })
 	if r.lenient {
@@ -283,7 +289,7 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(text, func(c rune) bool { return c > 0x7f || !isWord(byte(c)) })
 }
 
-// isMember says whether the name at i is an attribute, a filter or a test.
+// isMember reports whether the name at i is an attribute, a filter or a test.
 func isMember(tokens []jinjaToken, i int) bool {
 	if i == 0 {
 		return false
@@ -342,17 +348,17 @@ func endOfChain(tokens []jinjaToken, closing map[int]int, i int) int {
 	return i
 }
 
-// isDefault says whether the filter at i replaces an undefined value.
+// isDefault reports whether the filter at i replaces an undefined value.
 func isDefault(tokens []jinjaToken, i int) bool {
 	return i+1 < len(tokens) && tokens[i].is("|") && (tokens[i+1].isName("default") || tokens[i+1].isName("d"))
 }
 
-// holdsVariables says whether a variable holds others: one can use them without naming them.
+// holdsVariables reports whether a variable holds others: one can use them without naming them.
 func holdsVariables(name string) bool {
-	return name == "vars" || name == "hostvars" || isReservedVar(name) && strings.HasPrefix(name, "_")
+	return name == "vars" || name == "hostvars" || collection.IsReservedVar(name) && strings.HasPrefix(name, "_")
 }
 
-// namesMember says whether a chain such as vars['name'] or hostvars[host].name ends with a name. What stands behind
+// namesMember reports whether a chain such as vars['name'] or hostvars[host].name ends with a name. What stands behind
 // hostvars is that of a host.
 func namesMember(chain []jinjaToken) bool {
 	n := len(chain)
@@ -365,7 +371,7 @@ func namesMember(chain []jinjaToken) bool {
 	return n >= 4 && chain[n-1].is("]") && chain[n-2].kind == textToken && chain[n-3].is("[")
 }
 
-// usesAnything says whether a call reads a variable or a template whose name is not plain to see.
+// usesAnything reports whether a call reads a variable or a template whose name is not in the text.
 func usesAnything(call []jinjaToken) bool {
 	if len(call) < 5 || !slices.Contains([]string{"lookup", "query", "q"}, call[0].text) {
 		return false

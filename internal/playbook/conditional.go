@@ -1,16 +1,18 @@
-package collection
+package playbook
 
 import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // bracedCondition is the value of when, failed_when, changed_when, until or that, which Ansible takes as an expression
 // without braces, with templates in it. Ansible refuses one that is put together from the text of a resource's field:
 // that text could be an expression of its own.
 type bracedCondition struct {
-	place Problem
+	place findings.Problem
 	// keyword is when or the like; inList says that the expression is one of several.
 	keyword string
 	inList  bool

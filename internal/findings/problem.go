@@ -1,4 +1,6 @@
-package collection
+// Package findings has what a check of a collection reports: problems with their places, the rules that they break, and
+// YAML whose values know where they were written. A package that checks something has its own [Rules].
+package findings
 
 import (
 	"cmp"
@@ -31,16 +33,9 @@ type Problem struct {
 	// Message says what is wrong and what to do, in lower case and without a final stop.
 	Message  string
 	Severity Severity
+	// Refused says that the cluster refuses the collection because of the problem.
+	Refused bool `json:"-"`
 }
-
-// NewProblem says that a rule of [Rules] is broken at a place: a Problem that has File, Line, Column and Path.
-func NewProblem(place Problem, rule, message string) Problem {
-	place.Rule, place.Severity, place.Message = rule, ruleByName[rule].Severity, message
-	return place
-}
-
-// Refused says that the cluster refuses the collection because of the problem.
-func (p Problem) Refused() bool { return ruleByName[p.Rule].Refused }
 
 // String is "file:line:column: path: message", with the parts that are not known left out, and warnings and infos marked.
 func (p Problem) String() string {
@@ -62,8 +57,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is the error that [Load] returns for a collection that it refuses: all that is wrong, sorted by file, line,
-// column and severity.
+// Problems are all that is wrong with a collection, sorted by file, line, column and severity. They are the error of a
+// function that refuses the collection.
 type Problems []Problem
 
 // Error prints one problem per line. For a status message, which must stay short, use [Problems.Summary].
@@ -71,11 +66,11 @@ func (ps Problems) Error() string { return ps.lines(len(ps)) }
 
 // Summary prints the first limit problems, errors first, one per line, and says how many more there are.
 func (ps Problems) Summary(limit int) string {
-	return slices.Concat(ps.withSeverity(SeverityError), ps.withSeverity(SeverityWarning), ps.withSeverity(SeverityInfo)).lines(limit)
+	return slices.Concat(ps.WithSeverity(SeverityError), ps.WithSeverity(SeverityWarning), ps.WithSeverity(SeverityInfo)).lines(limit)
 }
 
 // Refused returns the problems because of which the cluster refuses the collection.
-func (ps Problems) Refused() Problems { return ps.filter(Problem.Refused) }
+func (ps Problems) Refused() Problems { return ps.filter(func(p Problem) bool { return p.Refused }) }
 
 // Findings returns the errors and warnings, without the infos.
 func (ps Problems) Findings() Problems {
@@ -85,7 +80,7 @@ func (ps Problems) Findings() Problems {
 // Merge returns the problems of both lists, sorted, each once.
 func Merge(a, b Problems) Problems {
 	merged := slices.Concat(a, b)
-	merged.sort()
+	merged.Sort()
 	return slices.Compact(merged)
 }
 
@@ -101,8 +96,8 @@ func (ps Problems) lines(limit int) string {
 	return strings.Join(lines, "\n")
 }
 
-// withSeverity returns the problems of one severity, in order.
-func (ps Problems) withSeverity(s Severity) Problems {
+// WithSeverity returns the problems of one severity, in order.
+func (ps Problems) WithSeverity(s Severity) Problems {
 	return ps.filter(func(p Problem) bool { return p.Severity == s })
 }
 
@@ -116,7 +111,8 @@ func (ps Problems) filter(keep func(Problem) bool) Problems {
 	return out
 }
 
-func (ps Problems) sort() {
+// Sort sorts by place, severity and text.
+func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.File, b.File),

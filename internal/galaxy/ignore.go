@@ -1,10 +1,12 @@
-package collection
+package galaxy
 
 import (
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // Bounds on build_ignore: the bytes of a pattern, and the number of patterns.
@@ -15,19 +17,19 @@ const (
 
 // ignoredAlways are patterns of what ansible-galaxy never puts into an archive; ignoredDirs are base names of folders.
 var (
-	ignoredAlways = []string{manifestFile, filesFile, galaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}
+	ignoredAlways = []string{collection.ManifestFile, collection.FilesFile, collection.GalaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}
 	ignoredDirs   = map[string]bool{"CVS": true, ".bzr": true, ".hg": true, ".git": true, ".svn": true, "__pycache__": true, ".tox": true}
 )
 
 // ignoreList says what of an author's folder does not go into the archive.
 type ignoreList struct{ patterns []*regexp.Regexp }
 
-func newIgnoreList(g galaxyYAML) ignoreList {
+func newIgnoreList(g metadata) ignoreList {
 	own := []string{g.Namespace + "-" + g.Name + "-*.tar.gz"}
 	return ignoreList{compilePatterns(slices.Concat(ignoredAlways, own, g.buildIgnore))}
 }
 
-// matches says whether a file or folder is left out itself. What is below a folder that is left out goes with it.
+// matches reports whether a file or folder is left out itself. What is below a folder that is left out goes with it.
 func (l ignoreList) matches(name string, dir bool) bool {
 	return dir && ignoredDirs[path.Base(name)] || slices.ContainsFunc(l.patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) })
 }

@@ -1,4 +1,4 @@
-package collection
+package lint
 
 import (
 	"bytes"
@@ -6,7 +6,22 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
+
+// What names look like that [collection.Load] takes.
+const (
+	variableName = `^[A-Za-z_][A-Za-z0-9_]*$`
+	groupName    = `^[A-Za-z_][A-Za-z0-9_-]*$`
+	pascalCase   = `^[A-Z][A-Za-z0-9]*$`
+	// maxKindLength leaves room for "List".
+	maxKindLength = 59
+)
+
+var varTypes = []collection.VarType{
+	collection.String, collection.Number, collection.Integer, collection.Boolean, collection.Password, collection.Object,
+}
 
 // schema is a JSON Schema.
 type schema map[string]any
@@ -15,7 +30,7 @@ type schema map[string]any
 type keySchemas map[string]schema
 
 // ConfigSchema returns the JSON Schema (draft 7, which editors understand) of an operator-config: which keys there are, what
-// they mean and what they may hold. It takes what [Load] takes without an error, but for unknown keys: most are misspelt,
+// they mean and what they may hold. It takes what [collection.Load] takes without an error, but for unknown keys: most are misspelt,
 // and only at the root do collections have keys of their own. What depends on several places of the file, or on other
 // files, only Load knows.
 func ConfigSchema() ([]byte, error) {
@@ -43,9 +58,9 @@ func rootSchemas() keySchemas {
 		"resources":         listOf("The kinds that the collection offers.", resourceSchema(), 1),
 		"roles":             permissionSchema("What the operator may do in its namespace, beyond the collection's own kinds."),
 		"clusterRoles":      permissionSchema("What the operator may do in the whole cluster."),
-		"icon":              listOf("Images for the collection's tile.", objectOf("", iconSchemas(), iconKeys...), 0),
+		"icon":              listOf("Images for the collection's tile.", objectOf("", iconSchemas(), "base64data", "mediatype"), 0),
 		"provider":          {"type": []string{"string", "object", "null"}, "description": "Who offers the collection: a name, or name and url. Not in the specification."},
-		"inventoryName":     {"type": []string{"string", "null"}, "pattern": groupName.String(), "description": "Ansible group that the endpoint joins, for playbooks with hosts: that group. Not in the specification."},
+		"inventoryName":     {"type": []string{"string", "null"}, "pattern": groupName, "description": "Ansible group that the endpoint joins, for playbooks with hosts: that group. Not in the specification."},
 		"replaces":          optionalText("Not in the specification. Nothing reads it."),
 		"migrationPlaybook": optionalText("Not in the specification. Nothing reads it."),
 		"collectionPath":    optionalText("Not in the specification. Nothing reads it."),
@@ -65,7 +80,7 @@ func resourceSchema() schema {
 
 func resourceSchemas() keySchemas {
 	return keySchemas{
-		"kind":         {"type": "string", "pattern": pascalCase.String(), "maxLength": maxKindLength, "description": "Name of the kind, in Pascal case, such as SomeMiddleware."},
+		"kind":         {"type": "string", "pattern": pascalCase, "maxLength": maxKindLength, "description": "Name of the kind, in Pascal case, such as SomeMiddleware."},
 		"displayName":  optionalText("What the kind is called in forms. The kind if left out."),
 		"description":  optionalText("What the kind is for."),
 		"playbook":     {"type": "string", "minLength": 1, "description": "Playbook that runs when an instance is created or changed: path from the collection's root, hosts: all."},
@@ -77,9 +92,9 @@ func resourceSchemas() keySchemas {
 
 func varSchema() schema {
 	s := objectOf("One input, passed to the playbook as an extra variable.", varSchemas(), "name", "type")
-	isType := func(t VarType) schema { return schema{"properties": schema{"type": schema{"const": t}}} }
+	isType := func(t collection.VarType) schema { return schema{"properties": schema{"type": schema{"const": t}}} }
 	s["allOf"] = []schema{
-		{"if": isType(Object), "then": schema{"required": []string{"objectVariables"}}},
+		{"if": isType(collection.Object), "then": schema{"required": []string{"objectVariables"}}},
 	}
 	s["properties"].(keySchemas)["name"]["not"] = schema{"pattern": `^(ansible_|zoscb_|k8s_|zosendpoint$|ansible_operator_meta$)`}
 	return s
@@ -96,20 +111,20 @@ func varSchemas() keySchemas {
 // fieldSchemas are those of a variable inside an object.
 func fieldSchemas() keySchemas {
 	return keySchemas{
-		"name":            {"type": "string", "pattern": identifier.String(), "description": "Name of the Ansible variable. It is not converted."},
+		"name":            {"type": "string", "pattern": variableName, "description": "Name of the Ansible variable. It is not converted."},
 		"displayName":     optionalText("Label of the input in forms."),
-		"type":            typeSchema(slices.DeleteFunc(slices.Clone(varTypes), func(t VarType) bool { return t == Object })),
+		"type":            typeSchema(slices.DeleteFunc(slices.Clone(varTypes), func(t collection.VarType) bool { return t == collection.Object })),
 		"options":         listOf("The allowed values of a string.", schema{"type": scalarTypes}, 0),
 		"required":        booleanSchema("A user must give a value."),
 		"default":         {"description": "The value if a user gives none. It must fit the type, as a text or as what it is."},
 		"description":     optionalText("Help for the input in forms."),
-		"kindReference":   {"type": []string{"string", "null"}, "pattern": `^$|` + pascalCase.String(), "description": "The value is the name of an instance of this kind: forms offer those that exist."},
+		"kindReference":   {"type": []string{"string", "null"}, "pattern": `^$|` + pascalCase, "description": "The value is the name of an instance of this kind: forms offer those that exist."},
 		"array":           {"enum": []any{false, "false", "no", nil}, "description": "Fields of an object are no lists."},
 		"objectVariables": {"type": []string{"array", "null"}, "maxItems": 0, "description": "There are no objects inside objects."},
 	}
 }
 
-func typeSchema(types []VarType) schema {
+func typeSchema(types []collection.VarType) schema {
 	return schema{"enum": types, "description": "Type of the value. A password is the name of a Secret."}
 }
 
@@ -121,7 +136,7 @@ func permissionSchema(description string) schema {
 
 func ruleSchemas() keySchemas {
 	schemas := keySchemas{}
-	for _, key := range ruleKeys {
+	for _, key := range []string{"apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"} {
 		schemas[key] = listOf("See the Kubernetes documentation of Role.", schema{"type": "string"}, 0)
 	}
 	return schemas

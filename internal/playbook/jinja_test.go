@@ -1,4 +1,4 @@
-package collection
+package playbook
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 // notes are the references of a text: a name that is needed as it is, one that is only asked for with a question mark,
 // any other in brackets.
-func notes(w wording) string {
+func notes(w usage) string {
 	var out []string
 	for _, ref := range w.references {
 		switch {
@@ -129,7 +129,7 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, w := range []wording{readTemplate(text), readExpression(text)} {
+		for _, w := range []usage{readTemplate(text), readExpression(text)} {
 			for _, ref := range w.references {
 				if !identifier.MatchString(ref.name) || !strings.Contains(text, ref.name) {
 					t.Errorf("%q is no name in the text", ref.name)

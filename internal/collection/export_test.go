@@ -1,0 +1,13 @@
+package collection
+
+import "slices"
+
+// LoaderKeys are the keys that Load knows, by what has them.
+var LoaderKeys = map[string][]string{
+	"root":            slices.Concat(rootKeys, rootExtensions),
+	"icon":            iconKeys,
+	"resource":        resourceKeys,
+	"variable":        varKeys,
+	"object variable": varKeys,
+	"policy rule":     ruleKeys,
+}

@@ -1,0 +1,322 @@
+// Package playbook checks the playbooks, roles and templates of a collection without running them. What Ansible may
+// understand and this package does not is not reported. It is for authors: the manager reads no playbooks.
+package playbook
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/findings"
+)
+
+const pythonInterpreter = "ansible_python_interpreter"
+
+// connectionVars say how a host is reached. The manager gives them to each endpoint; what a play sets beats that.
+var connectionVars = []string{
+	"ansible_connection", "ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_user", "ansible_ssh_user",
+	"ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_file", "ansible_ssh_private_key_file",
+	"ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_executable", "ansible_pipelining",
+	"ansible_ssh_pipelining", "ansible_remote_tmp",
+}
+
+var rules findings.Rules
+
+// Rules returns the rules that [Check] checks.
+func Rules() findings.Rules { return rules }
+
+var (
+	rulePlaybookSyntax      = rules.Error("playbook-syntax", findings.SectionResources, "Playbooks are lists of plays, and what they lead to is YAML that can be read.")
+	rulePlaybookImport      = rules.Error("playbook-import", "", "A playbook that another one imports is a file of the collection.")
+	rulePlaybookSize        = rules.Info("playbook-size", "", "Playbooks, roles and templates are small enough to be looked into: at most 256 KiB each and 8 MiB together; else no other rule looks at them.")
+	ruleHostsAll            = rules.Error("hosts-all", findings.SectionResources, "Every play has hosts: all; plays for localhost are allowed.")
+	ruleHostsGroup          = rules.Warning("hosts-group", findings.SectionResources, "No play has the group inventoryName as its hosts: other brokers may not know it.")
+	ruleHostsTemplate       = rules.Warning("hosts-template", findings.SectionResources, "The hosts of a play are no template: a play without matching hosts does nothing, and succeeds.")
+	rulePromptedVar         = rules.Warning("prompted-var", "", "A variable of vars_prompt is required or has a default in the operator-config: nobody is there to be asked.")
+	ruleConditionalTemplate = rules.Warning("conditional-template", "", "when, failed_when, changed_when, until and that hold no variable of the kind in {{ }}: Ansible refuses them.")
+	rulePythonInterpreter   = rules.Warning("python-interpreter", "", "Neither a play's vars nor a vars file sets ansible_python_interpreter: it would beat every endpoint's and apply to localhost, too.")
+	ruleConnectionVar       = rules.Warning("connection-var", "", "Neither a play nor a vars file sets how the endpoint is connected to, such as ansible_host, ansible_user or connection: local.")
+	ruleOptionalVar         = rules.Info("optional-var", findings.SectionVariables, "A variable that is neither required nor has a default is used with default() or after a test with is defined.")
+	ruleUnusedVar           = rules.Info("unused-var", findings.SectionVariables, "Every variable of a kind is used in its playbooks, roles or templates.")
+	ruleUndeclaredVar       = rules.Info("undeclared-var", findings.SectionVariables, "Every variable that a playbook needs is declared or gets a value in the collection; else each endpoint has to set it.")
+)
+
+// maxEffort keeps thousands of kinds with one large playbook from taking hours.
+const maxEffort = 2_000_000
+
+// Check looks into the playbooks of every kind, and all that they lead to. What the model has no playbook for, because its
+// path is wrong, is skipped.
+func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
+	r := &runRules{
+		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
+	}
+	names, fit := playbookFiles(fsys)
+	if !fit {
+		r.ReportFile("", rulePlaybookSize, "the playbooks, roles and templates are together larger than %d MiB and were not looked into", maxPlaybooksBytes>>20)
+		return r.Problems
+	}
+	r.library = newLibrary(fsys, names, c)
+	reaches := map[string]*reach{}
+	for _, resource := range c.Resources {
+		var runs []*reach
+		for _, playbook := range []string{resource.Playbook, resource.Finalizer} {
+			if info, err := fs.Stat(fsys, playbook); playbook == "" || err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			run, known := reaches[playbook]
+			if !known {
+				run = r.reach(playbook)
+				reaches[playbook] = run
+				r.checkRun(run)
+			}
+			runs = append(runs, run)
+		}
+		r.checkResource(resource, runs)
+	}
+	r.reportMissing()
+	r.reportLarge()
+	r.Problems.Sort()
+	return r.Problems
+}
+
+// reportLarge hints at the files that were not looked into, at the first of them.
+func (r *runRules) reportLarge() {
+	if len(r.large) == 0 {
+		return
+	}
+	more := ""
+	if n := len(r.large) - 1; n > 0 {
+		more = fmt.Sprintf(", as are %d more files", n)
+	}
+	r.ReportFile(slices.Min(r.large), rulePlaybookSize, "is too large to be looked into (more than %d KiB, or too much YAML)%s", maxPlaybookBytes>>10, more)
+}
+
+// runRules are the rules about playbooks and roles.
+type runRules struct {
+	*findings.Reporter
+	*library
+	collection *collection.Collection
+	// effortLeft is how many more comparisons of a kind with its playbooks are made.
+	effortLeft int
+	// reported keeps a problem of a file that many kinds use from being reported for each.
+	reported map[findings.Problem]bool
+	// missing are the kinds by variable that they lack.
+	missing map[absence][]string
+}
+
+// absence is a variable without a value, at the first place that needs it.
+type absence struct {
+	rule  findings.Rule
+	name  string
+	place findings.Problem
+}
+
+// once reports a problem unless it was reported before.
+func (r *runRules) once(place findings.Problem, rule findings.Rule, format string, args ...any) {
+	if !r.Keeps(rule) {
+		return
+	}
+	if key := rule.At(place, format, args...); !r.reported[key] {
+		r.reported[key] = true
+		r.Report(place, rule, format, args...)
+	}
+}
+
+// checkRun applies the rules for which it does not matter which kind uses a playbook.
+func (r *runRules) checkRun(run *reach) {
+	for _, lost := range run.lost {
+		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", findings.Quote(lost.name))
+	}
+	for _, s := range run.scripts {
+		if message := s.broken.Message; message != "" {
+			place := s.broken
+			place.Message = ""
+			r.once(place, rulePlaybookSyntax, "%s", message)
+		}
+		for _, p := range s.plays {
+			r.checkHosts(p)
+		}
+		if run.exposed[s] {
+			r.checkSettings(s)
+		}
+	}
+}
+
+func (r *runRules) checkHosts(p play) {
+	group := r.collection.InventoryName
+	switch {
+	case p.strange:
+		return
+	case p.missing:
+		r.once(p.place, ruleHostsAll, "the play has no hosts; write hosts: all")
+		return
+	}
+	for _, host := range p.hosts {
+		switch {
+		case host == "all" || isLocalhost(host):
+		case isTemplate(host):
+			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", findings.Quote(host))
+		case host == group:
+			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
+		case strings.ContainsAny(host, "*?[!&:~"):
+			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", findings.Quote(host))
+		default:
+			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", findings.Quote(host))
+		}
+	}
+}
+
+func (r *runRules) checkSettings(s *script) {
+	for _, set := range s.settings {
+		switch set.name {
+		case pythonInterpreter:
+			r.once(set.place, rulePythonInterpreter, "beats the interpreter of every endpoint and breaks delegate_to: localhost; remove it here and set it in the variables of each ZosEndpoint")
+		case "connection":
+			r.once(set.place, ruleConnectionVar, "runs the tasks in the operator's pod, not on the endpoint; remove it, and use delegate_to: localhost for the tasks that belong there")
+		default:
+			r.once(set.place, ruleConnectionVar, "beats what the operator sets for each endpoint; remove it here, and set what differs in the variables of the ZosEndpoint")
+		}
+	}
+}
+
+// checkResource applies the rules about the variables of one kind. runs are those of its playbook and finalizer.
+func (r *runRules) checkResource(resource collection.Resource, runs []*reach) {
+	declared, hinted := map[string]collection.Var{}, map[string]bool{}
+	for _, v := range resource.Vars {
+		declared[v.Name] = v
+	}
+	for _, run := range runs {
+		if r.effortLeft -= run.effort; r.effortLeft < 0 {
+			return
+		}
+		for _, s := range run.scripts {
+			r.checkPrompts(resource, s, declared)
+			r.checkConditions(s, declared)
+		}
+		r.checkNeeds(resource, run, declared, hinted)
+	}
+	if len(runs) > 0 {
+		r.checkUnused(resource, runs)
+	}
+}
+
+func (r *runRules) checkPrompts(resource collection.Resource, s *script, declared map[string]collection.Var) {
+	for _, p := range s.prompts {
+		switch v, ok := declared[p.name]; {
+		case !ok:
+			r.once(p.place, rulePromptedVar, "%s would be asked for and nobody can answer: it will be None; declare it in the vars of kind %s", findings.Quote(p.name), resource.Kind)
+		case !alwaysSet(v):
+			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and nobody can answer: it will be None; make it required for kind %s, or give it a default", findings.Quote(p.name), resource.Kind)
+		}
+	}
+}
+
+func (r *runRules) checkConditions(s *script, declared map[string]collection.Var) {
+	for _, condition := range s.conditions {
+		var names []string
+		for _, name := range condition.names {
+			if _, ok := declared[name]; ok {
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		advice := "write the condition without braces"
+		if line := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); line != "" {
+			advice = "write " + line
+		}
+		r.once(condition.place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
+	}
+}
+
+// becomesText reports whether a variable is turned into a text when it stands between quotes.
+func becomesText(v collection.Var) bool {
+	return v.Array || v.Type == collection.Number || v.Type == collection.Integer || v.Type == collection.Boolean
+}
+
+// alwaysSet reports whether every run gets the variable: a boolean has the default false.
+func alwaysSet(v collection.Var) bool {
+	return v.Required || v.Default != nil || v.Type == collection.Boolean && !v.Array
+}
+
+// checkNeeds notes the variables that a run needs and may not have, unless they are hinted at before.
+func (r *runRules) checkNeeds(resource collection.Resource, run *reach, declared map[string]collection.Var, hinted map[string]bool) {
+	if run.definesAll {
+		return
+	}
+	for name, place := range run.needed {
+		v, isDeclared := declared[name]
+		key := absence{ruleUndeclaredVar, name, place}
+		if isDeclared {
+			key.rule = ruleOptionalVar
+		}
+		if run.tested[name] || run.defined[name] || isDeclared && alwaysSet(v) || isProvided(name) || hinted[name] {
+			continue
+		}
+		hinted[name] = true
+		r.missing[key] = append(r.missing[key], resource.Kind)
+	}
+}
+
+// provided are the variables and functions that Ansible and the manager give to every run, besides those with a prefix.
+var provided = []string{
+	"environment", "group_names", "groups", "hostvars", "inventory_dir", "inventory_file", "inventory_hostname",
+	"inventory_hostname_short", "item", "omit", "play_hosts", "playbook_dir", "role_name", "role_names", "role_path", "vars", "zosendpoint",
+	"loop", "self", "caller", "varargs", "kwargs", "range", "dict", "lipsum", "cycler", "joiner", "namespace", "lookup", "query", "q",
+	"now", "undef", "template_host", "template_path", "template_fullpath", "template_run_date", "template_uid", "template_mtime", "template_destpath",
+}
+
+func isProvided(name string) bool {
+	for _, prefix := range []string{"ansible_", "k8s_", "zoscb_", "_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains(provided, name)
+}
+
+// reportMissing reports each variable once for all kinds that lack it at the same place.
+func (r *runRules) reportMissing() {
+	keys := slices.SortedFunc(maps.Keys(r.missing), func(a, b absence) int {
+		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line), cmp.Compare(a.name, b.name))
+	})
+	for _, key := range keys {
+		kinds := r.missing[key]
+		of := "kind " + kinds[0]
+		if len(kinds) > 1 {
+			of = "kinds " + strings.Join(kinds, ", ")
+		}
+		switch key.rule {
+		case ruleOptionalVar:
+			r.Report(key.place, ruleOptionalVar, "%s is optional in %s and has no default: without it the run fails here; write %s | default(...), test it with \"is defined\", or give it a default in the operator-config",
+				key.name, of, key.name)
+		case ruleUndeclaredVar:
+			r.Report(key.place, ruleUndeclaredVar, "%s is needed here for %s and gets no value in the collection; declare it in vars, give it a default in the role, or have every endpoint set it",
+				key.name, of)
+		}
+	}
+}
+
+// checkUnused hints at variables that no file mentions which the runs of the kind may use. Of runs that do nothing yet
+// it says nothing.
+func (r *runRules) checkUnused(resource collection.Resource, runs []*reach) {
+	templates := r.templates()
+	all, works := templates.usesAll, false
+	for _, run := range runs {
+		all, works = all || run.usesAll, works || run.works
+	}
+	if all || !works {
+		return
+	}
+	for _, v := range resource.Vars {
+		used := templates.mentioned[v.Name] || slices.ContainsFunc(runs, func(run *reach) bool { return run.mentioned[v.Name] })
+		if v.Name != "" && !used {
+			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s", v.Name, resource.Kind)
+		}
+	}
+}
