@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
 	"internal/engine":     {},
-	"internal/credential": {},
+	"internal/credential": {"internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/render", "internal/status"},
 	"internal/install": {

@@ -132,7 +132,8 @@ func TestLintOfURL(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	actual, _, err := digestOf(file)
+	sum, _, err := digestOf(file)
+	digest := sum.String()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,12 +87,12 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if err := r.Client.List(ctx, crds); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	grants, err := grants.Read(ctx, r.Client, r.Reader)
+	granted, err := grants.Read(ctx, r.Client, r.Reader)
 	if err != nil {
 		return err
 	}
 	// An unavailable API server must not remove collections from the catalog.
-	if _, err := grants.Held(ctx, ""); err != nil {
+	if _, err := granted.Held(ctx, ""); err != nil {
 		return err
 	}
 	made := map[bundleKey]*candidate{}
@@ -108,7 +108,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 			each.err = unloaded(err)
 			continue
 		}
-		each.bundle, each.err = r.makeBundle(ctx, each, c, grants, crds.Items)
+		each.bundle, each.err = r.makeBundle(ctx, each, c, granted, crds.Items)
 		each.message = fmt.Sprintf("package %s, channels %s and %s", each.bundle.Package, catalog.StableChannel, render.ChannelName(c))
 	}
 	return nil

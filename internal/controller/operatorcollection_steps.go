@@ -158,7 +158,7 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 	if oc.Spec.CredentialsSecret == "" {
 		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
 	}
-	secret, err := r.requireSecret(ctx, oc, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
+	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
 	if err != nil {
 		return fetch.Credentials{}, err
 	}

@@ -46,7 +46,7 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 }
 
 func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret, err := r.requireSecret(ctx, oc, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
+	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
 	if err != nil {
 		return err
 	}

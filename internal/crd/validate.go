@@ -1,3 +1,4 @@
+// Package crd decides about CustomResourceDefinitions that are made of collections.
 package crd
 
 import (

@@ -3,11 +3,14 @@ package credential
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // Label marks a Secret of any type as a credential that may be sent to endpoints and servers. Without it, whoever may
@@ -25,4 +28,16 @@ func Read(ctx context.Context, reader client.Reader, namespace, name string) (*c
 	}
 	secret := &corev1.Secret{}
 	return secret, reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+}
+
+// Require is [Read] for the Secret that a field of a spec names. A Secret that does not exist is an error with the reason.
+func Require(ctx context.Context, reader client.Reader, namespace, field, name, reason string) (*corev1.Secret, error) {
+	secret, err := Read(ctx, reader, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, status.Waiting(reason, status.MissingInterval, "%s: Secret %q does not exist in namespace %q", field, name, namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
+	}
+	return secret, nil
 }

@@ -459,6 +459,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// JoinPath is the path of a key of the mapping at parent.
 func JoinPath(parent, key string) string {
 	if len(key) > MaxQuoted {
 		key = key[:MaxQuoted]

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/findings"
@@ -45,17 +43,19 @@ func ReadSettings(fsys fs.FS) (Settings, findings.Problems, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Settings{}, nil, nil
-	case errors.Is(err, archive.ErrNotKept) || errors.Is(err, errTooLarge):
-		p := problem(nil, "", "is larger than %d KiB, and ignored", maxSettingsBytes>>10)
-		return Settings{}, findings.Problems{p}, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, archive.ErrNotKept):
 		return Settings{}, nil, fmt.Errorf("read the collection: %w", err)
+	case err != nil || len(content) > maxSettingsBytes:
+		return Settings{}, findings.Problems{ruleSettings.At(findings.Problem{File: SettingsFile}, "is larger than %d KiB, and ignored", maxSettingsBytes>>10)}, nil
 	}
-	settings, problems := parseSettings(content)
-	return settings, problems, nil
+	r := findings.NewReporter()
+	settings := readSettings(r, content)
+	for i, p := range r.Problems {
+		p.Path, _, _ = strings.Cut(p.Path, "[")
+		r.Problems[i] = ruleSettings.At(p, "%s", p.Message) // None of them is more than a warning here.
+	}
+	return settings, r.Problems, nil
 }
-
-var errTooLarge = errors.New("the file is too large")
 
 func readSettingsFile(fsys fs.FS) ([]byte, error) {
 	f, err := fsys.Open(SettingsFile)
@@ -63,74 +63,36 @@ func readSettingsFile(fsys fs.FS) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxSettingsBytes+1))
-	if err == nil && len(content) > maxSettingsBytes {
-		err = errTooLarge
-	}
-	return content, err
+	return io.ReadAll(io.LimitReader(f, maxSettingsBytes+1))
 }
 
-// settingsReader is one reading of settings under way.
-type settingsReader struct {
-	problems findings.Problems
-	items    int
+func readSettings(r *findings.Reporter, content []byte) Settings {
+	doc, ok := r.ParseDocument(SettingsFile, content)
+	if !ok || !doc.Present() {
+		return Settings{}
+	}
+	root, ok := doc.Mapping()
+	if !ok {
+		return Settings{}
+	}
+	root.WarnUnknown("exclude_paths", "use_default_rules", "skip_list", "enable_list")
+	before, defaults := doc.Errors(), root.Get("use_default_rules")
+	noDefaults := defaults.Present() && !defaults.Boolean() && doc.Errors() == before
+	return Settings{
+		exclude:    readPatterns(root.Get("exclude_paths")),
+		noDefaults: noDefaults,
+		skip:       readRules(root.Get("skip_list")),
+		only:       readRules(root.Get("enable_list")),
+	}
 }
 
-func parseSettings(content []byte) (Settings, findings.Problems) {
-	r := &settingsReader{}
-	var doc yaml.Node
-	err := yaml.NewDecoder(bytes.NewReader(content)).Decode(&doc)
-	switch {
-	case errors.Is(err, io.EOF):
-		return Settings{}, nil
-	case err != nil:
-		line, column, message := findings.SyntaxError(content, err)
-		r.report(&yaml.Node{Line: line, Column: column}, "", "cannot be read as YAML, and is ignored: %s", message)
-		return Settings{}, r.problems
-	}
-	settings := r.settings(doc.Content[0])
-	return settings, r.problems
-}
-
-func (r *settingsReader) settings(root *yaml.Node) Settings {
-	var s Settings
-	if isNull(root) {
-		return s
-	}
-	if root.Kind != yaml.MappingNode {
-		r.report(root, "", "must be a mapping of keys to values")
-		return s
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(root.Content) && len(r.problems) < maxSettingsItems; i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
-		if seen[key.Value] {
-			r.report(key, "", "key %s is given twice; the last one counts", findings.Quote(key.Value))
-		}
-		seen[key.Value] = true
-		switch key.Value {
-		case "exclude_paths":
-			s.exclude = r.patterns(key.Value, value)
-		case "use_default_rules":
-			s.noDefaults = r.isFalse(key.Value, value)
-		case "skip_list":
-			s.skip = r.rules(key.Value, value)
-		case "enable_list":
-			s.only = r.rules(key.Value, value)
-		default:
-			r.report(key, "", "unknown key %s, ignored; there are exclude_paths, use_default_rules, skip_list and enable_list", findings.Quote(key.Value))
-		}
-	}
-	return s
-}
-
-func (r *settingsReader) patterns(key string, v *yaml.Node) []string {
+func readPatterns(v findings.Value) []string {
 	var patterns []string
-	for _, item := range r.list(key, v) {
-		pattern := path.Clean(item.Value)
+	for _, item := range readList(v) {
+		pattern := path.Clean(item.Text())
 		// Matching takes time exponential in the number of braces.
 		if len(pattern) > maxPattern || strings.Contains(pattern, "{") || !doublestar.ValidatePattern(pattern) {
-			r.report(item, key, "%s is not a pattern for paths: it may hold *, **, ? and [], no braces, and %d characters", findings.Quote(item.Value), maxPattern)
+			item.Report(ruleSettings, "%s is not a pattern for paths: it may hold *, **, ? and [], no braces, and %d characters", findings.Quote(item.Text()), maxPattern)
 			continue
 		}
 		patterns = append(patterns, pattern)
@@ -138,14 +100,16 @@ func (r *settingsReader) patterns(key string, v *yaml.Node) []string {
 	return patterns
 }
 
-func (r *settingsReader) rules(key string, v *yaml.Node) []string {
+func readRules(v findings.Value) []string {
+	known := Rules()
 	var names []string
-	for _, item := range r.list(key, v) {
-		if !isRule(item.Value) {
-			r.report(item, key, "there is no rule %s", findings.Quote(item.Value))
+	for _, item := range readList(v) {
+		name := item.Text()
+		if !slices.Contains(extensionRules, name) && !slices.ContainsFunc(known, func(r findings.Rule) bool { return r.Name == name }) {
+			item.Report(ruleSettings, "there is no rule %s", findings.Quote(name))
 			continue
 		}
-		names = append(names, item.Value)
+		names = append(names, name)
 	}
 	return names
 }
@@ -156,61 +120,25 @@ var extensionRules = []string{
 	"missing-playbook", "finalizer-path", "missing-finalizer",
 }
 
-func isRule(name string) bool {
-	return slices.Contains(extensionRules, name) || slices.ContainsFunc(Rules(), func(r findings.Rule) bool { return r.Name == name })
-}
-
-func (r *settingsReader) isFalse(key string, v *yaml.Node) bool {
-	var b bool
-	if isNull(v) {
-		return false
-	}
-	if v.Kind != yaml.ScalarNode || v.Decode(&b) != nil {
-		r.report(v, key, "must be true or false")
-		return false
-	}
-	return !b
-}
-
-// list returns the texts of a list, or of a single text in its place.
-func (r *settingsReader) list(key string, v *yaml.Node) []*yaml.Node {
-	items := v.Content
-	switch {
-	case isNull(v):
+// readList returns the texts of a list, or a single text in its place.
+func readList(v findings.Value) []findings.Value {
+	items := []findings.Value{v}
+	if v.Blank() {
 		return nil
-	case v.Kind == yaml.ScalarNode:
-		items = []*yaml.Node{v}
-	case v.Kind != yaml.SequenceNode:
-		r.report(v, key, "must be a list")
-		return nil
+	} else if !v.IsScalar() {
+		items = v.List()
 	}
-	var texts []*yaml.Node
+	if len(items) > maxSettingsItems {
+		items[maxSettingsItems].Report(ruleSettings, "there are more than %d items; this one and all that follow are ignored", maxSettingsItems)
+		items = items[:maxSettingsItems]
+	}
+	var texts []findings.Value
 	for _, item := range items {
-		if r.items++; r.items > maxSettingsItems {
-			r.report(item, key, "there are more than %d items; this one and all that follow are ignored", maxSettingsItems)
-			return texts
+		if item.RequiredText() != "" {
+			texts = append(texts, item)
 		}
-		if item.Kind != yaml.ScalarNode || isNull(item) || item.Value == "" {
-			r.report(item, key, "must be a text")
-			continue
-		}
-		texts = append(texts, item)
 	}
 	return texts
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-func (r *settingsReader) report(at *yaml.Node, field, format string, args ...any) {
-	r.problems = append(r.problems, problem(at, field, format, args...))
-}
-
-func problem(at *yaml.Node, field, format string, args ...any) findings.Problem {
-	place := findings.Problem{File: SettingsFile, Path: field}
-	if at != nil {
-		place.Line, place.Column = at.Line, at.Column
-	}
-	return ruleSettings.At(place, format, args...)
 }
 
 // Apply divides problems into those to show and those that the settings hide.

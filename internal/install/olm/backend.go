@@ -95,7 +95,7 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 		return nil, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	ready := b.ready(i.Collection.CSVName())
-	plan := &install.Plan{Digest: b.digest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest, b.image))}
+	plan := &install.Plan{Digest: b.plannedDigest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest.String(), b.image))}
 	for _, object := range rendered {
 		switch o := object.(type) {
 		case *operatorsv1.OperatorGroup:
@@ -120,8 +120,8 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 	return plan, nil
 }
 
-// digest returns that of the archive that the operator is told to run.
-func (b *Backend) digest(i *install.Installation, ready bool) digest.Digest {
+// plannedDigest returns that of the archive that the operator is told to run.
+func (b *Backend) plannedDigest(i *install.Installation, ready bool) digest.Digest {
 	if recorded := install.Recorded(i.Owner, i.Namespace); recorded != nil && !ready {
 		return digest.Digest(recorded.Digest)
 	}

@@ -73,7 +73,7 @@ func TestPlan(t *testing.T) {
 			if got := kindsOf(p); !slices.Equal(got, test.kinds) {
 				t.Errorf("objects: %v", got)
 			}
-			if len(p.Postponed) != test.postponed || p.Digest != test.digest || (p.RuntimeHash == "before") != test.same {
+			if len(p.Postponed) != test.postponed || p.Digest.String() != test.digest || (p.RuntimeHash == "before") != test.same {
 				t.Errorf("%d postponed, digest %s, hash %q", len(p.Postponed), p.Digest, p.RuntimeHash)
 			}
 		})
