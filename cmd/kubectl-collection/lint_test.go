@@ -137,7 +137,6 @@ func TestLintOfURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest := actual.String()
 	secret := strings.Replace(server.URL, "http://", "http://ann:s3cret@", 1) + "/wrong.tar.gz?token=s3cret"
 	other := "sha256:" + strings.Repeat("0", 64)
 	for _, tt := range []struct {

@@ -74,7 +74,7 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		for _, installation := range soc.Status.Installations {
 			err := mapping.Consent(ctx, r.Reader, soc.Namespace, installation.Namespace)
 			if status.Is(err) {
-				continue
+				continue // They belong to others now.
 			}
 			if err != nil {
 				return nil, nil, err
@@ -95,16 +95,6 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 		}
 	}
 	return served, abandoned, nil
-}
-
-// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
-// what is deleted.
-func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
-	err := mapping.Consent(ctx, reader, from, namespace)
-	if status.Is(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {

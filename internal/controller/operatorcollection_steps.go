@@ -10,9 +10,7 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -172,18 +170,6 @@ func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2be
 			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil
-}
-
-// requireSecret reads a Secret that a field of the spec names. One that does not exist is waited for, with a reason.
-func (r *OperatorCollectionReconciler) requireSecret(ctx context.Context, oc *v2beta2.OperatorCollection, field, name, reason string) (*corev1.Secret, error) {
-	secret, err := credential.Read(ctx, r.Reader, oc.Namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, status.Waiting(reason, status.MissingInterval, "%s: Secret %q does not exist in namespace %q", field, name, oc.Namespace)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
-	}
-	return secret, nil
 }
 
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {

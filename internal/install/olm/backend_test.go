@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/Masterminds/semver/v3"
-	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,7 +50,7 @@ func TestPlan(t *testing.T) {
 		state     func(*state)
 		kinds     []string
 		postponed int
-		digest    digest.Digest
+		digest    string
 		same      bool
 	}{
 		"nothing is there": {func(s *state) { s.subscription, s.ownGroup = nil, true },

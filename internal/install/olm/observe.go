@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -201,13 +200,13 @@ func settled(text string) string {
 
 // contentWarnings tell of what the installed ClusterServiceVersion was made from, if that is not what it would be made from
 // now: OLM does not look at a name twice.
-func (s *state) contentWarnings(c *collection.Collection, archive digest.Digest, image string) []string {
+func (s *state) contentWarnings(c *collection.Collection, digest, image string) []string {
 	csv := s.csv(c.CSVName())
 	if csv == nil {
 		return nil
 	}
 	var warnings []string
-	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != archive.String() {
+	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != digest {
 		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was made from other content of version %s: the playbooks are new, "+
 			"while permissions and descriptions stay as they were; raise the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
-	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -269,7 +268,7 @@ func TestOtherContentIsToldOf(t *testing.T) {
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = make([]operatorsv1alpha1.StrategyDeploymentSpec, 1)
 	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: render.OperatorContainer, Image: "image:1"}}
 	s := &state{csvs: []operatorsv1alpha1.ClusterServiceVersion{csv}}
-	for digest, images := range map[digest.Digest]map[string]int{"sha256:a": {"image:1": 0, "image:2": 1}, "sha256:b": {"image:1": 1, "image:2": 2}} {
+	for digest, images := range map[string]map[string]int{"sha256:a": {"image:1": 0, "image:2": 1}, "sha256:b": {"image:1": 1, "image:2": 2}} {
 		for image, want := range images {
 			if got := s.contentWarnings(c, digest, image); len(got) != want {
 				t.Errorf("%s and %s: %v", digest, image, got)
