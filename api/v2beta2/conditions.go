@@ -5,9 +5,9 @@ package v2beta2
 const (
 	// ConditionReady is true when the object does what its spec asks for.
 	ConditionReady = "Ready"
-	// ConditionReconciling is true while the controller still works on the object, or will try again by itself.
+	// ConditionReconciling is true while the controller works on the object, or will retry.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is true when only a change of the object's own spec can help.
+	// ConditionStalled is true when only a change of the object's own spec can resolve the problem.
 	ConditionStalled = "Stalled"
 	// ConditionImported is true when the archive of an OperatorCollection is verified and stored and all its CRDs
 	// are Established.
@@ -18,10 +18,10 @@ const (
 	// reads no playbooks. It is there once an archive was accepted, speaks of that archive, and has no influence on Ready.
 	ConditionConformant = "Conformant"
 	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
-	// Operator Lifecycle Manager installs it. It is there where the manager serves one, and has no influence on Ready.
+	// Operator Lifecycle Manager installs it. It is present if the manager serves a catalog, and does not affect Ready.
 	ConditionPublished = "Published"
-	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a host
-	// key that is known. It never blocks a run.
+	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a known
+	// host key. It never blocks a playbook run.
 	ConditionReachable = "Reachable"
 )
 
@@ -33,169 +33,179 @@ var ConditionTypes = []string{
 
 // Reasons of success and progress.
 const (
-	// ReasonSucceeded says that the condition's work is done.
+	// ReasonSucceeded signals that the work described by the condition is complete.
 	ReasonSucceeded = "Succeeded"
-	// ReasonProgressing says that work is under way and needs no help.
+	// ReasonProgressing signals that work is in progress and needs no intervention.
 	ReasonProgressing = "Progressing"
-	// ReasonUnexpectedError says that a request failed in a way that has no reason of its own, and is retried.
+	// ReasonUnexpectedError signals that a request failed for an unclassified reason, and is retried.
 	ReasonUnexpectedError = "UnexpectedError"
-	// ReasonTerminating says that the object is being deleted.
+	// ReasonTerminating signals that the object is being deleted.
 	ReasonTerminating = "Terminating"
-	// ReasonNotInstalled says that no SubOperatorConfig maps the collection to a namespace.
+	// ReasonNotInstalled signals that no SubOperatorConfig maps the collection to a namespace.
 	ReasonNotInstalled = "NotInstalled"
 )
 
 // Reasons of an OperatorCollection whose archive could not be fetched.
 const (
-	// ReasonInvalidURL says that spec.collectionURL cannot be used.
+	// ReasonInvalidURL signals that spec.collectionURL cannot be used.
 	ReasonInvalidURL = "InvalidURL"
-	// ReasonArchiveNotFound says that the server answered 404 or 410.
+	// ReasonArchiveNotFound signals that the server answered 404 or 410.
 	ReasonArchiveNotFound = "ArchiveNotFound"
-	// ReasonArchiveNotUploaded says that spec has no collectionURL and the upload folder has no archive.
+	// ReasonArchiveNotUploaded signals that spec has no collectionURL and the upload folder has no archive.
 	ReasonArchiveNotUploaded = "ArchiveNotUploaded"
-	// ReasonUnauthorized says that the server answered 401 or 403.
+	// ReasonUnauthorized signals that the server answered 401 or 403.
 	ReasonUnauthorized = "Unauthorized"
-	// ReasonSourceUnreachable says that the server could not be reached or answered with a server error.
+	// ReasonSourceUnreachable signals that the server could not be reached or answered with a server error.
 	ReasonSourceUnreachable = "SourceUnreachable"
-	// ReasonSourceForbidden says that the manager may not fetch from spec.collectionURL, or from where it redirects to: the
-	// URL is not below an allowed prefix, or its host has an address that the manager does not connect to.
+	// ReasonSourceForbidden signals that the manager may not fetch from spec.collectionURL, or from where it redirects
+	// to: the URL is not below an allowed prefix, or its host resolves to an address that the manager must not connect
+	// to.
 	ReasonSourceForbidden = "SourceForbidden"
-	// ReasonFetchTimeout says that the download took longer than the manager allows.
+	// ReasonFetchTimeout signals that the download took longer than the manager allows.
 	ReasonFetchTimeout = "FetchTimeout"
-	// ReasonArchiveTooLarge says that the archive, or what is in it, exceeds a limit.
+	// ReasonArchiveTooLarge signals that the archive, or what is in it, exceeds a limit.
 	ReasonArchiveTooLarge = "ArchiveTooLarge"
-	// ReasonArchiveTruncated says that the download or the archive ended early.
+	// ReasonArchiveTruncated signals that the download or the archive ended early.
 	ReasonArchiveTruncated = "ArchiveTruncated"
-	// ReasonFetchFailed says that the download failed in a way that has no reason of its own.
+	// ReasonFetchFailed signals that the download failed for an unclassified reason.
 	ReasonFetchFailed = "FetchFailed"
-	// ReasonCredentialsInvalid says that the Secret in spec.credentialsSecret is missing or lacks usable keys.
+	// ReasonCredentialsInvalid signals that the Secret in spec.credentialsSecret is missing or lacks usable keys.
 	ReasonCredentialsInvalid = "CredentialsInvalid"
-	// ReasonStorageFailed says that the manager could not write to or read from its artifact store.
+	// ReasonStorageFailed signals that the manager could not write to or read from its artifact store.
 	ReasonStorageFailed = "StorageFailed"
 )
 
-// Reasons of an OperatorCollection whose archive is not acceptable.
+// Reasons of an OperatorCollection whose archive is not accepted.
 const (
-	// ReasonDigestMismatch says that the archive's sha256 is not spec.digest.
+	// ReasonDigestMismatch signals that the archive's SHA-256 digest differs from spec.digest.
 	ReasonDigestMismatch = "DigestMismatch"
-	// ReasonNotVerified says that nothing proves where the archive comes from.
+	// ReasonNotVerified signals that the origin of the archive is not proven by a signature or a pinned digest.
 	ReasonNotVerified = "NotVerified"
-	// ReasonSignatureInvalid says that no signature in spec.signatureSecret is right for the archive and a key there.
+	// ReasonSignatureInvalid signals that no signature in spec.signatureSecret is valid for the archive and a public
+	// key in that Secret.
 	ReasonSignatureInvalid = "SignatureInvalid"
-	// ReasonSignatureSecretInvalid says that the Secret in spec.signatureSecret is missing, lacks a usable key or
-	// signature, or holds what must not be there.
+	// ReasonSignatureSecretInvalid signals that the Secret in spec.signatureSecret is missing, lacks a usable key or
+	// signature, or holds a private key.
 	ReasonSignatureSecretInvalid = "SignatureSecretInvalid"
-	// ReasonArtifactChanged says that the origin now serves other content than the one that was installed, though the
-	// spec did not change.
+	// ReasonArtifactChanged signals that the source now serves content that differs from the installed archive,
+	// although the spec did not change.
 	ReasonArtifactChanged = "ArtifactChanged"
-	// ReasonArchiveNotGzip says that the file is not a gzip-compressed tar archive.
+	// ReasonArchiveNotGzip signals that the file is not a gzip-compressed tar archive.
 	ReasonArchiveNotGzip = "ArchiveNotGzip"
-	// ReasonArchiveUnsafe says that an entry of the archive would leave it, or is of a kind that is never unpacked.
+	// ReasonArchiveUnsafe signals that an entry of the archive would be extracted outside the target directory, or is
+	// of a type that is never extracted.
 	ReasonArchiveUnsafe = "ArchiveUnsafe"
-	// ReasonArchiveCorrupt says that the archive cannot be read in full.
+	// ReasonArchiveCorrupt signals that the archive cannot be read in full.
 	ReasonArchiveCorrupt = "ArchiveCorrupt"
-	// ReasonOperatorConfigMissing says that the archive has no operator-config.yml or operator-config.yaml.
+	// ReasonOperatorConfigMissing signals that the archive has no operator-config.yml or operator-config.yaml.
 	ReasonOperatorConfigMissing = "OperatorConfigMissing"
-	// ReasonOperatorConfigAmbiguous says that the archive has both operator-config.yml and operator-config.yaml.
+	// ReasonOperatorConfigAmbiguous signals that the archive has both operator-config.yml and operator-config.yaml.
 	ReasonOperatorConfigAmbiguous = "OperatorConfigAmbiguous"
-	// ReasonPlaybookMissing says that operator-config names a playbook or finalizer that the archive does not hold.
+	// ReasonPlaybookMissing signals that operator-config names a playbook or finalizer that the archive does not
+	// contain.
 	ReasonPlaybookMissing = "PlaybookMissing"
-	// ReasonInvalidYAML says that operator-config is not well-formed YAML.
+	// ReasonInvalidYAML signals that operator-config is not well-formed YAML.
 	ReasonInvalidYAML = "InvalidYAML"
-	// ReasonInvalidCollection says that the archive breaks the Operator Collection Specification.
+	// ReasonInvalidCollection signals that the archive violates the Operator Collection Specification.
 	ReasonInvalidCollection = "InvalidCollection"
-	// ReasonCollectionClaimed says that the collection's domain and name belong to another OperatorCollection.
+	// ReasonCollectionClaimed signals that the collection's domain and name belong to another OperatorCollection.
 	ReasonCollectionClaimed = "CollectionClaimed"
-	// ReasonKindClash says that a CRD of the collection belongs to somebody else.
+	// ReasonKindClash signals that a CRD of the collection is owned by another collection or another product.
 	ReasonKindClash = "KindClash"
-	// ReasonSchemaConflict says that a field changed its type against another version of the same kind.
+	// ReasonSchemaConflict signals that the type of a field differs from that in another version of the same kind.
 	ReasonSchemaConflict = "SchemaConflict"
-	// ReasonVersionConflict says that different archives claim one version of the collection.
+	// ReasonVersionConflict signals that different archives claim one version of the collection.
 	ReasonVersionConflict = "VersionConflict"
 )
 
-// Reasons of an OperatorCollection whose archive was accepted though it has flaws.
+// Reasons of an OperatorCollection whose archive was accepted with warnings.
 const (
-	// ReasonRulesBroken says that the archive breaks rules that do not keep it from being installed.
+	// ReasonRulesBroken signals that the archive breaks rules that do not prevent its installation.
 	ReasonRulesBroken = "RulesBroken"
 )
 
-// Reasons that keep an OperatorCollection from being deleted.
+// Reasons for which the deletion of an OperatorCollection waits.
 const (
-	// ReasonInstancesExist says that custom resources of the collection still exist.
+	// ReasonInstancesExist signals that custom resources of the collection still exist.
 	ReasonInstancesExist = "InstancesExist"
-	// ReasonFinalizingInstances says that the collection's finalizer playbooks still run.
+	// ReasonFinalizingInstances signals that the collection's finalizer playbooks still run.
 	ReasonFinalizingInstances = "FinalizingInstances"
 )
 
 // Reasons of a SubOperatorConfig.
 const (
-	// ReasonCollectionNotFound says that the OperatorCollection it names does not exist in its namespace.
+	// ReasonCollectionNotFound signals that the referenced OperatorCollection does not exist in the namespace of the
+	// SubOperatorConfig.
 	ReasonCollectionNotFound = "CollectionNotFound"
-	// ReasonCollectionNotImported says that the OperatorCollection it names is not imported yet.
+	// ReasonCollectionNotImported signals that the referenced OperatorCollection is not imported yet.
 	ReasonCollectionNotImported = "CollectionNotImported"
-	// ReasonCollectionTerminating says that the OperatorCollection it names is being deleted.
+	// ReasonCollectionTerminating signals that the referenced OperatorCollection is being deleted.
 	ReasonCollectionTerminating = "CollectionTerminating"
-	// ReasonMappingNotAllowed says that a mapped namespace may not be used, or not in the way that runtime.env asks for.
+	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime.env
+	// would read its Secrets or ConfigMaps.
 	ReasonMappingNotAllowed = "MappingNotAllowed"
-	// ReasonMappingConflict says that an older SubOperatorConfig has the same collection in the same namespace.
+	// ReasonMappingConflict signals that an older SubOperatorConfig installs the same collection in the same namespace.
 	ReasonMappingConflict = "MappingConflict"
-	// ReasonEndpointNotFound says that the mapping names a ZosEndpoint that does not exist.
+	// ReasonEndpointNotFound signals that the mapping names a ZosEndpoint that does not exist.
 	ReasonEndpointNotFound = "EndpointNotFound"
-	// ReasonCredentialInvalid says that a credential Secret is missing, not marked as one, or lacks usable keys.
+	// ReasonCredentialInvalid signals that a credential Secret is missing, not labelled as a credential, or lacks
+	// usable keys.
 	ReasonCredentialInvalid = "CredentialInvalid"
-	// ReasonForeignObject says that an object the installation needs exists and belongs to somebody else.
+	// ReasonForeignObject signals that an object required by the installation already exists and is managed by someone
+	// else.
 	ReasonForeignObject = "ForeignObject"
-	// ReasonPermissionsNotGranted says that the collection asks for permissions nobody granted to the manager.
+	// ReasonPermissionsNotGranted signals that the collection requests permissions that are not granted to the manager.
 	ReasonPermissionsNotGranted = "PermissionsNotGranted"
-	// ReasonObjectRefused says that the API server refused an object of the installation.
+	// ReasonObjectRefused signals that the API server rejected an object of the installation.
 	ReasonObjectRefused = "ObjectRefused"
-	// ReasonApplyFailed says that an object could not be written, and that it will be tried again.
+	// ReasonApplyFailed signals that writing an object failed, and is retried.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonDependencyMissing says that an Ansible collection or Python package that the collection needs could not be
-	// installed, that two of them exclude each other, or that the runtime image has another ansible-core than the
-	// collection requires. The message names it; it is tried again.
+	// ReasonDependencyMissing signals that a required Ansible collection or Python package could not be installed, that
+	// two requirements conflict, or that the ansible-core of the runtime image does not meet the collection's
+	// requirement. The message names the dependency. Installation is retried.
 	ReasonDependencyMissing = "DependencyMissing"
-	// ReasonWorkloadUnavailable says that the operator's Deployment is not Available.
+	// ReasonWorkloadUnavailable signals that the operator's Deployment is not Available.
 	ReasonWorkloadUnavailable = "WorkloadUnavailable"
 )
 
-// Reasons of what the Operator Lifecycle Manager (OLM) does for us.
+// Reasons of installations by the Operator Lifecycle Manager (OLM).
 const (
-	// ReasonOLMUnavailable says that OLM is asked for, and that the cluster lacks it or the manager may not use it.
+	// ReasonOLMUnavailable signals that OLM is requested, but the cluster does not have it or the manager may not use
+	// it.
 	ReasonOLMUnavailable = "OLMUnavailable"
-	// ReasonBundleTooLarge says that the collection is too large for a catalog, or that the catalog is full.
+	// ReasonBundleTooLarge signals that the collection is too large for a catalog, or that the catalog is full.
 	ReasonBundleTooLarge = "BundleTooLarge"
-	// ReasonPackageConflict says that another collection has the same package name in the catalog.
+	// ReasonPackageConflict signals that another collection has the same package name in the catalog.
 	ReasonPackageConflict = "PackageConflict"
-	// ReasonNotPublished says that the collection's version is not in the catalog, for the reason that the
-	// OperatorCollection's condition Published tells.
+	// ReasonNotPublished signals that the collection's version is not in the catalog. The Published condition of the
+	// OperatorCollection has the reason.
 	ReasonNotPublished = "NotPublished"
-	// ReasonCatalogUnhealthy says that OLM cannot read the catalog, or cannot resolve the Subscription.
+	// ReasonCatalogUnhealthy signals that OLM cannot read the catalog, or cannot resolve the Subscription.
 	ReasonCatalogUnhealthy = "CatalogUnhealthy"
-	// ReasonWaitingForApproval says that somebody has to approve an InstallPlan.
+	// ReasonWaitingForApproval signals that an InstallPlan requires approval.
 	ReasonWaitingForApproval = "WaitingForApproval"
-	// ReasonInstallPlanFailed says that OLM could not carry out an InstallPlan.
+	// ReasonInstallPlanFailed signals that OLM could not complete an InstallPlan.
 	ReasonInstallPlanFailed = "InstallPlanFailed"
-	// ReasonClusterServiceVersionFailed says that OLM could not run the operator. The message has its own reason.
+	// ReasonClusterServiceVersionFailed signals that OLM could not run the operator. The message contains OLM's reason.
 	ReasonClusterServiceVersionFailed = "ClusterServiceVersionFailed"
-	// ReasonOperatorGroupConflict says that the OperatorGroups of the namespace do not let OLM install the operator.
+	// ReasonOperatorGroupConflict signals that the OperatorGroups of the namespace prevent OLM from installing the
+	// operator.
 	ReasonOperatorGroupConflict = "OperatorGroupConflict"
-	// ReasonRuntimeNotSupported says that runtime sets something that OLM cannot pass on.
+	// ReasonRuntimeNotSupported signals that spec.runtime has a setting that a Subscription cannot pass on.
 	ReasonRuntimeNotSupported = "RuntimeNotSupported"
 )
 
 // Reasons of a ZosEndpoint.
 const (
-	// ReasonInvalidVariables says that an item of spec.variables is neither a string nor {name, value}.
+	// ReasonInvalidVariables signals that an item of spec.variables is neither a string nor {name, value}.
 	ReasonInvalidVariables = "InvalidVariables"
-	// ReasonInvalidHostKeys says that an item of spec.hostKeys is not a public host key.
+	// ReasonInvalidHostKeys signals that an item of spec.hostKeys is not a public host key.
 	ReasonInvalidHostKeys = "InvalidHostKeys"
-	// ReasonHostUnreachable says that no SSH server answered at the endpoint's host and port.
+	// ReasonHostUnreachable signals that no SSH server answered at the endpoint's host and port.
 	ReasonHostUnreachable = "HostUnreachable"
-	// ReasonHostForbidden says that the endpoint's host has an address that the manager does not connect to.
+	// ReasonHostForbidden signals that the endpoint's host resolves to an address that the manager must not connect to.
 	ReasonHostForbidden = "HostForbidden"
-	// ReasonHostKeyMismatch says that the server showed a host key that is not the known one.
+	// ReasonHostKeyMismatch signals that the server presented a host key other than the known one.
 	ReasonHostKeyMismatch = "HostKeyMismatch"
 )
 

@@ -1,5 +1,5 @@
-// Package v2beta2 contains the API of Collection Operator. Group, version, kinds and the fields that IBM z/OS Cloud
-// Broker has are the broker's, so that its clients work unchanged; all other fields are additions of this project.
+// Package v2beta2 contains the API of Collection Operator. It is compatible with clients of IBM z/OS Cloud Broker:
+// group, version, kinds and common fields are the same. All other fields are additions of this project.
 //
 // +kubebuilder:object:generate=true
 // +groupName=zoscb.ibm.com

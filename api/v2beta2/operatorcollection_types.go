@@ -5,19 +5,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// APIGroupPolicy says in which API group the kinds of a collection are served.
+// APIGroupPolicy specifies the API group in which the kinds of a collection are served.
 // +kubebuilder:validation:Enum=Shared;PerCollection
 type APIGroupPolicy string
 
 const (
-	// APIGroupShared serves the kinds in suboperator.zoscb.ibm.com, where existing clients expect them.
+	// APIGroupShared serves the kinds in suboperator.zoscb.ibm.com, as existing clients expect.
 	APIGroupShared APIGroupPolicy = "Shared"
-	// APIGroupPerCollection serves the kinds in <name>.<domain>.suboperator.zoscb.ibm.com, so that they cannot clash
-	// with those of another collection.
+	// APIGroupPerCollection serves the kinds in <name>.<domain>.suboperator.zoscb.ibm.com, so that they cannot conflict
+	// with the kinds of another collection.
 	APIGroupPerCollection APIGroupPolicy = "PerCollection"
 )
 
-// DeletionPolicy says what becomes of custom resources when their OperatorCollection is deleted.
+// DeletionPolicy specifies what happens to custom resources when their OperatorCollection is deleted.
 // +kubebuilder:validation:Enum=Block;Finalize;Orphan
 type DeletionPolicy string
 
@@ -30,28 +30,28 @@ const (
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
 
-// Phase sums up an object in one word, for clients that know no conditions.
+// Phase summarizes the state of an object in one word, for clients that do not read conditions.
 // +kubebuilder:validation:Enum=Pending;Successful;Failed
 type Phase string
 
 const (
-	// PhasePending means that the work is not done yet.
+	// PhasePending means that the work is not complete yet.
 	PhasePending Phase = "Pending"
-	// PhaseSuccessful means that the work is done.
+	// PhaseSuccessful means that the work is complete.
 	PhaseSuccessful Phase = "Successful"
-	// PhaseFailed means that something is wrong; the Ready condition says what.
+	// PhaseFailed means that the work failed. The Ready condition has the reason.
 	PhaseFailed Phase = "Failed"
 )
 
-// EgressPolicy says what an operator's pods may connect to.
+// EgressPolicy specifies which destinations an operator's pods may connect to.
 // +kubebuilder:validation:Enum=Unrestricted;Restricted
 type EgressPolicy string
 
 const (
-	// EgressUnrestricted limits nothing.
+	// EgressUnrestricted allows all connections.
 	EgressUnrestricted EgressPolicy = "Unrestricted"
-	// EgressRestricted lets the pods connect to DNS, to the manager's archives, to those of their endpoints whose host is
-	// an address, and to what is in allowTo.
+	// EgressRestricted allows connections to DNS, to the manager's archive server, to endpoints whose host is an IP
+	// address, and to the destinations in allowTo.
 	EgressRestricted EgressPolicy = "Restricted"
 )
 
@@ -63,7 +63,7 @@ type EgressDestination struct {
 	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).masked() == cidr(self)",message="must be a network such as 192.0.2.0/24, with nothing but zeros after the prefix, or a single address such as 192.0.2.1/32"
 	CIDR string `json:"cidr"`
 
-	// ports are TCP ports. Without any, all ports of all protocols.
+	// ports are TCP ports. If empty, all ports of all protocols are allowed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -72,25 +72,27 @@ type EgressDestination struct {
 	Ports []int32 `json:"ports,omitempty"`
 }
 
-// NetworkPolicySpec limits what an operator's pods may connect to.
+// NetworkPolicySpec limits the connections of an operator's pods.
 // +kubebuilder:validation:XValidation:rule="self.egress != 'Restricted' || (has(self.allowTo) && size(self.allowTo) > 0)",message="egress Restricted needs allowTo: without the addresses of the API server there, the pods could not reach it"
 // +kubebuilder:validation:XValidation:rule="self.egress == 'Restricted' || !has(self.allowTo) || size(self.allowTo) == 0",message="allowTo limits nothing without egress Restricted: set that, or remove allowTo"
 type NetworkPolicySpec struct {
-	// egress says what the pods may connect to. Unrestricted, the default: to everything. Restricted: to DNS, to the
-	// manager's archives, to those of their endpoints whose host is an address, and to allowTo.
+	// egress specifies which destinations the pods may connect to. Unrestricted, the default, allows all connections.
+	// Restricted allows connections to DNS, to the manager's archive server, to endpoints whose host is an IP address,
+	// and to the destinations in allowTo.
 	// +optional
 	// +kubebuilder:default=Unrestricted
 	Egress EgressPolicy `json:"egress,omitempty"`
 
-	// allowTo lists further destinations. The addresses of the API server must be among them, since nothing tells them
-	// to the manager; so must be those of endpoints with a host name and of servers for dependencies.
+	// allowTo lists further destinations. It must include the addresses of the API server, which the manager cannot
+	// determine, and the addresses of endpoints that are specified by host name and of the servers that dependencies
+	// are downloaded from.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	AllowTo []EgressDestination `json:"allowTo,omitempty"`
 }
 
-// RuntimeSpec shapes the Deployment that runs a collection's playbooks.
+// RuntimeSpec configures the Deployment that runs a collection's playbooks.
 type RuntimeSpec struct {
 	// image replaces the manager's default runtime image.
 	// +optional
@@ -115,120 +117,125 @@ type RuntimeSpec struct {
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// env adds environment variables to the operator container. Variables that the operator itself needs win.
+	// env adds environment variables to the operator container. Variables that the operator itself requires take
+	// precedence.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// reconcilePeriod is how often every custom resource's playbook runs again without a change. 0s, the default,
-	// means never.
+	// reconcilePeriod is the interval at which the playbook of every custom resource runs again without a change. The
+	// default, 0s, disables periodic runs.
 	// +optional
 	ReconcilePeriod *metav1.Duration `json:"reconcilePeriod,omitempty"`
 
-	// maxConcurrentReconciles is how many playbooks of one kind may run at once. Default 2.
+	// maxConcurrentReconciles is the maximum number of playbooks of one kind that run at the same time. Defaults to 2.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	MaxConcurrentReconciles *int32 `json:"maxConcurrentReconciles,omitempty"`
 
-	// networkPolicy limits what the pods may connect to. A change starts no new pods.
+	// networkPolicy limits the connections of the pods. A change does not restart the pods.
 	// +optional
 	NetworkPolicy *NetworkPolicySpec `json:"networkPolicy,omitempty"`
 }
 
-// DependenciesSpec says where the dependencies of a collection come from, as far as its author does not say it.
+// DependenciesSpec specifies where the dependencies of a collection are downloaded from, unless the collection itself
+// names a source.
 type DependenciesSpec struct {
-	// galaxyURL is the address of the Galaxy server for Ansible collections. Default: the manager's setting, else what
-	// the runtime image is configured for.
+	// galaxyURL is the URL of the Galaxy server for Ansible collections. Defaults to the manager's setting, or else to
+	// the configuration of the runtime image.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://[^@]+$')",message="must start with https:// or http:// and hold no credentials"
 	GalaxyURL string `json:"galaxyURL,omitempty"`
 
-	// pipIndexURL is the address of the index of Python packages. Default: the manager's setting, else what the runtime
-	// image is configured for.
+	// pipIndexURL is the URL of the index of Python packages. Defaults to the manager's setting, or else to the
+	// configuration of the runtime image.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://[^@]+$')",message="must start with https:// or http:// and hold no credentials"
 	PipIndexURL string `json:"pipIndexURL,omitempty"`
 
-	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with any of the keys galaxyToken (and galaxyAuthURL, where the
-	// server wants the token exchanged), galaxyUsername and galaxyPassword, pipUsername and pipPassword, and ca.crt:
-	// certificates that are trusted beside those of the runtime image. The runtime pods get these keys.
+	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with any of the keys
+	// galaxyToken (and galaxyAuthURL, if the server requires the token to be exchanged), galaxyUsername and
+	// galaxyPassword, pipUsername and pipPassword, and ca.crt: CA certificates that are trusted in addition to those of
+	// the runtime image. These keys are mounted into the runtime pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 }
 
-// OperatorCollectionSpec says which archive to import, how to verify it, and what deleting it means.
+// OperatorCollectionSpec specifies which archive to import, how to verify it, and what happens on deletion.
 type OperatorCollectionSpec struct {
-	// collectionURL is the http or https address of the collection archive (.tar.gz). Without it the archive must
-	// have been uploaded to the manager's folder /opt/collections/suboperator/<name>/<version>.
+	// collectionURL is the HTTP or HTTPS URL of the collection archive (.tar.gz). If it is not set, the archive must be
+	// uploaded to the manager's folder /opt/collections/suboperator/<name>/<version>.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^https?://')",message="must start with https:// or http://"
 	CollectionURL string `json:"collectionURL,omitempty"`
 
-	// collectionURLToken is a bearer token for collectionURL. It is readable by everyone who may read this object:
+	// collectionURLToken is a bearer token for collectionURL. Everyone who may read this object can read the token:
 	// prefer credentialsSecret.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16384
 	CollectionURLToken string `json:"collectionURLToken,omitempty"`
 
-	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with the credentials for
-	// collectionURL: `token`, or `username` and `password`; `tls.crt` and `tls.key`, a client certificate; `ca.crt`,
-	// certificate authorities that are trusted beside those of the manager. Any of these, but not both of the first two.
+	// credentialsSecret names a Secret in this namespace, labelled zoscb.ibm.com/credential=true, with the credentials
+	// for collectionURL: `token`, or `username` and `password`; `tls.crt` and `tls.key`, a client certificate;
+	// `ca.crt`, CA certificates that are trusted in addition to those of the manager. `token` and `username` are
+	// mutually exclusive.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// digest pins the archive's content: sha256:<64 hexadecimal digits>. Any other content is refused.
+	// digest pins the archive's content: sha256:<64 hexadecimal digits>. An archive with any other digest is rejected.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^sha256:[a-f0-9]{64}$')",message="must be sha256: followed by 64 lower-case hexadecimal digits"
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest,omitempty"`
 
-	// signatureSecret names a Secret in this namespace with a public key and a detached signature: either over the archive
-	// (RSA, ECDSA or Ed25519; key in PEM), or a GPG signature over its MANIFEST.json, as Ansible Galaxy makes it. Its keys
-	// are recognised by their content. An archive whose signature is not right is refused.
+	// signatureSecret names a Secret in this namespace with a public key and a detached signature: either over the
+	// archive (RSA, ECDSA or Ed25519; key in PEM), or a GPG signature over its MANIFEST.json, as Ansible Galaxy creates
+	// it. The keys of the Secret are recognized by their content. An archive without a valid signature is rejected.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SignatureSecret string `json:"signatureSecret,omitempty"`
 
-	// skipSignatureVerification installs an archive whose origin nothing proves. signatureSecret is not looked at then.
+	// skipSignatureVerification installs an archive without proof of its origin. signatureSecret is ignored.
 	// +optional
 	SkipSignatureVerification bool `json:"skipSignatureVerification,omitempty"`
 
-	// interval is how often to look whether collectionURL, or the upload folder, has another archive, which then is
-	// verified and installed as an upgrade. At least one minute. Without it, nothing is fetched again until the spec
-	// changes.
+	// interval at which collectionURL, or the upload folder, is checked for a new archive, which is then verified and
+	// installed as an upgrade. The minimum is one minute. If it is not set, the source is checked again only when the
+	// spec changes.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
-	// suspend stops all work on this collection. What is installed keeps running.
+	// suspend stops the reconciliation of this OperatorCollection. Installed operators are unaffected.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// apiGroup says in which API group the collection's kinds are served. It cannot be changed.
+	// apiGroup specifies the API group in which the collection's kinds are served. It is immutable.
 	// +optional
 	// +kubebuilder:default=Shared
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="apiGroup cannot be changed: delete the OperatorCollection and create it again"
 	APIGroup APIGroupPolicy `json:"apiGroup,omitempty"`
 
-	// deletionPolicy says what becomes of the collection's custom resources when this object is deleted: Block waits
-	// until none is left, Finalize deletes them through their finalizer playbooks, Orphan keeps them. It speaks of the
-	// namespaces in which this OperatorCollection is installed; custom resources elsewhere are never touched.
+	// deletionPolicy specifies what happens to the collection's custom resources when this object is deleted: Block
+	// waits until none is left, Finalize deletes them through their finalizer playbooks, Orphan keeps them. It applies
+	// to the namespaces in which this OperatorCollection is installed. Custom resources in other namespaces are never
+	// changed.
 	// +optional
 	// +kubebuilder:default=Block
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// dependencies says where the Ansible collections and Python packages come from that the collection needs.
+	// dependencies specifies where required Ansible collections and Python packages are downloaded from.
 	// +optional
 	Dependencies *DependenciesSpec `json:"dependencies,omitempty"`
 
-	// runtime shapes the Deployments that run the collection's playbooks.
+	// runtime configures the Deployments that run the collection's playbooks.
 	// +optional
 	Runtime *RuntimeSpec `json:"runtime,omitempty"`
 }
@@ -239,27 +246,29 @@ type Artifact struct {
 	Digest string `json:"digest"`
 	// size of the archive in bytes.
 	Size int64 `json:"size"`
-	// verification says what the archive was accepted for: Signature (over the archive), GalaxySignature (over its
-	// MANIFEST.json), Digest (it matches spec.digest) or Skipped.
+	// verification is the method by which the archive was verified: Signature (over the archive), GalaxySignature (over
+	// its MANIFEST.json), Digest (it matches spec.digest) or Skipped.
 	Verification string `json:"verification"`
-	// verifiedBy is the fingerprint of the public key whose signature was right: sha256:<hex> of its DER encoding, or that
-	// of a GPG key in upper-case hexadecimal digits.
+	// verifiedBy is the fingerprint of the public key that verified the signature: sha256:<hex> of its DER encoding, or
+	// the fingerprint of a GPG key in upper-case hexadecimal digits.
 	// +optional
 	VerifiedBy string `json:"verifiedBy,omitempty"`
-	// verifiedAt is when the archive was first verified this way. It is absent if verification was skipped.
+	// verifiedAt is the time at which the archive was first verified with this method. It is absent if verification was
+	// skipped.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
-	// sourceHash identifies the parts of the spec that the archive was fetched for: its address, and how it is verified.
+	// sourceHash is a hash of the parts of the spec that the archive was fetched for: its URL and its verification.
 	SourceHash string `json:"sourceHash"`
-	// etag is what the server said to tell this archive from others, for a later look.
+	// etag is the ETag header that the server sent with the archive. It is used for conditional requests.
 	// +optional
 	ETag string `json:"etag,omitempty"`
-	// lastModified is when the archive was last changed, as the server said, for a later look.
+	// lastModified is the Last-Modified header that the server sent with the archive. It is used for conditional
+	// requests.
 	// +optional
 	LastModified string `json:"lastModified,omitempty"`
 }
 
-// ImportedCollection says what an imported archive holds.
+// ImportedCollection describes the content of an imported archive.
 type ImportedCollection struct {
 	// domain of the collection, from operator-config.
 	Domain string `json:"domain"`
@@ -267,14 +276,14 @@ type ImportedCollection struct {
 	Name string `json:"name"`
 	// version of the collection, from operator-config.
 	Version string `json:"version"`
-	// apiVersion in which the kinds are served, group/version.
+	// apiVersion in which the kinds are served, as group/version.
 	APIVersion string `json:"apiVersion"`
 	// kinds that the collection defines.
 	// +listType=set
 	Kinds []string `json:"kinds"`
 }
 
-// CollectionConfigStatus tells clients where an uploaded archive lies.
+// CollectionConfigStatus reports the location of an uploaded archive.
 type CollectionConfigStatus struct {
 	// collectionPath is the archive's path in the manager's pod.
 	// +optional
@@ -288,14 +297,14 @@ type MappingStatus struct {
 	// phase of the SubOperatorConfig.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// message says what is wrong with it.
+	// message is the reason why the SubOperatorConfig is not Ready.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// OperatorCollectionStatus is what the manager knows about an OperatorCollection.
+// OperatorCollectionStatus is the observed state of an OperatorCollection.
 type OperatorCollectionStatus struct {
-	// observedGeneration is the generation that the conditions speak of.
+	// observedGeneration is the generation that the conditions describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -317,15 +326,15 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Artifact *Artifact `json:"artifact,omitempty"`
 
-	// collection says what the installed archive holds.
+	// collection describes the content of the installed archive.
 	// +optional
 	Collection *ImportedCollection `json:"collection,omitempty"`
 
-	// config tells clients where an uploaded archive lies.
+	// config reports the location of an uploaded archive.
 	// +optional
 	Config *CollectionConfigStatus `json:"config,omitempty"`
 
-	// warnings about the spec, and the rules that the archive breaks without being refused.
+	// warnings about the spec, and about rules that the archive breaks without being rejected.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`

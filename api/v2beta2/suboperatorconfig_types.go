@@ -4,40 +4,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CredentialType says whose credentials playbooks use.
+// CredentialType specifies whose credentials playbooks use.
 // +kubebuilder:validation:Enum=shared;personal
 type CredentialType string
 
 const (
 	// CredentialShared uses the credential that the mapping or the endpoint names, for every user.
 	CredentialShared CredentialType = "shared"
-	// CredentialPersonal uses the credential of the user who created the custom resource, and never a shared one.
-	// Runs against remote endpoints fail with that reason until this version supports it.
+	// CredentialPersonal uses the credential of the user who created the custom resource, and never a shared one. It is
+	// not supported yet: runs against remote endpoints fail.
 	CredentialPersonal CredentialType = "personal"
 )
 
-// InstallMethod says who turns an installation into running pods.
+// InstallMethod specifies what installs the operator.
 // +kubebuilder:validation:Enum=Auto;OLM;Direct
 type InstallMethod string
 
 const (
-	// InstallAuto is OLM where the cluster has the Operator Lifecycle Manager and the manager may use it, else Direct. It is
-	// decided once for each installation.
+	// InstallAuto selects OLM if the cluster has the Operator Lifecycle Manager and the manager may use it, else
+	// Direct. The choice is made once for each installation.
 	InstallAuto InstallMethod = "Auto"
 	// InstallOLM subscribes to the collection's package in the manager's catalog.
 	InstallOLM InstallMethod = "OLM"
-	// InstallDirect writes ServiceAccount, RBAC and Deployment itself.
+	// InstallDirect lets the manager write ServiceAccount, RBAC and Deployment.
 	InstallDirect InstallMethod = "Direct"
 )
 
-// ApprovalMode says who approves an InstallPlan of the Operator Lifecycle Manager.
+// ApprovalMode specifies how an InstallPlan of the Operator Lifecycle Manager is approved.
 // +kubebuilder:validation:Enum=Automatic;Manual
 type ApprovalMode string
 
 const (
-	// ApprovalAutomatic lets the Operator Lifecycle Manager install and upgrade by itself.
+	// ApprovalAutomatic lets the Operator Lifecycle Manager install and upgrade without approval by a user.
 	ApprovalAutomatic ApprovalMode = "Automatic"
-	// ApprovalManual makes each installation and upgrade wait until somebody approves its InstallPlan.
+	// ApprovalManual makes each installation and upgrade wait until a user approves its InstallPlan.
 	ApprovalManual ApprovalMode = "Manual"
 )
 
@@ -48,7 +48,7 @@ type EndpointMapping struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// credentialName names the Secret to log on with, in the namespace of the SubOperatorConfig. Default: the
+	// credentialName names the Secret to log on with, in the namespace of the SubOperatorConfig. Defaults to the
 	// endpoint's own credentialName.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -62,8 +62,8 @@ type NamespaceMapping struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 
-	// zosendpoints that may be used from there. Absent: every ZosEndpoint in the namespace of the SubOperatorConfig,
-	// also later ones. An empty list: none.
+	// zosendpoints that the operator may use. If absent, it may use every ZosEndpoint in the namespace of the
+	// SubOperatorConfig, including those created later. If empty, it may use none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -71,7 +71,8 @@ type NamespaceMapping struct {
 	ZosEndpoints *[]EndpointMapping `json:"zosendpoints,omitempty"`
 }
 
-// SubOperatorConfigSpec says which namespaces may use a collection, against which endpoints, with which credentials.
+// SubOperatorConfigSpec specifies in which namespaces a collection is installed, and which endpoints and credentials it
+// uses.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialType) || (has(self.credentialType) && self.credentialType == oldSelf.credentialType)",message="credentialType cannot be changed once it is set"
 type SubOperatorConfigSpec struct {
 	// operatorCollection names the OperatorCollection, in the same namespace.
@@ -80,12 +81,13 @@ type SubOperatorConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="operatorCollection cannot be changed: create another SubOperatorConfig"
 	OperatorCollection string `json:"operatorCollection"`
 
-	// credentialType says whose credentials are used. Unset means shared. It cannot be changed once it is set.
+	// credentialType specifies whose credentials are used. Defaults to shared. It cannot be changed once it is set.
 	// +optional
 	CredentialType CredentialType `json:"credentialType,omitempty"`
 
-	// mapping lists the namespaces. An empty list installs the operator nowhere. A namespace other than the one of
-	// this object must agree: its annotation zoscb.ibm.com/allow-mapping-from must name this object's namespace.
+	// mapping lists the namespaces in which the operator is installed. If it is empty, the operator is not installed. A
+	// namespace other than the one of this object must consent: its annotation zoscb.ibm.com/allow-mapping-from must
+	// name this object's namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -96,20 +98,20 @@ type SubOperatorConfigSpec struct {
 	// +optional
 	Runtime *RuntimeSpec `json:"runtime,omitempty"`
 
-	// install says whether the Operator Lifecycle Manager runs the operator or the manager does. Absent means Auto. When it
-	// changes, the old pods end before new ones start.
+	// install specifies whether the Operator Lifecycle Manager or the manager installs the operator. Defaults to Auto.
+	// When it changes, the old pods terminate before new ones start.
 	// +optional
 	Install InstallMethod `json:"install,omitempty"`
 
-	// installPlanApproval says who approves what the Operator Lifecycle Manager is about to install. Absent means
-	// Automatic. Without the Operator Lifecycle Manager it has no meaning.
+	// installPlanApproval specifies how InstallPlans of the Operator Lifecycle Manager are approved. Defaults to
+	// Automatic. It has no effect without the Operator Lifecycle Manager.
 	// +optional
 	InstallPlanApproval ApprovalMode `json:"installPlanApproval,omitempty"`
 }
 
-// ObjectReference identifies an object that an installation made.
+// ObjectReference identifies an object of an installation.
 type ObjectReference struct {
-	// apiVersion of the object, group/version.
+	// apiVersion of the object, as group/version.
 	APIVersion string `json:"apiVersion"`
 	// kind of the object.
 	Kind string `json:"kind"`
@@ -124,23 +126,23 @@ type ObjectReference struct {
 type InstallationStatus struct {
 	// namespace of the installation.
 	Namespace string `json:"namespace"`
-	// digest of the archive that it was told to run.
+	// digest of the archive that the operator is configured to run.
 	Digest string `json:"digest"`
-	// install is OLM or Direct, as it was decided for this installation.
+	// install is the method that was chosen for this installation: OLM or Direct.
 	// +optional
 	Install InstallMethod `json:"install,omitempty"`
-	// ready says whether its workload is Available and up to date.
+	// ready is true if the operator's Deployment is Available and up to date.
 	Ready bool `json:"ready"`
-	// removalTime is when the namespace was found to be mapped no longer, or to get its operator in another way. The
-	// old operator is removed as soon as no playbook runs, and after a minute in any case.
+	// removalTime is the time at which the removal of the operator began: the namespace is not mapped any more, or the
+	// install method changed. The operator is removed when no playbook runs, and after one minute at the latest.
 	// +optional
 	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
-	// message says what it waits for.
+	// message is the reason why the installation is not ready.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// CollectionReference identifies a collection in all its versions.
+// CollectionReference identifies a collection independent of its version.
 type CollectionReference struct {
 	// domain of the collection.
 	Domain string `json:"domain"`
@@ -148,9 +150,9 @@ type CollectionReference struct {
 	Name string `json:"name"`
 }
 
-// NamedObject carries the name of an object where clients look for it.
+// NamedObject has the name of an object in metadata.name, as clients expect.
 type NamedObject struct {
-	// metadata holds the name.
+	// metadata contains the name.
 	// +optional
 	Metadata NamedObjectMeta `json:"metadata,omitempty"`
 }
@@ -162,9 +164,9 @@ type NamedObjectMeta struct {
 	Name string `json:"name,omitempty"`
 }
 
-// SubOperatorConfigStatus is what the manager knows about a SubOperatorConfig.
+// SubOperatorConfigStatus is the observed state of a SubOperatorConfig.
 type SubOperatorConfigStatus struct {
-	// observedGeneration is the generation that the conditions speak of.
+	// observedGeneration is the generation that the conditions describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -176,7 +178,7 @@ type SubOperatorConfigStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// collection identifies what is installed, in any version. Uninstalling needs nothing else but the inventory.
+	// collection identifies the installed collection, independent of its version.
 	// +optional
 	Collection *CollectionReference `json:"collection,omitempty"`
 
@@ -196,17 +198,17 @@ type SubOperatorConfigStatus struct {
 	// +listMapKey=namespace
 	Installations []InstallationStatus `json:"installations,omitempty"`
 
-	// inventory lists every object that was or is about to be written for this SubOperatorConfig.
+	// inventory lists every object that was written, or is about to be written, for this SubOperatorConfig.
 	// +optional
 	// +listType=atomic
 	Inventory []ObjectReference `json:"inventory,omitempty"`
 
-	// warnings about what is installed.
+	// warnings about the installations.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
 
-	// clusterserviceversion names the ClusterServiceVersion, on clusters with the Operator Lifecycle Manager.
+	// clusterserviceversion names the ClusterServiceVersion if the Operator Lifecycle Manager installed the operator.
 	// +optional
 	ClusterServiceVersion *NamedObject `json:"clusterserviceversion,omitempty"`
 
@@ -221,7 +223,7 @@ type SubOperatorConfigStatus struct {
 	Packages []string `json:"packages,omitempty"`
 }
 
-// SubOperatorConfig installs the operator of an OperatorCollection for namespaces.
+// SubOperatorConfig installs the operator of an OperatorCollection in namespaces.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

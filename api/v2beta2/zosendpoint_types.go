@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EndpointType says where playbooks run.
+// EndpointType specifies where playbooks run.
 // +kubebuilder:validation:Enum=remote;local
 type EndpointType string
 
@@ -16,13 +16,13 @@ const (
 	EndpointLocal EndpointType = "local"
 )
 
-// DefaultSSHPort is the port of an endpoint that names none.
+// DefaultSSHPort is the port of an endpoint that does not specify one.
 const DefaultSSHPort int32 = 22
 
 // ZosEndpointSpec describes one z/OS system.
 // +kubebuilder:validation:XValidation:rule="self.endpointType == 'local' || (has(self.host) && size(self.host) > 0)",message="a remote endpoint needs a host"
 type ZosEndpointSpec struct {
-	// endpointType says where playbooks run: remote, on host over SSH, or local, in the operator's own pod.
+	// endpointType specifies where playbooks run: remote, on host over SSH, or local, in the operator's own pod.
 	// +optional
 	// +kubebuilder:default=remote
 	EndpointType EndpointType `json:"endpointType,omitempty"`
@@ -33,14 +33,14 @@ type ZosEndpointSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[A-Za-z0-9]([A-Za-z0-9.:_-]*[A-Za-z0-9])?$')",message="must be a host name or an IP address"
 	Host string `json:"host,omitempty"`
 
-	// port of the SSH server. Default 22.
+	// port of the SSH server. Defaults to 22.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// hostKeys are the server's public host keys, each as in a known_hosts file without the host name:
-	// `ssh-ed25519 AAAA...`. Without any, the first key that the server shows is pinned in status.hostKeys.
+	// hostKeys are the server's public host keys, each as in a known_hosts file without the host name: `ssh-ed25519
+	// AAAA...`. If empty, the first key that the server presents is pinned in status.hostKeys.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -53,8 +53,8 @@ type ZosEndpointSpec struct {
 	CredentialName string `json:"credentialName,omitempty"`
 
 	// variables for Ansible: `key: value` or `key=value` strings, or {name, value} objects whose value may be of any
-	// type. They are templates that Ansible evaluates, and may set connection options: whoever may edit a ZosEndpoint
-	// may run code in the operator's pod.
+	// type. Values are templates that Ansible evaluates, and may set connection options: users who may edit a
+	// ZosEndpoint can run code in the operator's pod.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -62,7 +62,7 @@ type ZosEndpointSpec struct {
 	Variables []apiextensionsv1.JSON `json:"variables,omitempty"`
 }
 
-// EffectivePort is the port of the SSH server, with the default applied.
+// EffectivePort returns the port of the SSH server, with the default applied.
 func (s *ZosEndpointSpec) EffectivePort() int32 {
 	if s.Port == 0 {
 		return DefaultSSHPort
@@ -76,9 +76,9 @@ type SubOperatorConfigReference struct {
 	Name string `json:"name"`
 }
 
-// ZosEndpointStatus is what the manager knows about a ZosEndpoint.
+// ZosEndpointStatus is the observed state of a ZosEndpoint.
 type ZosEndpointStatus struct {
-	// observedGeneration is the generation that the conditions speak of.
+	// observedGeneration is the generation that the conditions describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -96,7 +96,8 @@ type ZosEndpointStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// hostKeys is the host key that was pinned at first sight. Remove it to pin again after a planned change.
+	// hostKeys contains the host key that was pinned on first contact. Remove it to pin the new key after a planned
+	// change.
 	// +optional
 	// +listType=atomic
 	HostKeys []string `json:"hostKeys,omitempty"`
@@ -112,7 +113,7 @@ type ZosEndpointStatus struct {
 	SubOperatorConfigs []SubOperatorConfigReference `json:"suboperatorconfigs,omitempty"`
 }
 
-// ZosEndpoint is one z/OS system that playbooks run against.
+// ZosEndpoint represents one z/OS system that playbooks run against.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -1,5 +1,5 @@
-// Command manager runs the controllers of Collection Operator. Its subcommand unpack runs in the init container of the
-// operators that it installs.
+// Command manager runs the controllers of Collection Operator. The subcommand unpack runs in the init container of installed
+// operators.
 package main
 
 import (

@@ -61,40 +61,40 @@ type settings struct {
 	log             zap.Options
 }
 
-// catalogSettings say how the manager works with the Operator Lifecycle Manager.
+// catalogSettings configure the catalog for the Operator Lifecycle Manager.
 type catalogSettings struct {
 	bindAddress, address, namespace string
 }
 
 func (s *settings) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.runtimeImage, "runtime-image", "", "image that runs collections which name none of their own (required)")
+	flags.StringVar(&s.runtimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
 	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
-	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "folder for archives; uploads are expected in its folder suboperator/<name>/<version>")
+	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
-	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL under which the runtime pods reach artifact-bind-address (required)")
-	flags.StringVar(&s.artifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect for their archives; default: environment variable POD_NAMESPACE")
-	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable GALAXY_URL")
-	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; empty means what the runtime image is configured for; default: environment variable PIP_INDEX_URL")
+	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required)")
+	flags.StringVar(&s.artifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
+	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
+	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 serves none")
-	flags.BoolVar(&s.leaderElect, "leader-elect", true, "make sure that only one manager works at a time")
-	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "how often each ZosEndpoint is probed")
-	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "longest time that the download of an archive may take")
-	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "largest archive that is downloaded")
-	flags.Func("allowed-source-prefixes", "URL `prefix` below which archives may lie, redirects included; may be repeated; without any, all URLs are allowed", func(text string) error {
+	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
+	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
+	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
+	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
+	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
+	flags.Func("allowed-source-prefixes", "URL `prefix` from which archives may be fetched, including redirects; may be repeated; if not set, all URLs are allowed", func(text string) error {
 		prefix, err := fetch.ParseURLPrefix(text)
 		s.allowedSources = append(s.allowedSources, prefix)
 		return err
 	})
-	flags.BoolVar(&s.guard.AllowLocal, "allow-local-addresses", false, "let archives and ZosEndpoints have addresses that are loopback, link-local, multicast, or of a cloud metadata service")
-	flags.Func("forbidden-networks", "`network`, such as 10.96.0.0/16, in which no archive and no ZosEndpoint may have its address; may be repeated", func(text string) error {
+	flags.BoolVar(&s.guard.AllowLocal, "allow-local-addresses", false, "allow archives and ZosEndpoints at loopback, link-local and multicast addresses, and at those of cloud metadata services")
+	flags.Func("forbidden-networks", "`network`, such as 10.96.0.0/16, in which archives and ZosEndpoints are not allowed; may be repeated", func(text string) error {
 		network, err := dialguard.ParseNetwork(text)
 		s.guard.Forbidden = append(s.guard.Forbidden, network)
 		return err
 	})
-	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the Operator Lifecycle Manager (OLM) is served a catalog of the collections, such as :50051, for it to install them; empty means that OLM is not used")
-	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port under which OLM reaches catalog-bind-address")
-	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; empty means openshift-marketplace if it exists, else olm")
+	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the manager serves a catalog of the collections to the Operator Lifecycle Manager (OLM), such as :50051; if empty, OLM is not used")
+	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port at which OLM reaches catalog-bind-address")
+	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; defaults to openshift-marketplace if it exists, else olm")
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -116,7 +116,7 @@ func (s *settings) validate() error {
 		}
 	}
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
-		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address are needed together"))
+		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
@@ -168,7 +168,7 @@ func run(ctx context.Context, s settings) error {
 	return mgr.Start(ctx)
 }
 
-// portOf is the port of an address to listen at, which may have a name.
+// portOf returns the port of a listen address. The port may be a service name.
 func portOf(address string) (int32, error) {
 	_, name, err := net.SplitHostPort(address)
 	if err != nil {
@@ -212,7 +212,7 @@ func newManager(s settings) (manager.Manager, error) {
 	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
 }
 
-// newOLM is nil if the manager is to do without.
+// newOLM returns nil if the manager serves no catalog.
 func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	if s.bindAddress == "" {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// maxSettingBytes bounds each file of the runtime ConfigMap that is read.
+// maxSettingBytes is the maximum size of each file of the runtime ConfigMap.
 const maxSettingBytes = 4 << 10
 
 func unpackCommand() *cobra.Command {
@@ -40,9 +40,9 @@ func unpackCommand() *cobra.Command {
 			return artifact.Install(cmd.Context(), options)
 		},
 	}
-	cmd.Flags().StringVar(&runtimeDir, "runtime-dir", "/etc/zoscb/runtime", "folder with the runtime ConfigMap")
-	cmd.Flags().StringVar(&contentDir, "content-dir", "/opt/ansible/content", "folder to unpack to; it is emptied first")
-	cmd.Flags().StringVar(&collectionsDir, "collections-dir", "/opt/ansible/collections", "folder in which the content appears as a collection")
+	cmd.Flags().StringVar(&runtimeDir, "runtime-dir", "/etc/zoscb/runtime", "directory with the runtime ConfigMap")
+	cmd.Flags().StringVar(&contentDir, "content-dir", "/opt/ansible/content", "directory to unpack to; its content is deleted first")
+	cmd.Flags().StringVar(&collectionsDir, "collections-dir", "/opt/ansible/collections", "directory in which the content appears as a collection")
 	return cmd
 }
 

@@ -69,20 +69,17 @@ func buildAll(ctx context.Context, p project, components ...component) error {
 // build keeps the binary while the stamp beside it names the same sources. Who
 // wants it while another devcluster builds it waits for that one.
 func (c component) build(ctx context.Context, p project) error {
+	stamp, err := c.stamp(p)
+	if err != nil || c.built(p, stamp) {
+		return err
+	}
 	unlock, err := lock(p, "build-"+c.name+".lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	stamp, err := c.stamp(p)
-	if err != nil {
-		return err
-	}
-	stampFile := p.state("bin", ".stamps", c.name)
-	if have, err := os.ReadFile(stampFile); err == nil && string(have) == stamp {
-		if _, err := os.Stat(p.binary(c.name)); err == nil {
-			return nil
-		}
+	if c.built(p, stamp) {
+		return nil
 	}
 	flags := "-s -w"
 	if c.version != "" {
@@ -93,7 +90,18 @@ func (c component) build(ctx context.Context, p project) error {
 	if err := goBuild(ctx, c.name, p.source(c.folder), p.binary(c.name), c.pkg, flags); err != nil {
 		return err
 	}
-	return writeFile(stampFile, stamp, 0o644)
+	return writeFile(c.stampFile(p), stamp, 0o644)
+}
+
+func (c component) stampFile(p project) string { return p.state("bin", ".stamps", c.name) }
+
+func (c component) built(p project, stamp string) bool {
+	have, err := os.ReadFile(c.stampFile(p))
+	if err != nil || string(have) != stamp {
+		return false
+	}
+	_, err = os.Stat(p.binary(c.name))
+	return err == nil
 }
 
 // stamp is the digest of everything that decides what the binary contains.

@@ -98,7 +98,7 @@ func lock(p project, name string) (unlock func(), err error) {
 		return nil, err
 	}
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		fmt.Println("waiting for another devcluster command to end")
+		fmt.Fprintln(os.Stderr, "waiting for another devcluster command to end")
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}

@@ -1,6 +1,5 @@
-// Package apply writes rendered objects to a cluster: everything is tried in a dry run before anything is changed,
-// one field owner writes, objects of other owners are never taken over, and an object that is already as it should be
-// is not written at all.
+// Package apply writes rendered objects to a cluster with server-side apply. All objects are validated in a dry run before
+// any is changed. Objects of other owners are never adopted, and unchanged objects are not written.
 package apply
 
 import (
@@ -18,35 +17,35 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// FieldOwner is the name under which all objects are applied.
+// FieldOwner is the field manager of all objects that are applied.
 const FieldOwner = "collection-operator"
 
 // Applier applies sets of objects.
 type Applier struct {
-	// Client writes. Its cache is not used.
+	// Client writes objects. Its cache is not used.
 	Client client.Client
-	// Reader reads live objects, past every cache: caches know only objects that carry our labels.
+	// Reader reads live objects: caches only contain objects with the manager's labels.
 	Reader client.Reader
-	// InUse says whether others need an object of ours, which Prune then leaves to them. Nil means that nobody does.
+	// InUse reports whether others need an object, which Prune then keeps. Nil means that no object is shared.
 	InUse func(ctx context.Context, live client.Object) (bool, error)
-	// Aftermath removes what others have made because of an object that Prune has deleted, and says whether nothing of it
-	// is left. Nil means that nobody makes anything.
+	// Aftermath removes objects that other controllers created for an object that Prune has deleted, and reports whether the
+	// removal is complete. Nil means that there are none.
 	Aftermath func(ctx context.Context, deleted v2beta2.ObjectReference) (gone bool, err error)
 }
 
-// Ours decides whether a live object may be changed.
+// Ours reports whether a live object may be changed.
 type Ours func(live client.Object) bool
 
-// ForeignObjectError says that an object of the set exists and belongs to somebody else. Nothing was written.
+// ForeignObjectError reports an existing object that is managed by someone else. Nothing was written.
 type ForeignObjectError struct {
 	Object string
 }
 
 func (e *ForeignObjectError) Error() string {
-	return e.Object + " exists and was not made for this object: remove or rename it"
+	return e.Object + " exists and was not created for this object: delete or rename it"
 }
 
-// RefusedError says that the API server will not take an object as it is. Unwrap gives its answer.
+// RefusedError reports an object that the API server rejects as invalid or forbidden. Unwrap returns the API error.
 type RefusedError struct {
 	Object string
 	// Kind of the object.
@@ -57,7 +56,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// change is one object of a set together with what the dry run said about it.
+// change is an object with the result of its dry run.
 type change struct {
 	desired *unstructured.Unstructured
 	// live is nil when the object does not exist.
@@ -66,10 +65,9 @@ type change struct {
 	needed bool
 }
 
-// Apply makes the cluster hold the objects, in the order given, and returns how many it wrote. All objects are tried in
-// a server-side dry run first; every error of that run is returned, joined, and nothing is written then. Errors are
-// *[ForeignObjectError], *[RefusedError] where the server said the object is invalid or forbidden, or any other API
-// error, which may be tried again.
+// Apply applies the objects in the given order, and returns how many it wrote. All objects are validated in a server-side
+// dry run first. If that fails, nothing is written and all errors are returned, joined. Errors are *[ForeignObjectError],
+// *[RefusedError], or any other API error, which may be retried.
 func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours) (int, error) {
 	changes, err := a.preflight(ctx, objects, ours)
 	if err != nil {
@@ -122,8 +120,8 @@ func (a *Applier) dryRun(ctx context.Context, object client.Object, ours Ours) (
 	result := desired.DeepCopy()
 	if err := a.patch(ctx, result, live != nil, client.DryRunAll); err != nil {
 		if live == nil && isBinding(desired) && apierrors.IsNotFound(err) {
-			// A binding cannot be tried before its role exists. The role's own dry run is what tells whether we may
-			// grant what it holds.
+			// A binding cannot be validated before its role exists. The role's dry run shows whether the manager may grant
+			// its rules.
 			return change{desired: desired, needed: true}, nil
 		}
 		return change{}, refused(desired, err)
@@ -131,7 +129,7 @@ func (a *Applier) dryRun(ctx context.Context, object client.Object, ours Ours) (
 	return change{desired: desired, live: live, needed: live == nil || !equal(live, result)}, nil
 }
 
-// patch applies server-side. Fields are taken over from other writers only where the object is known to be ours.
+// patch applies server-side. Fields of other managers are only overwritten with force.
 func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, force bool, options ...client.ApplyOption) error {
 	options = append(options, client.FieldOwner(FieldOwner))
 	if force {
@@ -140,7 +138,7 @@ func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, 
 	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
 }
 
-// toUnstructured drops what a rendered object must not have an opinion on.
+// toUnstructured converts a rendered object, without fields that are not applied.
 func (a *Applier) toUnstructured(object client.Object) (*unstructured.Unstructured, error) {
 	gvk, err := a.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -158,7 +156,7 @@ func (a *Applier) toUnstructured(object client.Object) (*unstructured.Unstructur
 	return u, nil
 }
 
-// equal compares an object with the result of a dry run over it, except for the server's own bookkeeping.
+// equal compares an object with the result of its dry run, except for fields that the server maintains.
 func equal(live, result *unstructured.Unstructured) bool {
 	strip := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
@@ -186,7 +184,7 @@ func isBinding(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// Name is how messages refer to an object: kind and namespace/name.
+// Name returns the kind and namespace/name of an object for messages.
 func Name(object client.Object) string {
 	kind := object.GetObjectKind().GroupVersionKind().Kind
 	if object.GetNamespace() == "" {

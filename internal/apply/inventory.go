@@ -16,7 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// Inventory lists the objects in their order. Every object must carry its kind.
+// Inventory returns references to the objects, in the same order. Every object must have its kind set.
 func Inventory(objects []client.Object) []v2beta2.ObjectReference {
 	refs := make([]v2beta2.ObjectReference, 0, len(objects))
 	for _, object := range objects {
@@ -28,13 +28,13 @@ func Inventory(objects []client.Object) []v2beta2.ObjectReference {
 	return refs
 }
 
-// Union is wanted, followed by what only recorded has. The result of Union(Union(a, b), b) is that of Union(a, b).
+// Union returns wanted, followed by the references that only recorded has. It is idempotent: Union(Union(a, b), b) equals
+// Union(a, b).
 func Union(wanted, recorded []v2beta2.ObjectReference) []v2beta2.ObjectReference {
 	return append(slices.Clone(wanted), Difference(recorded, wanted)...)
 }
 
-// Difference is what a has and b lacks, sorted by place of creation as recorded in a. An API version does not make a
-// different object.
+// Difference returns the references in a that are not in b, in the order of a. API versions are ignored.
 func Difference(a, b []v2beta2.ObjectReference) []v2beta2.ObjectReference {
 	var diff []v2beta2.ObjectReference
 	for _, ref := range a {
@@ -56,9 +56,9 @@ func compare(a, b v2beta2.ObjectReference) int {
 	)
 }
 
-// Prune deletes the objects, last written first, and returns those that are not gone yet, in their old order. An object
-// that ours does not accept is left alone and counts as gone, and so does one that is in use. What makes pods is waited
-// for, with its pods, before what these need is removed.
+// Prune deletes objects in reverse order, and returns those that are not gone yet, in their old order. Objects that ours
+// does not accept, or that are in use, are kept and count as gone. Prune waits for the pods of an object before it deletes
+// the objects that these pods need.
 func (a *Applier) Prune(ctx context.Context, refs []v2beta2.ObjectReference, ours Ours) ([]v2beta2.ObjectReference, error) {
 	var errs []error
 	remaining := slices.Clone(refs)
@@ -80,7 +80,7 @@ func (a *Applier) Prune(ctx context.Context, refs []v2beta2.ObjectReference, our
 	return remaining, errors.Join(errs...)
 }
 
-// makesPods says whether pods live as long as the object does, or what others made because of it.
+// makesPods reports whether pods are created for the object, directly or by OLM.
 func makesPods(ref v2beta2.ObjectReference) bool {
 	return ref.Kind == "Deployment" || ref.Kind == "Subscription"
 }

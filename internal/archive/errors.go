@@ -9,11 +9,11 @@ import (
 	"io"
 )
 
-// Reason says in one CamelCase word why an archive was refused. It is fit for a condition's reason.
+// Reason is the CamelCase reason for which an archive was rejected. It can be used as the reason of a condition.
 type Reason string
 
 const (
-	// NotGzip: the file does not begin like a gzip file; often it is an HTML page or a plain tar.
+	// NotGzip: the file has no gzip header. It is often an HTML page or an uncompressed tar.
 	NotGzip Reason = "NotGzip"
 	// NotTar: the gzip content is not a tar archive.
 	NotTar Reason = "NotTar"
@@ -23,13 +23,13 @@ const (
 	Truncated Reason = "Truncated"
 	// Corrupt: the compressed data, a checksum or a tar header is damaged.
 	Corrupt Reason = "Corrupt"
-	// Unreadable: the file could not be read; the archive itself may be fine.
+	// Unreadable: the file could not be read. The archive itself may be valid.
 	Unreadable Reason = "Unreadable"
 	// TrailingData: something follows the end of the archive.
 	TrailingData Reason = "TrailingData"
-	// PathEscapes: a path is absolute or holds "..".
+	// PathEscapes: a path is absolute or contains "..".
 	PathEscapes Reason = "PathEscapes"
-	// InvalidName: a path holds backslashes, control or invisible characters or invalid UTF-8, or is empty.
+	// InvalidName: a path is empty, or contains backslashes, control or invisible characters, or invalid UTF-8.
 	InvalidName Reason = "InvalidName"
 	// UnsafeLink: a symbolic link does not point to a file or directory of the same archive.
 	UnsafeLink Reason = "UnsafeLink"
@@ -37,7 +37,7 @@ const (
 	UnsupportedEntry Reason = "UnsupportedEntry"
 	// DuplicateEntry: two entries have the same path, or paths that differ only in case or in how characters look.
 	DuplicateEntry Reason = "DuplicateEntry"
-	// TooLarge: a file, the whole archive or what must be kept in memory exceeds its limit.
+	// TooLarge: a file, the archive, or the content to keep in memory exceeds its limit.
 	TooLarge Reason = "TooLarge"
 	// TooManyEntries: the archive holds more entries than allowed.
 	TooManyEntries Reason = "TooManyEntries"
@@ -47,10 +47,10 @@ const (
 	NameTooLong Reason = "NameTooLong"
 )
 
-// Error is why an archive was refused. Its text is the same for the same archive.
+// Error reports why an archive was rejected. Its text is deterministic.
 type Error struct {
 	Reason Reason
-	// Entry is the path as written in the archive, empty if the whole archive is meant.
+	// Entry is the path in the archive, or empty if the error concerns the whole archive.
 	Entry string
 	Err   error
 }
@@ -63,7 +63,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("archive entry %s: %v", quote(e.Entry), e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 func refuse(reason Reason, entry, format string, args ...any) *Error {
@@ -78,7 +78,7 @@ func quote(name string) string {
 	return fmt.Sprintf("%q...", name[:most])
 }
 
-// readFailure turns an error of the gzip or tar reader into an *Error.
+// readFailure converts an error of the gzip or tar reader to an *Error.
 func readFailure(entry string, err error) error {
 	var own *Error
 	var corrupt flate.CorruptInputError

@@ -9,17 +9,16 @@ import (
 	"path"
 )
 
-// Files are readable and writable for group 0, in which any UID that OpenShift assigns is a member.
+// Files are readable and writable for group 0, which every UID that OpenShift assigns belongs to.
 const (
 	fileMode       fs.FileMode = 0o664
 	executableMode fs.FileMode = 0o775
 	directoryMode  fs.FileMode = 0o775
 )
 
-// Extract unpacks a tar.gz into root, which must be empty. Files get mode 0664 or, if anybody may execute them,
-// 0775; directories 0775. Owner and times of the archive are ignored. It fails with *Error if the archive
-// is refused, else with the error of the file system; what was written until then stays, and the caller must
-// discard the whole content of root.
+// Extract unpacks a tar.gz into root, which must be empty. Files get mode 0664, or 0775 if they are executable, and
+// directories 0775. Owners and times in the archive are ignored. It fails with *Error if the archive is rejected, else with
+// the error of the file system. After an error, the caller must delete the content of root.
 func Extract(r io.Reader, root *os.Root, limits Limits) error {
 	return Walk(r, limits, func(name string, mode fs.FileMode, size int64, content io.Reader) error {
 		switch mode.Type() {
@@ -39,7 +38,7 @@ func Extract(r io.Reader, root *os.Root, limits Limits) error {
 	})
 }
 
-// makeDirectory creates a directory and its parents with directoryMode, whatever the umask is.
+// makeDirectory creates a directory and its parents with directoryMode, independent of the umask.
 func makeDirectory(root *os.Root, name string) error {
 	if name == "." {
 		return nil
@@ -94,7 +93,7 @@ func writeFile(root *os.Root, name string, perm fs.FileMode, size int64, content
 		}
 		return fmt.Errorf("extract file %s: %w", quote(name), err)
 	}
-	if err := f.Chmod(perm); err != nil { // the umask may have taken the group's bits away
+	if err := f.Chmod(perm); err != nil { // The umask may have removed permissions of the group.
 		return fmt.Errorf("extract file %s: %w", quote(name), err)
 	}
 	return nil

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// ErrNotKept is what opening a file gives whose content Read was not asked to keep.
+// ErrNotKept is returned when a file is opened whose content was not kept.
 var ErrNotKept = errors.New("the archive holds this file, but its content was not kept")
 
-// Files is the content of an archive in memory. All names, sizes, times, links and checksums are there; only kept files can be
-// opened, the others fail with ErrNotKept. Links are followed as in os.DirFS. It is safe for concurrent use.
+// Files is the content of an archive in memory. It has the names, sizes, times, links and checksums of all files, and the
+// content of those that were kept. Opening any other file fails with ErrNotKept. Links are followed as in os.DirFS. It is
+// safe for concurrent use.
 type Files struct {
 	nodes map[string]*entry
 }
@@ -29,8 +30,8 @@ var (
 	_ fs.ReadLinkFS = (*Files)(nil)
 )
 
-// Read reads a whole tar.gz and keeps the content of the regular files that keep asks for, as long as together they do
-// not exceed Limits.KeptBytes. All regular files are hashed. It fails with *Error if the archive is refused.
+// Read reads a whole tar.gz and keeps the content of the regular files that keep selects, up to Limits.KeptBytes in total.
+// All regular files are hashed. It fails with *Error if the archive is rejected.
 func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (*Files, error) {
 	limits = limits.withDefaults()
 	files := &Files{nodes: map[string]*entry{".": {name: ".", mode: fs.ModeDir | 0o755}}}
@@ -122,7 +123,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	return bytes.Clone(e.data), nil
 }
 
-// ReadDir implements fs.ReadDirFS. Entries are sorted by name; a link is shown as such.
+// ReadDir implements fs.ReadDirFS. Entries are sorted by name. Links are not followed.
 func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
 	e, err := f.lookup("readdir", name, true)
 	if err != nil {
@@ -134,7 +135,7 @@ func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
 	return e.list(), nil
 }
 
-// Stat implements fs.StatFS; it works for files that were not kept, too.
+// Stat implements fs.StatFS. It also works for files that were not kept.
 func (f *Files) Stat(name string) (fs.FileInfo, error) {
 	e, err := f.lookup("stat", name, true)
 	if err != nil {
@@ -143,8 +144,8 @@ func (f *Files) Stat(name string) (fs.FileInfo, error) {
 	return e.as(name), nil
 }
 
-// SHA256 is the checksum of a regular file, or of the one that a link leads to; it is there for files that were not kept,
-// too. ok is false if there is no such file.
+// SHA256 returns the checksum of a regular file, also if it was not kept. Links are followed. ok is false if there is no
+// such file.
 func (f *Files) SHA256(name string) (sum [sha256.Size]byte, ok bool) {
 	e, err := f.lookup("checksum", name, true)
 	if err != nil || !e.mode.IsRegular() {
@@ -174,7 +175,7 @@ func (f *Files) ReadLink(name string) (string, error) {
 	return e.target, nil
 }
 
-// lookup finds a name, following links on the way, and the last one if follow is set.
+// lookup finds an entry by name. Links on the way are followed, and the last one if follow is set.
 func (f *Files) lookup(op, name string, follow bool) (*entry, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -193,7 +194,7 @@ func (f *Files) lookup(op, name string, follow bool) (*entry, error) {
 	return nil, &fs.PathError{Op: op, Path: name, Err: errors.New("too many symbolic links")}
 }
 
-// followFirst replaces the first link in a path by what it points to.
+// followFirst replaces the first link in a path by its target.
 func (f *Files) followFirst(name string) (string, bool) {
 	for end := 0; end < len(name); end++ {
 		if i := strings.IndexByte(name[end:], '/'); i < 0 {
@@ -225,7 +226,7 @@ type entry struct {
 	children []*entry
 }
 
-// as gives the entry the name under which it was reached, which differs if a link leads to it.
+// as returns the entry with another name, for an entry that was reached through a link.
 func (e *entry) as(name string) *entry {
 	renamed := *e
 	renamed.name = path.Base(name)

@@ -1,23 +1,23 @@
 package archive
 
-// Limits bounds what one archive may cost. A field that is zero takes its value from DefaultLimits,
-// so no archive is ever read without a bound. The compressed size is bounded by whoever fetches it.
+// Limits are the limits for one archive. A field that is zero has its value from DefaultLimits. The compressed size is
+// limited by the fetcher.
 type Limits struct {
-	// TotalBytes bounds the uncompressed archive, tar headers included.
+	// TotalBytes is the maximum size of the uncompressed archive, including tar headers.
 	TotalBytes int64
-	// FileBytes bounds the content of one file.
+	// FileBytes is the maximum size of one file.
 	FileBytes int64
-	// KeptBytes bounds the content that Read holds in memory.
+	// KeptBytes is the maximum size of the content that Read keeps in memory.
 	KeptBytes int64
-	// Entries bounds files, links and directories, including directories that are only implied by a path.
+	// Entries is the maximum number of files, links and directories, including directories that are only implied by a path.
 	Entries int
-	// Depth bounds the components of a path: "a/b/c" has three.
+	// Depth is the maximum number of components of a path: "a/b/c" has three.
 	Depth int
-	// NameBytes bounds the whole path of an entry, and the target of a link.
+	// NameBytes is the maximum length of a path, and of the target of a link.
 	NameBytes int
 }
 
-// DefaultLimits leaves room for the largest public z/OS collections with their embedded wheels and plugins.
+// DefaultLimits accepts the largest public z/OS collections with their embedded wheels and plugins.
 var DefaultLimits = Limits{
 	TotalBytes: 1 << 30,
 	FileBytes:  256 << 20,

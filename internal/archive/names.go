@@ -20,7 +20,7 @@ const (
 	ignored
 )
 
-// node is one path of the archive. A directory that so far only paths of other entries imply is not explicit.
+// node is one path of the archive. A directory is not explicit while it is only implied by paths of other entries.
 type node struct {
 	name     string
 	kind     kind
@@ -60,7 +60,7 @@ func kindOf(header *tar.Header) (kind, error) {
 	return 0, refuse(UnsupportedEntry, header.Name, "is %s; only files, directories and symbolic links are supported", what)
 }
 
-// isSparse says whether the tar holds only parts of a file. Not every reader puts them together alike.
+// isSparse reports whether the tar contains only parts of a file, which tar readers handle differently.
 func isSparse(header *tar.Header) bool {
 	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -70,7 +70,7 @@ func isSparse(header *tar.Header) bool {
 	return false
 }
 
-// onlyComments is true for the global header in which `git archive` notes the commit.
+// onlyComments reports whether a header is the global header in which `git archive` records the commit.
 func onlyComments(header *tar.Header) bool {
 	for key := range header.PAXRecords {
 		if key != "comment" {
@@ -80,7 +80,7 @@ func onlyComments(header *tar.Header) bool {
 	return true
 }
 
-// cleanName checks a path of the archive and returns its clean form, "." for the top directory itself.
+// cleanName validates a path of the archive and returns its clean form, or "." for the top directory itself.
 func (w *walker) cleanName(raw string, kind kind) (string, error) {
 	if err := checkText(raw, raw, "path"); err != nil {
 		return "", err
@@ -120,14 +120,15 @@ func checkText(entry, text, what string) error {
 	return nil
 }
 
-// isInvisible finds characters with which a text reads differently than it is: controls, such that turn the direction of
-// writing around, those without width, and separators of lines.
+// isInvisible reports whether a character can make a text look different: control characters, changes of the writing
+// direction, zero-width characters, and line separators.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// collisionKey is the same for paths that some file system takes for one, or that look the same: it ignores case, whether
-// accents are composed, and compatibility forms such as full width. Letters that look alike in two scripts stay different.
+// collisionKey returns the same key for paths that some file system treats as equal, or that look the same: it ignores case,
+// the composition of accents, and compatibility forms such as full width. Similar letters of different scripts have
+// different keys.
 func collisionKey(name string) string {
 	if isASCII(name) {
 		return strings.ToLower(name)
@@ -139,7 +140,7 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// add records an entry and the directories its path implies.
+// add records an entry and the directories that its path implies.
 func (w *walker) add(name string, kind kind) error {
 	if parent := path.Dir(name); parent != "." {
 		if err := w.addParent(name, parent); err != nil {
@@ -188,9 +189,9 @@ func (w *walker) insert(n *node) error {
 	return nil
 }
 
-// checkLink accepts a link whose target, taken from the link's own directory, is a real file or directory of the
-// archive. Leading ".." go up real directories, and below them only real directories are passed, so what the text
-// says is where the link leads. The target is replaced by its clean form.
+// checkLink accepts a link whose target, relative to the link's directory, is a real file or directory of the archive. A
+// leading ".." leaves a real directory, and all components below are real directories, so that no other link can redirect
+// the target. The target is replaced by its clean form.
 func (w *walker) checkLink(l *link) error {
 	if err := checkText(l.name, l.target, "link target"); err != nil {
 		return err

@@ -1,14 +1,13 @@
-// Package archive reads and writes collection archives (tar.gz). Archives are treated as hostile: nothing leaves
-// the archive's own tree, every read is bounded, and an archive is accepted whole or refused with a Reason.
+// Package archive reads and writes collection archives (tar.gz). Archives are untrusted input: no entry can leave the
+// archive's tree, every read is bounded, and an archive is accepted as a whole or rejected with a Reason.
 //
-// An archive may hold regular files, directories, and symbolic links with a relative target that is itself a file or
-// directory of the archive (`ansible-galaxy collection build` stores links inside a collection that way).
-// Since no entry may lie below a link, and no link may point to or through another one, a link cannot leave the tree.
+// An archive may contain regular files, directories, and symbolic links with a relative target that is itself a file or
+// directory of the archive (`ansible-galaxy collection build` stores links inside a collection that way). Since no entry may
+// lie below a link, and no link may point to or through another one, a link cannot leave the tree.
 //
-// There is no limit on how well an archive compresses: gzip makes at most a thousand bytes of one, so whoever sends a bomb
-// of a megabyte gets a gigabyte read, which Limits.TotalBytes allows a sound archive, too, and which takes seconds of one
-// processor and no memory. Repetitive text compresses a hundredfold, so a limit low enough to matter would refuse honest
-// collections.
+// There is no limit on the compression ratio. Gzip expands at most a thousandfold, so an archive of one megabyte expands to
+// the gigabyte that Limits.TotalBytes allows anyway. Reading that takes a few seconds of CPU time and no memory. Repetitive
+// text compresses a hundredfold: a useful limit would reject valid collections.
 package archive
 
 import (
@@ -22,22 +21,21 @@ import (
 	"time"
 )
 
-// Visit is called by Walk for one entry. The name is clean, relative and slash-separated, and never ".". The mode is
-// 0644 or 0755 for a file, 0755 with fs.ModeDir for a directory, 0777 with fs.ModeSymlink for a link; the content of a
-// link is its target. The content may be left unread and must not be used after the call.
+// Visit is called by Walk for one entry. The name is clean, relative and slash-separated, and never ".". The mode is 0644 or
+// 0755 for a file, 0755 with fs.ModeDir for a directory, 0777 with fs.ModeSymlink for a link; the content of a link is its
+// target. The content need not be read, and must not be used after the call.
 type Visit func(name string, mode fs.FileMode, size int64, content io.Reader) error
 
-// Walk reads a tar.gz in one pass and calls visit for each entry, in the archive's order but links last, once all
-// of them are known to be safe. Directories that no entry names are not visited. It fails with *Error if
-// the archive is refused, or with the error of visit. Entries before the offending one have been visited by then,
-// so a caller keeps what it has seen only if Walk returns nil.
+// Walk reads a tar.gz in one pass and calls visit for each entry, in the order of the archive. Links are visited last, after
+// all of them are validated. Implied directories are not visited. It fails with *Error if the archive is rejected, or with
+// the error of visit. Entries may have been visited before the error: the caller must discard them if Walk returns an error.
 func Walk(r io.Reader, limits Limits, visit Visit) error {
 	return walk(r, limits, func(name string, mode fs.FileMode, size int64, _ time.Time, content io.Reader) error {
 		return visit(name, mode, size, content)
 	})
 }
 
-// timedVisit is a Visit that is also told when a file was last changed; other entries have no time.
+// timedVisit is a Visit with the modification time of files. Other entries have no time.
 type timedVisit func(name string, mode fs.FileMode, size int64, changed time.Time, content io.Reader) error
 
 func walk(r io.Reader, limits Limits, visit timedVisit) error {
@@ -73,12 +71,12 @@ func walk(r io.Reader, limits Limits, visit timedVisit) error {
 	return w.visitLinks()
 }
 
-// stream is the uncompressed archive, cut off with an error at its limit.
+// stream reads the uncompressed archive, and fails at its limit.
 type stream struct {
 	gzip  *gzip.Reader
 	limit int64
 	read  int64
-	ended bool // the gzip file is complete and its checksum is right
+	ended bool // The gzip file is complete and its checksum is valid.
 }
 
 func openStream(compressed *bufio.Reader, limit int64) (*stream, error) {
@@ -116,8 +114,8 @@ func (s *stream) looksComplete(err error) bool {
 	return errors.Is(err, tar.ErrHeader) || s.ended
 }
 
-// expectEnd makes sure that only zeros (tar pads its last record with them) follow the last entry, and nothing
-// follows the gzip file: what another reader might see there has not been checked here.
+// expectEnd verifies that only zeros, the padding of the last tar record, follow the last entry, and nothing follows the
+// gzip file: another reader might interpret data that was not validated.
 func (s *stream) expectEnd(compressed *bufio.Reader) error {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -189,7 +187,7 @@ func (w *walker) file(name string, header *tar.Header, content io.Reader) error 
 	if header.Size > w.limits.FileBytes {
 		return refuse(TooLarge, name, "the file is larger than %d bytes", w.limits.FileBytes)
 	}
-	// A sparse file may be larger than what the stream holds of it.
+	// A sparse file may be larger than its data in the stream.
 	w.bytes += header.Size
 	if w.bytes > w.limits.TotalBytes {
 		return refuse(TooLarge, "", "the uncompressed archive is larger than %d bytes", w.limits.TotalBytes)
@@ -215,7 +213,7 @@ func (w *walker) visitLinks() error {
 	return nil
 }
 
-// fileContent gives read errors the reason and the entry they belong to.
+// fileContent adds reason and entry to read errors.
 type fileContent struct {
 	name string
 	r    io.Reader

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Write writes the named files and directories of fsys as a tar.gz; with nil names, everything below ".". Links are
-// followed. The same content gives the same bytes: entries are sorted, files have mode 0644 or 0755, owner 0 and
-// a fixed time, and the gzip header has none. A directory stands for itself, not for what it contains.
+// Write writes the named files and directories of fsys as a tar.gz, or everything below "." if names is nil. Links are
+// followed. A directory is written without its content. The output is reproducible: entries are sorted, files have mode 0644
+// or 0755, owner 0 and a fixed time, and the gzip header has no time.
 func Write(w io.Writer, fsys fs.FS, names []string) error {
 	names, err := sortedNames(fsys, names)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package catalog makes a file-based catalog of collections for the Operator Lifecycle Manager (OLM), and serves it.
+// Package catalog builds and serves a file-based catalog of collections for the Operator Lifecycle Manager (OLM).
 //
-// Its bundles have no images: OLM takes their ClusterServiceVersions from the catalog itself. They hold no
-// CustomResourceDefinitions either, since the manager alone writes those.
+// Its bundles have no images: OLM reads their ClusterServiceVersions from the catalog itself. They contain no
+// CustomResourceDefinitions, which only the manager writes.
 package catalog
 
 import (
@@ -12,11 +12,12 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
-// StableChannel is the default channel of every package. It holds all its versions, and its head is the newest.
+// StableChannel is the default channel of every package. It contains all versions, and its head is the newest.
 const StableChannel = "stable"
 
-// VersionChannel is the channel that ends with a version, "v<version>": whoever subscribes to it stays there. Build
-// metadata has no part in the version, and it is in lower case, as in the name of a ClusterServiceVersion.
+// VersionChannel returns the name of the channel that ends with a version, "v<version>". A Subscription to it is not
+// upgraded to later versions. The version is in lower case and without build metadata, as in the name of a
+// ClusterServiceVersion.
 func VersionChannel(version string) string { return "v" + version }
 
 // Bundle is one version of one collection.
@@ -29,13 +30,12 @@ type Bundle struct {
 	ClusterServiceVersion *operatorsv1alpha1.ClusterServiceVersion
 }
 
-// Build makes the catalog of the bundles, and tells of each bundle that is not in it. The same bundles give the same
-// catalog in any order, as long as none is refused: of those that cannot be in it together, the first is. A bundle that
-// is given twice is in it once.
+// Build returns a catalog of the bundles, and an error for each bundle that it rejects. The order of the bundles does not
+// matter unless bundles conflict: then the first one is accepted. Duplicate bundles are ignored.
 //
-// In a channel each version replaces the next older one. It can also be reached from every other older one, since
-// versions leave the catalog that still run. The order is that of semantic versions. Build sets replaces and skips in
-// copies of the ClusterServiceVersions.
+// In a channel each version replaces the next older one. All other older versions can be upgraded to it as well, since
+// versions may be installed that are no longer in the catalog. Versions are ordered by semantic versioning. Build sets
+// replaces and skips in copies of the ClusterServiceVersions.
 func Build(bundles []Bundle) (*declcfg.DeclarativeConfig, []*RefusalError) {
 	return build(bundles, MaxServedBytes)
 }
@@ -63,11 +63,11 @@ func build(bundles []Bundle, maxServed int) (*declcfg.DeclarativeConfig, []*Refu
 	return catalog, b.refusals
 }
 
-// builder gathers the bundles that fit together.
+// builder collects the accepted bundles.
 type builder struct {
 	maxServed int
 	packages  map[string]*pack
-	// served is the sum of the packages' served bytes.
+	// served is the sum of the served bytes of all packages.
 	served   int
 	refusals []*RefusalError
 }
@@ -108,13 +108,13 @@ func (b *builder) add(index int, bundle Bundle) *RefusalError {
 	return nil
 }
 
-// pack is a package with its versions, the oldest first.
+// pack is a package with its versions, oldest first.
 type pack struct {
 	name, domain, collection string
 	versions                 []version
 }
 
-// with is the package with one more version.
+// with returns the package with an additional version.
 func (p *pack) with(v version) *pack {
 	grown := *p
 	grown.versions = append(slices.Clone(p.versions), v)
@@ -122,7 +122,7 @@ func (p *pack) with(v version) *pack {
 	return &grown
 }
 
-// served is how many bytes OLM reads of the package, for each version in all channels that hold it.
+// served returns the number of bytes that OLM reads for the package: each version once for every channel that contains it.
 func (p *pack) served() int {
 	sum := 0
 	for i, v := range p.versions {
@@ -132,7 +132,7 @@ func (p *pack) served() int {
 	return sum
 }
 
-// content is the package as a part of the catalog. The error says why OLM could not read it.
+// content returns the package as a part of the catalog. It fails if OLM could not read the package.
 func (p *pack) content() (*declcfg.DeclarativeConfig, error) {
 	newest := p.versions[len(p.versions)-1]
 	content := &declcfg.DeclarativeConfig{Packages: []declcfg.Package{{

@@ -13,11 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// registry answers OLM's questions about one catalog, which never changes. Questions that OLM does not ask are
-// Unimplemented.
+// registry implements the registry API for one immutable catalog. Methods that OLM does not call are Unimplemented.
 type registry struct {
 	api.UnimplementedRegistryServer
-	// packages, and the bundles in them, are in the order in which they are listed.
+	// packages and their bundles, in the order in which they are listed.
 	packages []*api.Package
 	bundles  []*api.Bundle
 }
@@ -67,7 +66,7 @@ func (r *registry) ListPackages(_ *api.ListPackageRequest, stream api.Registry_L
 	return nil
 }
 
-// ListBundles implements api.RegistryServer. A bundle comes once for each channel that holds it.
+// ListBundles implements api.RegistryServer. A bundle is sent once for each channel that contains it.
 func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
 	for _, bundle := range r.bundles {
 		if err := stream.Send(bundle); err != nil {
@@ -97,7 +96,7 @@ func (r *registry) GetBundle(_ context.Context, request *api.GetBundleRequest) (
 	return nil, status.Errorf(codes.NotFound, "package %q has no bundle %q in a channel %q", request.GetPkgName(), request.GetCsvName(), request.GetChannelName())
 }
 
-// GetBundleForChannel implements api.RegistryServer. It is the newest of the channel.
+// GetBundleForChannel implements api.RegistryServer. It returns the newest bundle of the channel.
 func (r *registry) GetBundleForChannel(ctx context.Context, request *api.GetBundleInChannelRequest) (*api.Bundle, error) {
 	p, err := r.GetPackage(ctx, &api.GetPackageRequest{Name: request.GetPkgName()})
 	if err != nil {

@@ -19,43 +19,43 @@ import (
 )
 
 const (
-	// maxConnections bounds what clients can make the manager hold. OLM has two or three.
+	// maxConnections is the maximum number of connections. OLM has two or three.
 	maxConnections = 32
-	// maxStreams bounds the questions that one client asks at once. The package server asks one per package.
+	// maxStreams is the maximum number of concurrent requests per connection. The package server sends one per package.
 	maxStreams = 16
-	// maxRequestBytes is far more than the names that a question has.
+	// maxRequestBytes is the maximum size of a request, which only contains names.
 	maxRequestBytes = 16 << 10
-	// handshakeTimeout ends connections on which nobody speaks gRPC.
+	// handshakeTimeout closes connections without a gRPC handshake.
 	handshakeTimeout = 10 * time.Second
-	// maxConnectionAge makes OLM read the catalog again should it have missed a change, and frees what idle clients hold.
+	// maxConnectionAge makes OLM reconnect, and so read the catalog again if it missed a change, and closes idle
+	// connections.
 	maxConnectionAge = 15 * time.Minute
-	// drainTimeout is how long clients of an older catalog may finish what they are reading.
+	// drainTimeout is the time in which clients of a replaced catalog may finish their requests.
 	drainTimeout = 10 * time.Second
 )
 
-// Server serves the catalog that was set last to OLM, over gRPC without TLS: nothing in it is secret. Until one was set
-// it does not listen, so that OLM never sees a catalog that lacks what is installed.
+// Server serves the most recent catalog to OLM, over gRPC without TLS: the catalog contains no secrets. It does not listen
+// until a catalog is set, so that OLM never reads a catalog without the installed versions.
 //
-// A connection sees one catalog from its beginning to its end. When another one is set, clients may finish what they
-// are reading and then have to connect again, which is what makes OLM forget what it knew. It implements
-// manager.Runnable.
+// A connection is bound to one catalog. When another one is set, clients may finish their requests and then have to
+// reconnect, which makes OLM drop its cache. Server implements manager.Runnable.
 type Server struct {
 	address string
 	// ready is closed when the first catalog is set.
 	ready chan struct{}
 
 	mu sync.Mutex
-	// current is nil before the first catalog is set.
-	current *edition
+	// current is nil until the first catalog is set.
+	current *snapshot
 }
 
-// NewServer makes a server that listens at an address once it is started.
+// NewServer returns a server that listens at an address once it is started.
 func NewServer(address string) *Server {
 	return &Server{address: address, ready: make(chan struct{})}
 }
 
-// Set makes the catalog the one that is served, unless it is served already. It returns the digest of its content,
-// "sha256:<hex>", and whether that changed. With an error, what is served stays.
+// Set replaces the served catalog. It returns the digest of the content, "sha256:<hex>", and whether the content changed.
+// After an error, the previous catalog is still served.
 func (s *Server) Set(catalog *declcfg.DeclarativeConfig) (digest string, changed bool, err error) {
 	var content bytes.Buffer
 	if err := declcfg.WriteJSON(*catalog, &content); err != nil {
@@ -72,7 +72,7 @@ func (s *Server) Set(catalog *declcfg.DeclarativeConfig) (digest string, changed
 	if err != nil {
 		return "", false, err
 	}
-	s.current = newEdition(digest, registry)
+	s.current = newSnapshot(digest, registry)
 	if old == nil {
 		close(s.ready)
 	} else {
@@ -98,7 +98,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-// serve hands each connection to the current edition, until the context ends.
+// serve passes each connection to the current snapshot, until the context ends.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	listener = netutil.LimitListener(listener, maxConnections)
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -109,7 +109,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		s.mu.Lock()
 		current := s.current
 		if err == nil {
-			current.connections.give(conn)
+			current.connections.deliver(conn)
 		}
 		s.mu.Unlock()
 		switch {
@@ -122,74 +122,73 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// edition is a catalog with the gRPC server for it. A gRPC server can end all its connections in good order, and only
-// all of them: so every catalog has one of its own.
-type edition struct {
+// snapshot is a catalog with its own gRPC server: a gRPC server can only drain all its connections at once.
+type snapshot struct {
 	digest      string
 	server      *grpc.Server
-	connections *handover
+	connections *connListener
 }
 
-func newEdition(digest string, r *registry) *edition {
-	e := &edition{
+func newSnapshot(digest string, r *registry) *snapshot {
+	s := &snapshot{
 		digest: digest,
 		server: grpc.NewServer(
 			grpc.ConnectionTimeout(handshakeTimeout), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxRequestBytes),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: drainTimeout}),
 		),
-		connections: &handover{conns: make(chan net.Conn), closed: make(chan struct{})},
+		connections: &connListener{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
-	api.RegisterRegistryServer(e.server, r)
+	api.RegisterRegistryServer(s.server, r)
 	healthServer := health.NewServer()
 	healthServer.SetServingStatus(healthService, grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(e.server, healthServer)
+	grpc_health_v1.RegisterHealthServer(s.server, healthServer)
 	go func() {
-		_ = e.server.Serve(e.connections) // It ends when the edition is drained.
+		_ = s.server.Serve(s.connections) // Returns when the snapshot is drained.
 	}()
-	return e
+	return s
 }
 
-// healthService is the name under which operator-registry's clients ask for health.
+// healthService is the service name in the health checks of operator-registry's clients.
 const healthService = "Registry"
 
-// drain ends all connections, and lets them finish what they are reading for a while.
-func (e *edition) drain() {
-	force := time.AfterFunc(drainTimeout, e.server.Stop)
+// drain closes all connections gracefully, and forcibly after drainTimeout.
+func (s *snapshot) drain() {
+	force := time.AfterFunc(drainTimeout, s.server.Stop)
 	defer force.Stop()
-	e.server.GracefulStop()
+	s.server.GracefulStop()
 }
 
-// handover is a listener for connections that were accepted elsewhere.
-type handover struct {
+// connListener is a net.Listener for connections that another listener has accepted.
+type connListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-// give passes on a connection, or closes it if nobody accepts connections any more.
-func (h *handover) give(conn net.Conn) {
+// deliver passes a connection to Accept, or closes it if the listener is closed.
+func (l *connListener) deliver(conn net.Conn) {
 	select {
-	case h.conns <- conn:
-	case <-h.closed:
+	case l.conns <- conn:
+	case <-l.closed:
 		_ = conn.Close()
 	}
 }
 
 // Accept implements net.Listener.
-func (h *handover) Accept() (net.Conn, error) {
+func (l *connListener) Accept() (net.Conn, error) {
 	select {
-	case conn := <-h.conns:
+	case conn := <-l.conns:
 		return conn, nil
-	case <-h.closed:
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
-func (h *handover) Close() error {
-	h.once.Do(func() { close(h.closed) })
+func (l *connListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements net.Listener.
-func (*handover) Addr() net.Addr { return &net.TCPAddr{} }
+func (*connListener) Addr() net.Addr { return &net.TCPAddr{} }

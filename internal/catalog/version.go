@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// MaxBundleBytes bounds one ClusterServiceVersion as a JSON string, which OLM writes into an InstallPlan: etcd takes no
-	// object of more than 1.5 MiB. A bundle's message, which holds it twice, is then below the 4 MiB that OLM accepts.
+	// MaxBundleBytes is the maximum size of one ClusterServiceVersion as a JSON string. OLM writes it into an InstallPlan,
+	// and etcd accepts objects of up to 1.5 MiB. A gRPC message contains it twice, and OLM accepts messages of up to 4 MiB.
 	MaxBundleBytes = 1 << 20
 
-	// MaxServedBytes bounds what OLM reads of the catalog, again after each change, and keeps in memory.
+	// MaxServedBytes is the maximum amount of data that OLM reads after each change of the catalog and keeps in memory.
 	MaxServedBytes = 64 << 20
 )
 
-// version is one bundle that is fit for the catalog as far as it can be told alone.
+// version is one bundle that is valid by itself.
 type version struct {
 	index int
 	csv   *operatorsv1alpha1.ClusterServiceVersion
@@ -65,7 +65,7 @@ func firstIcon(csv *operatorsv1alpha1.ClusterServiceVersion) (*declcfg.Icon, err
 	return &declcfg.Icon{Data: data, MediaType: icon.MediaType}, err
 }
 
-// validate says everything that keeps OLM from installing the ClusterServiceVersion.
+// validate returns all errors that prevent OLM from installing the ClusterServiceVersion.
 func validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var messages []string
 	for _, result := range validation.ClusterServiceVersionValidator.Validate(csv) {
@@ -80,7 +80,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return errors.New(strings.Join(messages, "; "))
 }
 
-// encode gives the ClusterServiceVersion in JSON, without its status.
+// encode returns the ClusterServiceVersion as JSON, without its status.
 func encode(csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
 	content, err := json.Marshal(csv)
 	if err != nil {
@@ -95,20 +95,20 @@ func encode(csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
 	return string(content), err
 }
 
-// semver is the version without build metadata, which does not order versions.
+// semver returns the version without build metadata, which is irrelevant for the order.
 func (v version) semver() semver.Version {
 	number := v.csv.Spec.Version.Version
 	number.Build = nil
 	return number
 }
 
-// channel is the one that ends with the version.
+// channel returns the name of the channel that ends with the version.
 func (v version) channel() string { return VersionChannel(strings.ToLower(v.semver().String())) }
 
-// served is about how many bytes a message with the bundle has: as the ClusterServiceVersion, and as an object.
+// served returns the approximate size of a message with the bundle, which contains it as csvJson and as an object.
 func (v version) served() int { return 2 * len(v.content) }
 
-// bundle is the version in a package, where it replaces a bundle unless that is "".
+// bundle returns the version as a bundle of a package. It replaces another bundle unless replaces is "".
 func (v version) bundle(pack, replaces string) (declcfg.Bundle, error) {
 	csv := v.csv.DeepCopy()
 	csv.Spec.Replaces, csv.Spec.Skips = replaces, nil

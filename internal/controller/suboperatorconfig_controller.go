@@ -37,24 +37,24 @@ type SubOperatorConfigReconciler struct {
 	Collections *CollectionCache
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
-	// OLM is nil if the manager is to do without.
+	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 }
 
-// configScope is what the steps for one SubOperatorConfig share.
+// configScope is shared by the steps of one reconciliation.
 type configScope struct {
 	soc *v2beta2.SubOperatorConfig
-	// oc is the OperatorCollection that it names.
+	// oc is the OperatorCollection that soc names.
 	oc *v2beta2.OperatorCollection
-	// suspended says that oc is suspended: nothing but uninstalling is done.
+	// suspended is true if oc is suspended: operators are only uninstalled.
 	suspended bool
-	// collection is what oc's archive holds.
+	// collection is loaded from oc's archive.
 	collection *collection.Collection
-	// mappings are those of the spec that may be installed.
+	// mappings of the spec that may be installed.
 	mappings []v2beta2.NamespaceMapping
-	// results of the installations, also of those that are being removed.
+	// results of the installations, including those that are being removed.
 	results []install.Result
-	// problems do not keep other namespaces from being served.
+	// problems of single namespaces or endpoints, which do not affect the others.
 	problems []error
 }
 
@@ -110,8 +110,7 @@ func (r *SubOperatorConfigReconciler) ensureFinalizer(ctx context.Context, s *co
 	return addFinalizer(ctx, r.Client, s.soc)
 }
 
-// resolveNamespaces decides which namespaces are mapped. One that does not agree does not keep the others from being
-// served.
+// resolveNamespaces determines the mapped namespaces. A namespace without consent does not affect the others.
 func (r *SubOperatorConfigReconciler) resolveNamespaces(ctx context.Context, s *configScope) error {
 	agreed, refused, err := r.resolver().Namespaces(ctx, s.soc)
 	if err != nil {
@@ -130,8 +129,8 @@ func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *c
 	return err
 }
 
-// uninstallUnmapped removes the operator where it is mapped no longer, or the namespace has withdrawn its consent. Nothing
-// else is needed for it, and nothing that fails later keeps it from being done.
+// uninstallUnmapped removes the operator from namespaces that are not mapped any more or have withdrawn their consent. It
+// runs first and needs nothing but status and inventory, so that no other failure can prevent it.
 func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *configScope) error {
 	for _, namespace := range install.Namespaces(s.soc) {
 		if !mapping.Contains(s.mappings, namespace) {
@@ -163,7 +162,8 @@ func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *con
 	return nil
 }
 
-// setOwner makes the garbage collector remove the object after its OperatorCollection.
+// setOwner adds an owner reference, so that the garbage collector deletes the SubOperatorConfig after its
+// OperatorCollection.
 func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configScope) error {
 	before := s.soc.DeepCopy()
 	if err := controllerutil.SetOwnerReference(s.oc, s.soc, r.Client.Scheme()); err != nil {
@@ -191,12 +191,12 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, s *con
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	s.collection = c
-	// By its identity other controllers find out whether it has installed their collection, or needs a CRD.
+	// Other controllers find the SubOperatorConfigs of a collection by these labels.
 	return addLabels(ctx, r.Client, s.soc, render.Labels(c), render.LabelManagedBy, render.LabelDomain, render.LabelName)
 }
 
-// resolveConflicts decides which namespaces other SubOperatorConfigs have, if that was not known without the collection. An
-// OperatorCollection that has become another collection is installed once the former one is gone.
+// resolveConflicts determines which namespaces belong to other SubOperatorConfigs, if the collection was not known before.
+// If the OperatorCollection now contains another collection, the former one is uninstalled first.
 func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *configScope) error {
 	switch recorded := s.soc.Status.Collection; {
 	case recorded == nil:

@@ -13,8 +13,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// awaitCollection keeps the operator for as long as an OperatorCollection that is being deleted needs it to finalize
-// custom resources.
+// awaitCollection keeps the operator while an OperatorCollection that is being deleted needs it to finalize custom
+// resources.
 func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *configScope) error {
 	oc := &v2beta2.OperatorCollection{}
 	err := r.Reader.Get(ctx, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
@@ -38,7 +38,7 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *co
 			return err
 		}
 		if terminating || install.Recorded(s.soc, m.Namespace) == nil {
-			continue // The operator is deleted with its namespace, or was never there: waiting for it would be in vain.
+			continue // The operator is deleted with its namespace, or was never installed.
 		}
 		items, err := finder.List(ctx, importedID(oc), m.Namespace)
 		if err != nil {
@@ -46,13 +46,13 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *co
 		}
 		if len(items) > 0 {
 			return status.Waiting(v2beta2.ReasonCollectionTerminating, status.PollInterval,
-				"the operator is kept until OperatorCollection %q has dealt with %s", oc.Name, instances.Describe(items))
+				"the operator is kept until OperatorCollection %q has finalized %s", oc.Name, instances.Describe(items))
 		}
 	}
 	return nil
 }
 
-// uninstallAll removes the operator from every namespace. Custom resources and CRDs stay.
+// uninstallAll removes the operator from every namespace. Custom resources and CRDs are kept.
 func (r *SubOperatorConfigReconciler) uninstallAll(ctx context.Context, s *configScope) error {
 	s.results = nil
 	var errs []error

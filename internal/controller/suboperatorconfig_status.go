@@ -14,11 +14,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// writeStatus writes the status that follows from the results, and from the error of the step that failed, if any.
+// writeStatus computes the status from the results and from the error of the failed step, if any, and writes it.
 func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *configScope, err error) (ctrl.Result, error) {
 	deleting := s.soc.DeletionTimestamp != nil
 	if deleting && err == nil {
-		return ctrl.Result{}, nil // The finalizer is gone, and the object with it.
+		return ctrl.Result{}, nil // The finalizer was removed: the object is deleted.
 	}
 	before := s.soc.DeepCopy()
 	now := &s.soc.Status
@@ -54,7 +54,7 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	return writer.Write(ctx, s.soc, before, err)
 }
 
-// describeInstallations reports the version once it is applied in all namespaces, and names that clients look for.
+// describeInstallations sets the version once it is applied in all namespaces, and the object names that clients read.
 func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus, complete bool) {
 	if complete {
 		now.Version = s.collection.Version.String()
@@ -73,7 +73,7 @@ func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus
 	now.Warnings = boundWarnings(warnings)
 }
 
-// namesInOLM are those under which clients find the collection in OLM, if OLM runs it anywhere.
+// namesInOLM returns the names of the ClusterServiceVersion and the package, if OLM installed the operator in any namespace.
 func (s *configScope) namesInOLM() (*v2beta2.NamedObject, []string) {
 	if !slices.ContainsFunc(s.results, func(r install.Result) bool { return r.Applied && r.Status.Install == v2beta2.InstallOLM }) {
 		return nil, nil
@@ -81,7 +81,7 @@ func (s *configScope) namesInOLM() (*v2beta2.NamedObject, []string) {
 	return &v2beta2.NamedObject{Metadata: v2beta2.NamedObjectMeta{Name: s.collection.CSVName()}}, []string{s.collection.OperatorName()}
 }
 
-// boundWarnings sorts warnings, each of which may be reported for several namespaces, and returns the first of them.
+// boundWarnings sorts warnings, removes duplicates from several namespaces, and cuts the list after maxWarnings.
 func boundWarnings(warnings []string) []string {
 	warnings = slices.Compact(slices.Sorted(slices.Values(warnings)))
 	if len(warnings) <= maxWarnings {

@@ -30,7 +30,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// grantDelay gives the API server, which reads roles from a cache, time to learn about a grant.
+// grantDelay is the time after which the API server's RBAC cache is assumed to contain a changed grant.
 const grantDelay = 2 * time.Second
 
 // SetupWithManager registers the controller.
@@ -61,7 +61,7 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// ownerOfObject is the SubOperatorConfig that an object was made for.
+// ownerOfObject maps an object to the SubOperatorConfig that it was created for.
 func ownerOfObject(_ context.Context, object client.Object) []reconcile.Request {
 	owner, ok := install.OwnerOf(object)
 	if !ok {
@@ -82,7 +82,8 @@ func (r *SubOperatorConfigReconciler) ofEndpoint(ctx context.Context, object cli
 	})
 }
 
-// ofConflicting maps a SubOperatorConfig to the others of its collection: it may have uninstalled from a namespace.
+// ofConflicting maps a SubOperatorConfig to the others of its collection: it may have uninstalled from a namespace that they
+// map.
 func (r *SubOperatorConfigReconciler) ofConflicting(ctx context.Context, object client.Object) []reconcile.Request {
 	key := render.IDOf(object.GetLabels())
 	if key == (collection.ID{}) {
@@ -93,8 +94,8 @@ func (r *SubOperatorConfigReconciler) ofConflicting(ctx context.Context, object 
 	})
 }
 
-// ofSecret leads from a credential to those whose endpoints or dependencies use it, and from a Secret of an installation
-// to its maker.
+// ofSecret maps a credential to the SubOperatorConfigs whose endpoints or dependencies use it, and a Secret of an
+// installation to its owner.
 func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	if requests := ownerOfObject(ctx, object); requests != nil {
 		return requests
@@ -116,7 +117,7 @@ func (r *SubOperatorConfigReconciler) ofSecret(ctx context.Context, object clien
 	})
 }
 
-// ofNamespace leads from a namespace to those that map it from elsewhere: its consent may have changed.
+// ofNamespace maps a namespace to the SubOperatorConfigs of other namespaces that map it: its consent may have changed.
 func (r *SubOperatorConfigReconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.requests(ctx, "", func(soc *v2beta2.SubOperatorConfig) bool {
 		return soc.Namespace != object.GetName() && mapping.Maps(soc, object.GetName())
@@ -138,7 +139,7 @@ func (r *SubOperatorConfigReconciler) requests(ctx context.Context, namespace st
 	return requests
 }
 
-// usersOfSecret are the OperatorCollections, by name, whose dependencies need a Secret.
+// usersOfSecret returns the names of the OperatorCollections whose dependencies need a Secret.
 func (r *SubOperatorConfigReconciler) usersOfSecret(ctx context.Context, secret client.Object) map[string]bool {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(secret.GetNamespace())); err != nil {
@@ -153,7 +154,7 @@ func (r *SubOperatorConfigReconciler) usersOfSecret(ctx context.Context, secret 
 	return users
 }
 
-// whenGranted brings all SubOperatorConfigs back a little after the grants have changed.
+// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants have changed.
 func (r *SubOperatorConfigReconciler) whenGranted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -167,14 +168,14 @@ func (r *SubOperatorConfigReconciler) whenGranted() handler.EventHandler {
 	}
 }
 
-// watchOLM brings SubOperatorConfigs back when something of theirs changes in OLM, and all of them when it is found. Of
-// ClusterServiceVersions only the metadata is cached; InstallPlans are looked at when a Subscription changes.
+// watchOLM reconciles SubOperatorConfigs when their objects in OLM change, and all of them when OLM becomes available. Of
+// ClusterServiceVersions only the metadata is cached. InstallPlans are read when a Subscription changes.
 func (r *SubOperatorConfigReconciler) watchOLM(mgr ctrl.Manager, c controller.Controller) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
 	r.OLM.OnAvailable(func(context.Context) error {
-		for object, lead := range map[client.Object]handler.MapFunc{&operatorsv1alpha1.Subscription{}: r.ofSubscription, csv: r.ofOperator} {
-			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(lead))); err != nil {
+		for object, mapTo := range map[client.Object]handler.MapFunc{&operatorsv1alpha1.Subscription{}: r.ofSubscription, csv: r.ofOperator} {
+			if err := c.Watch(source.Kind(mgr.GetCache(), object, handler.EnqueueRequestsFromMapFunc(mapTo))); err != nil {
 				return err
 			}
 		}
@@ -187,7 +188,8 @@ func (r *SubOperatorConfigReconciler) watchOLM(mgr ctrl.Manager, c controller.Co
 	})
 }
 
-// ofSubscription leads from a Subscription to our catalog, whoever made it, to those that map its namespace.
+// ofSubscription maps a Subscription to the manager's catalog, including user-managed ones, to the SubOperatorConfigs that
+// map its namespace.
 func (r *SubOperatorConfigReconciler) ofSubscription(ctx context.Context, object client.Object) []reconcile.Request {
 	if requests := ownerOfObject(ctx, object); requests != nil || !keptWhole(object) {
 		return requests
@@ -197,8 +199,8 @@ func (r *SubOperatorConfigReconciler) ofSubscription(ctx context.Context, object
 	})
 }
 
-// ofOperator leads from a Deployment or ClusterServiceVersion of a collection's operator, whoever made it, to those that
-// have the collection in its namespace.
+// ofOperator maps the Deployment or ClusterServiceVersion of an operator, including user-managed ones, to the
+// SubOperatorConfigs that map its namespace for the collection.
 func (r *SubOperatorConfigReconciler) ofOperator(ctx context.Context, object client.Object) []reconcile.Request {
 	if requests := ownerOfObject(ctx, object); requests != nil {
 		return requests

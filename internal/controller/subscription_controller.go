@@ -25,8 +25,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// SubscriptionReconciler makes the SubOperatorConfig for a Subscription that a person made, from the tile in OperatorHub
-// for instance. Without one, the operator's pods wait for a ConfigMap and a Secret that nobody writes.
+// SubscriptionReconciler creates the SubOperatorConfig for a Subscription that a user created, for instance from the tile in
+// OperatorHub. Without a SubOperatorConfig, the operator's pods wait for a ConfigMap and a Secret that nothing creates.
 type SubscriptionReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -34,10 +34,10 @@ type SubscriptionReconciler struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// OLM is nil if the manager is to do without.
+	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 
-	told notes
+	events lastEvents
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -51,28 +51,29 @@ func (r *SubscriptionReconciler) Reconcile(ctx context.Context, req ctrl.Request
 		return status.Result(err)
 	}
 	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.userManaged(subscription) {
-		r.told.forget(req.NamespacedName)
+		r.events.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	err = r.serve(ctx, subscription)
+	err = r.ensureSubOperatorConfig(ctx, subscription)
 	var refused *status.Error
 	if errors.As(err, &refused) {
-		r.tell(subscription, refused)
-		return ctrl.Result{}, nil // Whatever may help is watched.
+		r.recordEvent(subscription, refused)
+		return ctrl.Result{}, nil // All resources that can resolve it are watched.
 	}
 	if err == nil {
-		r.told.forget(req.NamespacedName)
+		r.events.forget(req.NamespacedName)
 	}
 	return status.Result(err)
 }
 
-// userManaged says whether a Subscription wants one of our packages and was not made for a SubOperatorConfig.
+// userManaged reports whether a Subscription to the manager's catalog was created by a user, and not for a
+// SubOperatorConfig.
 func (r *SubscriptionReconciler) userManaged(subscription *operatorsv1alpha1.Subscription) bool {
 	return r.OLM.Offers(subscription) && subscription.Annotations[install.AnnotationOwner] == ""
 }
 
-// removeAbandoned deletes the SubOperatorConfigs that were made for a Subscription with this name and another UID.
-// Otherwise they would subscribe again, and nobody could uninstall the operator where it was installed.
+// removeAbandoned deletes SubOperatorConfigs that were created for a Subscription with this name and another UID. Otherwise
+// they would create the Subscription again, and users could not uninstall the operator by deleting it.
 func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	list := &v2beta2.SubOperatorConfigList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -89,26 +90,26 @@ func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.
 			return fmt.Errorf("reading Subscription %q: %w", key, err)
 		}
 		if live.UID == made {
-			continue // The cache has not seen it yet.
+			continue // The cache is outdated.
 		}
 		if err := r.Client.Delete(ctx, soc, client.Preconditions{UID: &soc.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting SubOperatorConfig %q: %w", client.ObjectKeyFromObject(soc), err)
 		}
 		r.Recorder.Eventf(soc, nil, corev1.EventTypeNormal, v2beta2.ReasonTerminating, "Uninstall",
-			"Subscription %q, which this was made for, is gone", key)
+			"Subscription %q, for which this SubOperatorConfig was created, is deleted", key)
 	}
 	return nil
 }
 
-// tell records a failure as an event on the Subscription, unless it was the last that was told of it.
-func (r *SubscriptionReconciler) tell(subscription *operatorsv1alpha1.Subscription, refused *status.Error) {
+// recordEvent records a failure as an event on the Subscription, unless it equals the last event.
+func (r *SubscriptionReconciler) recordEvent(subscription *operatorsv1alpha1.Subscription, refused *status.Error) {
 	note := status.Truncate(refused.Error(), status.MaxEventBytes)
-	if r.told.remember(client.ObjectKeyFromObject(subscription), refused.Reason+" "+note) {
+	if r.events.remember(client.ObjectKeyFromObject(subscription), refused.Reason+" "+note) {
 		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.Reason, "Install", "%s", note)
 	}
 }
 
-// SetupWithManager registers the controller. It has nothing to watch before OLM is available.
+// SetupWithManager registers the controller. It watches nothing until OLM is available.
 func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.OLM == nil {
 		return nil
@@ -119,7 +120,7 @@ func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	all := handler.EnqueueRequestsFromMapFunc(r.userManagedOnes)
+	all := handler.EnqueueRequestsFromMapFunc(r.allUserManaged)
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	r.OLM.OnAvailable(func(context.Context) error {
@@ -135,8 +136,8 @@ func (r *SubscriptionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// userManagedOnes are the Subscriptions that a change of something else may help.
-func (r *SubscriptionReconciler) userManagedOnes(ctx context.Context, _ client.Object) []reconcile.Request {
+// allUserManaged maps any object to all user-managed Subscriptions.
+func (r *SubscriptionReconciler) allUserManaged(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &operatorsv1alpha1.SubscriptionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot list Subscriptions")
@@ -151,7 +152,7 @@ func (r *SubscriptionReconciler) userManagedOnes(ctx context.Context, _ client.O
 	return requests
 }
 
-// ofMadeFor leads from a SubOperatorConfig to the Subscription that it was made for, whether that exists or not.
+// ofMadeFor maps a SubOperatorConfig to the Subscription that it was created for, whether that exists or not.
 func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
 	key, _, ok := olm.MadeFor(object)
 	if !ok {
@@ -160,11 +161,11 @@ func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// keepSubscription is what the cache keeps of a Subscription: of one that does not want our packages only that it exists.
+// keepSubscription transforms Subscriptions for the cache: of Subscriptions to other catalogs, it keeps only the identity.
 func keepSubscription(object any) (any, error) {
 	subscription, ok := object.(*operatorsv1alpha1.Subscription)
 	if !ok {
-		return object, nil // Only its metadata was asked for.
+		return object, nil // A metadata-only watch.
 	}
 	subscription.ManagedFields = nil
 	if subscription.Spec != nil && subscription.Spec.CatalogSource == olm.CatalogSourceName {
@@ -175,19 +176,19 @@ func keepSubscription(object any) (any, error) {
 	}}, nil
 }
 
-// keptWhole says whether the cache kept a Subscription as it is.
+// keptWhole reports whether [keepSubscription] kept the spec of a Subscription.
 func keptWhole(object client.Object) bool {
 	return object.(*operatorsv1alpha1.Subscription).Spec != nil
 }
 
-// notes remembers what was told last about each object, so that it is told once as long as the manager runs.
-type notes struct {
+// lastEvents remembers the last event of each object, so that the manager does not repeat it.
+type lastEvents struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]string
 }
 
-// remember says whether this was not what was told last.
-func (n *notes) remember(key types.NamespacedName, note string) bool {
+// remember stores an event, and reports whether it differs from the last one.
+func (n *lastEvents) remember(key types.NamespacedName, note string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.of == nil {
@@ -198,7 +199,7 @@ func (n *notes) remember(key types.NamespacedName, note string) bool {
 	return changed
 }
 
-func (n *notes) forget(key types.NamespacedName) {
+func (n *lastEvents) forget(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.of, key)

@@ -25,41 +25,42 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// provider is an OperatorCollection with the package that a Subscription wants.
+// provider is an OperatorCollection that provides the package of a Subscription.
 type provider struct {
 	oc *v2beta2.OperatorCollection
-	// collection has its domain, name and version.
+	// collection has domain, name and version only.
 	collection *collection.Collection
-	// refused says why its SubOperatorConfig cannot be made for the Subscription's namespace, or is nil.
+	// refused is the reason why no SubOperatorConfig may be created for the Subscription's namespace, or nil.
 	refused error
 }
 
-// serve makes the SubOperatorConfig that a Subscription lacks. Its error is a failure if a person has to do something.
-func (r *SubscriptionReconciler) serve(ctx context.Context, subscription *operatorsv1alpha1.Subscription) error {
+// ensureSubOperatorConfig creates the SubOperatorConfig for a Subscription if there is none. Its error has a reason if a
+// user has to resolve it.
+func (r *SubscriptionReconciler) ensureSubOperatorConfig(ctx context.Context, subscription *operatorsv1alpha1.Subscription) error {
 	providers, err := r.providers(ctx, subscription)
 	if err != nil {
 		return err
 	}
-	// Live, since the cache may not have what was made a moment ago.
-	if served, err := r.served(ctx, r.Client, subscription, providers); err != nil || served {
+	// Read live as well: the cache may lack a SubOperatorConfig that was just created.
+	if mapped, err := r.isMapped(ctx, r.Client, subscription, providers); err != nil || mapped {
 		return err
 	}
-	if served, err := r.served(ctx, r.Reader, subscription, providers); err != nil || served {
+	if mapped, err := r.isMapped(ctx, r.Reader, subscription, providers); err != nil || mapped {
 		return err
 	}
-	best := choose(subscription, providers)
+	best := preferredProvider(subscription, providers)
 	switch {
 	case best == nil:
 		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.MissingInterval,
-			"no OperatorCollection that is imported has package %q, so its operator waits for a SubOperatorConfig", subscription.Spec.Package)
+			"no imported OperatorCollection provides package %q: the operator waits for a SubOperatorConfig", subscription.Spec.Package)
 	case best.refused != nil:
 		return best.refused
 	}
 	return r.create(ctx, subscription, best)
 }
 
-// providers are the OperatorCollections with the Subscription's package. It is compared with what they have: it does not
-// tell where the domain ends and the name begins.
+// providers returns the OperatorCollections with the Subscription's package. A package name cannot be split into domain and
+// name, so it is compared with those of all OperatorCollections.
 func (r *SubscriptionReconciler) providers(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]provider, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -81,7 +82,8 @@ func (r *SubscriptionReconciler) providers(ctx context.Context, subscription *op
 	return providers, nil
 }
 
-// importedCollection is the identity of the collection that an OperatorCollection has in the catalog, or nil.
+// importedCollection returns the identity of the collection that an OperatorCollection has imported, or nil if it provides
+// no package.
 func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
 	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
 	conflict := published != nil && published.Reason == v2beta2.ReasonPackageConflict
@@ -96,27 +98,27 @@ func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
 	return &collection.Collection{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name, Version: version}
 }
 
-// refusal says why an OperatorCollection may not be installed in a namespace without anybody in its own being asked.
+// refusal returns the reason why an OperatorCollection may not be installed in a namespace without the consent of its own,
+// or nil.
 func (r *SubscriptionReconciler) refusal(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string) (refused, err error) {
 	if err := mapping.Consent(ctx, r.Client, oc.Namespace, namespace); err != nil {
 		if f := (*status.Error)(nil); !errors.As(err, &f) {
 			return nil, err
 		}
 		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
-			"the operator waits for a SubOperatorConfig: OperatorCollection %q is in namespace %q, which this namespace does not allow to map it: "+
-				"give namespace %q the annotation %s: %s, and this one is made: %s",
+			"the operator waits for a SubOperatorConfig: OperatorCollection %q is in namespace %q, which may not map this namespace: annotate namespace %q with %s: %s, and this SubOperatorConfig is created automatically: %s",
 			oc.Name, oc.Namespace, namespace, mapping.AnnotationAllow, oc.Namespace, manifest(oc, namespace)), nil
 	}
 	if oc.Namespace != namespace && oc.Spec.Dependencies != nil && oc.Spec.Dependencies.CredentialsSecret != "" {
 		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
 			"the operator waits for a SubOperatorConfig: it would copy the Secret in spec.dependencies.credentialsSecret of OperatorCollection %q into this namespace, "+
-				"which only somebody in namespace %q may do, by creating: %s",
+				"which only a user of namespace %q may do, by creating: %s",
 			oc.Name, oc.Namespace, manifest(oc, namespace)), nil
 	}
 	return nil, nil
 }
 
-// manifest is the SubOperatorConfig that a namespace needs, on one line, as kubectl reads it.
+// manifest returns the SubOperatorConfig for a namespace, on one line, as kubectl reads it.
 func manifest(oc *v2beta2.OperatorCollection, namespace string) string {
 	return fmt.Sprintf("{apiVersion: %s, kind: SubOperatorConfig, metadata: {namespace: %s, name: %s}, spec: {operatorCollection: %s, install: %s, mapping: [%s]}}",
 		v2beta2.GroupVersion, oc.Namespace, namesFor(oc, namespace)[0], oc.Name, v2beta2.InstallOLM, mappingManifest(oc, namespace))
@@ -129,9 +131,9 @@ func mappingManifest(oc *v2beta2.OperatorCollection, namespace string) string {
 	return fmt.Sprintf("{namespace: %s, zosendpoints: []}", namespace)
 }
 
-// served says whether a SubOperatorConfig maps the Subscription's namespace for the collection. It fails if that one runs
-// the operator itself: then the two would replace each other's Deployment.
-func (r *SubscriptionReconciler) served(ctx context.Context, reader client.Reader, subscription *operatorsv1alpha1.Subscription, providers []provider) (bool, error) {
+// isMapped reports whether a SubOperatorConfig maps the Subscription's namespace for the collection. It fails if that one
+// installs without OLM: then the manager and OLM would replace each other's Deployment.
+func (r *SubscriptionReconciler) isMapped(ctx context.Context, reader client.Reader, subscription *operatorsv1alpha1.Subscription, providers []provider) (bool, error) {
 	for _, p := range providers {
 		socs, err := subOperatorConfigsOf(ctx, reader, p.oc)
 		if err != nil {
@@ -155,9 +157,9 @@ func (r *SubscriptionReconciler) served(ctx context.Context, reader client.Reade
 	return false, nil
 }
 
-// choose takes the provider that can be used, with the version that OLM installs, from the Subscription's own namespace,
-// and the newest: the first of these that tells them apart. It is nil if there is none.
-func choose(subscription *operatorsv1alpha1.Subscription, providers []provider) *provider {
+// preferredProvider returns the provider to use, or nil if there is none. In this order, it prefers one that may be
+// installed, has the version that OLM installs, is in the Subscription's namespace, and is the newest.
+func preferredProvider(subscription *operatorsv1alpha1.Subscription, providers []provider) *provider {
 	wanted := cmp.Or(subscription.Status.InstalledCSV, subscription.Status.CurrentCSV, subscription.Spec.StartingCSV)
 	if len(providers) == 0 {
 		return nil
@@ -184,7 +186,7 @@ func trueFirst(a, b bool) int {
 	return 1
 }
 
-// create makes the SubOperatorConfig, under another name if somebody has used the first one for something else.
+// create creates the SubOperatorConfig, with an alternative name if the first one is in use.
 func (r *SubscriptionReconciler) create(ctx context.Context, subscription *operatorsv1alpha1.Subscription, p *provider) error {
 	var err error
 	for _, name := range namesFor(p.oc, subscription.Namespace) {
@@ -192,18 +194,18 @@ func (r *SubscriptionReconciler) create(ctx context.Context, subscription *opera
 		err = r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner))
 		if err == nil {
 			r.Recorder.Eventf(subscription, soc, corev1.EventTypeNormal, v2beta2.ReasonSucceeded, "Install",
-				"made SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)
+				"created SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			break
 		}
 	}
-	return fmt.Errorf("making a SubOperatorConfig in namespace %q: %w", p.oc.Namespace, err)
+	return fmt.Errorf("creating a SubOperatorConfig in namespace %q: %w", p.oc.Namespace, err)
 }
 
-// subOperatorConfigFor installs a collection where somebody subscribed to it. In another namespace than the collection's
-// own it gets no endpoints: whoever subscribed there may not have the credentials of this one.
+// subOperatorConfigFor returns a SubOperatorConfig that maps the namespace of a Subscription. A namespace other than the
+// collection's gets no endpoints: its users have no right to the credentials in the collection's namespace.
 func subOperatorConfigFor(subscription *operatorsv1alpha1.Subscription, p *provider, name string) *v2beta2.SubOperatorConfig {
 	mapping := v2beta2.NamespaceMapping{Namespace: subscription.Namespace}
 	if p.oc.Namespace != subscription.Namespace {
@@ -225,8 +227,8 @@ func subOperatorConfigFor(subscription *operatorsv1alpha1.Subscription, p *provi
 	}
 }
 
-// namesFor are names for the SubOperatorConfig that maps a namespace. The first may be too long, or be that of another:
-// "a" and "b-c" joined read like "a-b" and "c".
+// namesFor returns candidate names for the SubOperatorConfig that maps a namespace. The readable name is omitted if it is
+// too long, and may be in use: joined names are ambiguous.
 func namesFor(oc *v2beta2.OperatorCollection, namespace string) []string {
 	suffix := "-" + shortHash("%q %q", oc.Name, namespace)
 	room := min(len(oc.Name), validation.DNS1123SubdomainMaxLength-len(suffix))

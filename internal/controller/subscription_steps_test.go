@@ -16,7 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 )
 
-func TestChooseProvider(t *testing.T) {
+func TestPreferredProvider(t *testing.T) {
 	candidate := func(namespace, name, version string, refused error) provider {
 		return provider{
 			oc:         &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}},
@@ -45,7 +45,7 @@ func TestChooseProvider(t *testing.T) {
 			}
 			subscription.Status.InstalledCSV = test.installed
 			got := ""
-			if p := choose(subscription, test.providers); p != nil {
+			if p := preferredProvider(subscription, test.providers); p != nil {
 				got = p.oc.Namespace + "/" + p.oc.Name
 			}
 			if got != test.want {

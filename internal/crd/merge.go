@@ -15,7 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// Contribution is what one version of a collection says about one of its kinds.
+// Contribution is one version of a kind from one version of a collection.
 type Contribution struct {
 	// Version is the collection's version.
 	Version *semver.Version
@@ -59,12 +59,12 @@ func Merge(live *apiextensionsv1.CustomResourceDefinition, contributions []Contr
 	return merged, nil
 }
 
-// crdVersion is one version on its way through a merge.
+// crdVersion is one version in a merge.
 type crdVersion struct {
 	apiextensionsv1.CustomResourceDefinitionVersion
-	// order is nil for a version whose name is not one of ours.
+	// order is nil if the name was not created by Collection.APIVersion.
 	order *semver.Version
-	// source is the contributed CRD, nil for a version that only live has.
+	// source is the contributed CRD, or nil for a version that only live has.
 	source *apiextensionsv1.CustomResourceDefinition
 }
 
@@ -124,8 +124,8 @@ func newestFirst(a, b crdVersion) int {
 
 var versionName = regexp.MustCompile(`^v(\d+)minor(\d+)patch(\d+)(?:-(.+))?$`)
 
-// parseVersionName turns a name made by Collection.APIVersion back into a version, or returns nil. Dots of the
-// pre-release became dashes in the name; reading all dashes as dots gives rc.2 < rc.10.
+// parseVersionName parses a name that was created by Collection.APIVersion, or returns nil. Dots of the pre-release are
+// dashes in the name; parsing all dashes as dots orders rc.2 before rc.10.
 func parseVersionName(name string) *semver.Version {
 	m := versionName.FindStringSubmatch(name)
 	if m == nil {
@@ -143,7 +143,8 @@ func parseVersionName(name string) *semver.Version {
 	return v
 }
 
-// mergeBase is the merged CRD without its versions: live with our labels and annotations, or the newest contribution.
+// mergeBase returns the merged CRD without its versions: live with the labels and annotations of the newest contribution, or
+// that contribution.
 func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVersion) *apiextensionsv1.CustomResourceDefinition {
 	var newest *apiextensionsv1.CustomResourceDefinition
 	if i := slices.IndexFunc(versions, func(v crdVersion) bool { return v.source != nil }); i >= 0 {
@@ -156,7 +157,7 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 	if newest != nil {
 		merged.TypeMeta = newest.TypeMeta
 		merged.Labels = overlay(merged.Labels, newest.Labels)
-		// An administrator may have changed an annotation of ours, so the live one stands.
+		// An administrator may have changed an annotation, so the live one takes precedence.
 		merged.Annotations = overlay(newest.Annotations, merged.Annotations)
 	}
 	return merged
@@ -171,7 +172,8 @@ func overlay(base, over map[string]string) map[string]string {
 	return merged
 }
 
-// unionVersions gives every version the spec fields of all others. The newest version that has a field describes it.
+// unionVersions adds to every version the spec fields of all others. A field has the schema of the newest version that
+// contains it.
 func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	union := make([]apiextensionsv1.CustomResourceDefinitionVersion, 0, len(versions))
 	for i, own := range versions {
@@ -191,8 +193,8 @@ func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.Cus
 	return union, nil
 }
 
-// specOf returns a handle on the schema of spec, nil if the version has none. Changes through it reach the version,
-// as the maps of a schema are shared by its copies.
+// specOf returns the schema of spec, or nil. Changes to its maps also change the version, since copies of a schema share
+// them.
 func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
 	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 		return nil
@@ -234,7 +236,7 @@ func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
 	return schema.Items != nil && schema.Items.Schema != nil
 }
 
-// loosened is a copy of schema that accepts every value of its type and adds none.
+// loosened returns a copy of schema that accepts every value of its type and has no defaults.
 func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	loose := *schema.DeepCopy()
 	loose.Default, loose.Enum, loose.Required = nil, nil, nil
@@ -249,7 +251,7 @@ func loosened(schema apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchema
 	return loose
 }
 
-// Tightened says what of an object that was valid is not any more, or is lost. It is empty if nothing is.
+// Tightened describes how valid objects become invalid or lose data with a new schema. It returns "" if they do not.
 func Tightened(was, is *apiextensionsv1.JSONSchemaProps) string { return tightened(was, is, "") }
 
 func tightened(was, is *apiextensionsv1.JSONSchemaProps, path string) string {

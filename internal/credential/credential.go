@@ -1,4 +1,4 @@
-// Package credential reads the Secrets that specs name.
+// Package credential reads the credential Secrets that specs name.
 package credential
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Label marks a Secret of any type as a credential that may be sent to endpoints and servers. Without it, whoever may
-// create our objects could have any Secret of their namespace sent to a server of their own.
+// Label marks a Secret of any type as a credential that may be sent to endpoints and servers. Without this requirement,
+// users who may create objects of this API could send any Secret of their namespace to their own server.
 const Label = "zoscb.ibm.com/credential"
 
-// Is says whether a Secret is labelled as a credential.
+// Is reports whether a Secret is labelled as a credential.
 func Is(secret *corev1.Secret) bool { return secret.Labels[Label] == "true" }
 
-// Read reads a Secret that a spec names. A name that no Secret can have, such as "../other/secret", is not found: clients
-// would build another path from it.
+// Read reads a Secret that a spec names. An invalid name, such as "../other/secret", is not found: a client would build
+// another path from it.
 func Read(ctx context.Context, reader client.Reader, namespace, name string) (*corev1.Secret, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)

@@ -1,6 +1,5 @@
-// Package dialguard says which addresses the manager may connect to on behalf of a user. It decides about the address
-// that is about to be connected to, after the name was resolved: a name that resolves to something else a moment later
-// cannot get around it.
+// Package dialguard decides which addresses the manager may connect to on behalf of a user. It checks the resolved address
+// of each connection, so that DNS rebinding cannot circumvent it.
 package dialguard
 
 import (
@@ -9,24 +8,24 @@ import (
 	"syscall"
 )
 
-// Guard refuses addresses. The zero value refuses the machine's own and its link's: loopback, link-local, unspecified,
-// multicast, and those of cloud metadata services, also inside IPv6 addresses that stand for IPv4 ones.
+// Guard rejects addresses. The zero value rejects loopback, link-local, unspecified and multicast addresses, and those of
+// cloud metadata services, also if they are embedded in IPv6 addresses.
 type Guard struct {
-	// AllowLocal allows what the zero value refuses.
+	// AllowLocal allows the addresses that the zero value rejects.
 	AllowLocal bool
-	// Forbidden are networks that are refused beside, whatever AllowLocal says.
+	// Forbidden networks are rejected independently of AllowLocal.
 	Forbidden []netip.Prefix
 }
 
-// Error says that an address is refused. Its text continues a sentence that names the host: "lpar1 has ...".
+// Error reports a rejected address. Its text completes a sentence that names the host: "lpar1 has ...".
 type Error struct {
-	// Kind says what the address is, such as "a loopback address".
+	// Kind of the address, such as "a loopback address".
 	Kind string
 }
 
 func (e *Error) Error() string { return e.Kind + ", which the manager does not connect to" }
 
-// local are the networks that AllowLocal is about. The first one that holds an address names its kind.
+// local lists the networks that AllowLocal allows. The first one that contains an address determines its kind.
 var local = []struct {
 	network netip.Prefix
 	kind    string
@@ -43,7 +42,7 @@ var local = []struct {
 	{netip.MustParsePrefix("::1/128"), "a loopback address"},
 	{netip.MustParsePrefix("169.254.0.0/16"), "a link-local address"},
 	{netip.MustParsePrefix("fe80::/10"), "a link-local address"},
-	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified address"}, // Linux takes 0.0.0.0 for loopback
+	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified address"}, // Linux treats 0.0.0.0 as loopback.
 	{netip.MustParsePrefix("::/128"), "an unspecified address"},
 	{netip.MustParsePrefix("224.0.0.0/4"), "a multicast address"},
 	{netip.MustParsePrefix("ff00::/8"), "a multicast address"},
@@ -52,7 +51,7 @@ var local = []struct {
 
 const metadata = "the address of a cloud metadata service"
 
-// embeddings are IPv6 networks whose addresses stand for an IPv4 address, which begins at a byte of them.
+// embeddings lists the IPv6 networks whose addresses contain an IPv4 address, and the byte at which it begins.
 var embeddings = []struct {
 	network netip.Prefix
 	at      int
@@ -73,7 +72,7 @@ func (g *Guard) Control(_, address string, _ syscall.RawConn) error {
 	return g.Check(to.Addr())
 }
 
-// Check fails with *[Error] if the address may not be connected to.
+// Check fails with *[Error] if connecting to the address is not allowed.
 func (g *Guard) Check(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
 	for _, form := range append(embedded(address), address) {
@@ -91,8 +90,8 @@ func (g *Guard) Check(address netip.Addr) error {
 	return nil
 }
 
-// embedded is the IPv4 address that an IPv6 address stands for, or nothing. The unspecified and the loopback address of
-// IPv6 are not taken for IPv4 addresses.
+// embedded returns the IPv4 addresses that an IPv6 address contains. The unspecified and the loopback address of IPv6
+// contain none.
 func embedded(address netip.Addr) []netip.Addr {
 	bytes := address.As16()
 	for _, e := range embeddings {
@@ -103,7 +102,7 @@ func embedded(address netip.Addr) []netip.Addr {
 	return nil
 }
 
-// ParseNetwork reads a network such as 10.96.0.0/16 for [Guard.Forbidden].
+// ParseNetwork parses a network such as 10.96.0.0/16 for [Guard.Forbidden].
 func ParseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if err != nil {

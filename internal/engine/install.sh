@@ -2,9 +2,7 @@
 # Installs the engine into a root file system.
 #
 #   install.sh DESTDIR [--with-operator-sdk-util]
-#
-# --with-operator-sdk-util adds our own operator_sdk.util collection, for images
-# that have not got the original.
+# --with-operator-sdk-util adds this project's operator_sdk.util collection, for images without the original.
 set -eu
 
 source=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 // Package explain describes what a collection becomes in a cluster.
 //
-// It is pure: the same collection gives the same text.
+// It is pure: the same collection results in the same text.
 package explain
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// Report says what a collection, whose kinds are served in an API group, becomes: what it is, its kinds with their
-// fields and playbooks, the permissions and dependencies that it asks for, and how many problems it has. No line is
-// longer than Width. What the collection's author wrote cannot control a terminal.
+// Report describes a collection whose kinds are served in an API group: its identity, its kinds with their fields and
+// playbooks, the permissions and dependencies that it requests, and the number of problems. No line is longer than Width.
+// Texts of the collection's author cannot contain terminal control sequences.
 func Report(c *collection.Collection, group string) string {
 	p := &Page{}
 	identity(p, c, group)
@@ -73,7 +73,7 @@ func kind(p *Page, r collection.Resource, group string) {
 	fields(p, 4, append([]collection.Var{endpoint}, r.Vars...))
 }
 
-// maxNameColumn is the widest column for names of fields. A longer name has a line of its own.
+// maxNameColumn is the maximum width of the column for field names. A longer name has its own line.
 const maxNameColumn = 24
 
 func fields(p *Page, indent int, vars []collection.Var) {
@@ -82,7 +82,7 @@ func fields(p *Page, indent int, vars []collection.Var) {
 		column = max(column, min(len(v.Name)+2, maxNameColumn))
 	}
 	for _, v := range vars {
-		p.Row(indent, column, v.Name, facts(v))
+		p.Row(indent, column, v.Name, constraints(v))
 		var texts []string
 		if v.DisplayName != v.Name {
 			texts = append(texts, v.DisplayName)
@@ -95,8 +95,8 @@ func fields(p *Page, indent int, vars []collection.Var) {
 	}
 }
 
-// facts are what an API server knows about a field.
-func facts(v collection.Var) string {
+// constraints returns the type and the constraints of a field.
+func constraints(v collection.Var) string {
 	what := string(v.Type)
 	switch {
 	case v.Type == collection.Password:
@@ -107,20 +107,20 @@ func facts(v collection.Var) string {
 	if v.Array {
 		what = "list of " + what
 	}
-	facts := []string{what}
+	parts := []string{what}
 	if v.Required {
-		facts = append(facts, "required")
+		parts = append(parts, "required")
 	}
 	switch {
 	case v.Default != nil:
-		facts = append(facts, "default "+jsonText(v.Default))
+		parts = append(parts, "default "+jsonText(v.Default))
 	case v.Type == collection.Boolean && !v.Array:
-		facts = append(facts, "default false")
+		parts = append(parts, "default false")
 	}
 	if len(v.Options) > 0 {
-		facts = append(facts, "one of "+strings.Join(v.Options, ", "))
+		parts = append(parts, "one of "+strings.Join(v.Options, ", "))
 	}
-	return strings.Join(facts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 func permissions(p *Page, c *collection.Collection) {
@@ -152,10 +152,10 @@ func rules(p *Page, heading string, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// plain is what YAML reads as text without quotes.
+// plain matches strings that need no quotes in YAML.
 var plain = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9./-]*$`)
 
-// ruleText is the rule as YAML on one line.
+// ruleText returns the rule as YAML on one line.
 func ruleText(rule rbacv1.PolicyRule) string {
 	var fields []string
 	for _, field := range []struct {
@@ -179,7 +179,7 @@ func ruleText(rule rbacv1.PolicyRule) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-// Permission says in words what a rule allows.
+// Permission describes a rule in words.
 func Permission(rule rbacv1.PolicyRule) string {
 	verbs := enumerate(rule.Verbs)
 	if slices.Contains(rule.Verbs, rbacv1.VerbAll) {
@@ -275,7 +275,7 @@ func Count(problems findings.Problems) string {
 	return enumerate(counts)
 }
 
-// jsonText is a value on one line. What collections hold always has such a text.
+// jsonText returns a value as JSON on one line.
 func jsonText(v any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)

@@ -12,13 +12,13 @@ const Width = 100
 // Page is text for a terminal: printable characters in indented lines of at most Width columns.
 type Page struct{ text strings.Builder }
 
-// String is the text so far.
+// String returns the text so far.
 func (p *Page) String() string { return p.text.String() }
 
 // Blank writes an empty line.
 func (p *Page) Blank() { p.text.WriteByte('\n') }
 
-// Title begins a section.
+// Title starts a section.
 func (p *Page) Title(text string) {
 	if p.text.Len() > 0 {
 		p.Blank()
@@ -30,8 +30,8 @@ func (p *Page) Title(text string) {
 // Text writes a paragraph.
 func (p *Page) Text(indent int, text string) { p.Row(indent, 0, "", text) }
 
-// Row writes a key and, in a column to the right of it, a paragraph. A key that is too wide has a line of its own. An
-// empty paragraph without a key is nothing.
+// Row writes a key and, in a column to the right of it, a paragraph. A key that is too wide has its own line. An empty
+// paragraph without a key is omitted.
 func (p *Page) Row(indent, column int, key, text string) {
 	margin := strings.Repeat(" ", indent)
 	lines := wrap(text, Width-indent-column)
@@ -48,7 +48,7 @@ func (p *Page) Row(indent, column int, key, text string) {
 	}
 }
 
-// wrap breaks text between words into lines of at most width characters, and longer words where they reach it.
+// wrap breaks text between words into lines of at most width characters. Longer words are broken at the width.
 func wrap(text string, width int) []string {
 	var lines []string
 	line, length := "", 0
@@ -71,7 +71,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// printable replaces what a terminal might obey instead of showing it.
+// printable replaces characters that could control a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

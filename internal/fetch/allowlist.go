@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// AllowList says below which URLs archives may lie. An empty one allows all.
+// AllowList lists the URL prefixes from which archives may be fetched. An empty list allows all URLs.
 type AllowList []URLPrefix
 
-// URLPrefix stands for all URLs with its scheme, host and port, whose path begins with the segments of its own.
+// URLPrefix matches all URLs with the same scheme, host and port, whose path begins with its path segments.
 type URLPrefix struct {
 	scheme, host, port string
 	segments           []string
 }
 
-// ParseURLPrefix reads a prefix such as https://artifacts.example.com/collections. A slash at its end has no meaning.
+// ParseURLPrefix parses a prefix such as https://artifacts.example.com/collections. A trailing slash is ignored.
 func ParseURLPrefix(text string) (URLPrefix, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -39,8 +39,8 @@ func ParseURLPrefix(text string) (URLPrefix, error) {
 	return URLPrefix{scheme: u.Scheme, host: strings.ToLower(u.Hostname()), port: port(u), segments: segments}, nil
 }
 
-// allows compares what the server will see and not text: https://host/a allows neither https://host.evil/a nor
-// https://host/ab nor https://host/a/../b.
+// allows reports whether a URL may be fetched. It compares path segments, not text: https://host/a allows neither
+// https://host.evil/a nor https://host/ab nor https://host/a/../b.
 func (l AllowList) allows(u *url.URL) bool {
 	if len(l) == 0 {
 		return true
@@ -52,8 +52,8 @@ func (l AllowList) allows(u *url.URL) bool {
 	})
 }
 
-// pathSegments are the segments of a URL's path, decoded. They are not plain if a server might read them as another path:
-// it may resolve dot segments, also those with parameters, take a backslash for a slash, or decode twice.
+// pathSegments returns the decoded path segments of a URL. They are not plain if a server might interpret the path
+// differently: it may resolve dot segments, also those with parameters, treat a backslash as a slash, or decode twice.
 func pathSegments(u *url.URL) (segments []string, plain bool) {
 	encoded := strings.ToLower(u.EscapedPath())
 	if strings.ContainsAny(u.Path, `\%`) || strings.Contains(encoded, "%2f") {

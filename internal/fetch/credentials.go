@@ -9,16 +9,15 @@ import (
 	"net/http"
 )
 
-// Credentials authenticate at the host of the requested URL, and at no other host that it redirects to. The bearer
-// token is used if it is set, else user name and password if there is a user name.
+// Credentials authenticate to the host of the requested URL, and to no other host that it redirects to. The bearer token
+// takes precedence over user name and password.
 type Credentials struct {
 	BearerToken string
 	Username    string
 	Password    string
-	// Certificates are shown to the host if it asks for a client certificate.
+	// Certificates are presented if the host requests a client certificate.
 	Certificates []tls.Certificate
-	// Authorities, if set, are trusted instead of those of the system. They are no secret, and count for hosts that are
-	// redirected to as well.
+	// Authorities, if set, replace the system's certificate authorities, also for hosts that are redirected to.
 	Authorities *x509.CertPool
 }
 
@@ -32,9 +31,9 @@ const (
 	keyAuthorities = "ca.crt"
 )
 
-// ParseCredentials reads the data of a Secret. It holds `token`, or `username` and `password`, or neither; beside it
-// or alone a client certificate `tls.crt` with its `tls.key`, and certificate authorities `ca.crt`, which are trusted
-// beside those of the system. Errors name keys and never their content.
+// ParseCredentials parses the data of a Secret with any of: `token`, or `username` and `password`; a client certificate
+// `tls.crt` with its `tls.key`; and certificate authorities `ca.crt`, which are trusted in addition to those of the system.
+// Errors contain the names of keys, never their values.
 func ParseCredentials(data map[string][]byte) (Credentials, error) {
 	has := func(key string) bool { return len(data[key]) > 0 }
 	switch {
@@ -68,7 +67,8 @@ func ParseCredentials(data map[string][]byte) (Credentials, error) {
 	return credentials, nil
 }
 
-// clientCertificate has errors of its own, because those of the library may quote what they read.
+// clientCertificate returns the client certificate. Errors of the library are not passed on, because they may quote their
+// input.
 func clientCertificate(certificate, key []byte) (tls.Certificate, error) {
 	if parsed, err := parseCertificates(certificate); err != nil || len(parsed) == 0 {
 		return tls.Certificate{}, errors.New("has no usable certificate in PEM under the key tls.crt")
@@ -87,7 +87,7 @@ func authorities(text []byte) (*x509.CertPool, error) {
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // A system without certificates trusts nobody else.
+		pool = x509.NewCertPool() // The system has no certificates.
 	}
 	for _, certificate := range certificates {
 		pool.AddCert(certificate)
@@ -95,7 +95,7 @@ func authorities(text []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// parseCertificates fails if anything in the text cannot be read: what is passed over silently would be missed later.
+// parseCertificates parses all PEM blocks, and fails if any of them is invalid.
 func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	for {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// Reason says in one CamelCase word why a fetch failed. It is fit for a condition's reason.
+// Reason is the CamelCase reason for which a fetch failed. It can be used as the reason of a condition.
 type Reason string
 
 const (
@@ -32,12 +32,12 @@ const (
 	Unreachable Reason = "Unreachable"
 	// UntrustedServer: the TLS connection failed, most often because of the server's certificate.
 	UntrustedServer Reason = "UntrustedServer"
-	// RedirectRefused: there are too many redirects, or one leads where it must not. Terminal.
+	// RedirectRefused: there are too many redirects, or a redirect is not allowed. Terminal.
 	RedirectRefused Reason = "RedirectRefused"
 	// URLForbidden: the URL, or one that the server redirects to, is not below an allowed prefix. Terminal.
 	URLForbidden Reason = "URLForbidden"
-	// AddressForbidden: the host, or one that it redirects to, has an address that may not be connected to. Retry slowly:
-	// the name may get another address.
+	// AddressForbidden: the host, or one that it redirects to, resolves to an address that is not allowed. Retry slowly: the
+	// address may change.
 	AddressForbidden Reason = "AddressForbidden"
 	// TooLarge: the archive is larger than allowed. Terminal.
 	TooLarge Reason = "TooLarge"
@@ -51,20 +51,20 @@ const (
 	StorageFailed Reason = "StorageFailed"
 )
 
-// ErrNotModified: the server still has the archive that the caller has.
+// ErrNotModified reports that the server still has the archive that the caller knows.
 var ErrNotModified = errors.New("the archive has not changed")
 
-// Error is why a fetch failed. Its text does not change from one attempt to the next while the cause is the same,
-// and holds no credentials: neither the query nor the user of a URL, no addresses and ports of connections.
+// Error reports why a fetch failed. Its text is the same for every attempt with the same cause. It contains no credentials,
+// no query or user of a URL, and no addresses or ports of connections.
 type Error struct {
 	Reason Reason
-	// Retryable is false if only a change of the request can help.
+	// Retryable is false if only a change of the request can resolve the error.
 	Retryable bool
 	// URL is the requested URL without user, query and fragment. It may be empty.
 	URL string
-	// Detail says what happened.
+	// Detail describes the error.
 	Detail string
-	// Err is the cause, for errors.Is. Its text may hold addresses and credentials: do not print it.
+	// Err is the cause, for errors.Is. Do not print it: its text may contain addresses and credentials.
 	Err error
 }
 
@@ -76,7 +76,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("fetch %s: %s", e.URL, e.Detail)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failure(reason Reason, detail string, err error) *Error {
@@ -88,7 +88,7 @@ func failure(reason Reason, detail string, err error) *Error {
 	return &Error{Reason: reason, Retryable: retryable, Detail: detail, Err: err}
 }
 
-// statusFailure is for every status that is neither 200 nor a redirect.
+// statusFailure returns the error for a status that is neither 200 nor a redirect.
 func statusFailure(code int) *Error {
 	answer := fmt.Sprintf("the server answered %d %s", code, http.StatusText(code))
 	switch {
@@ -103,8 +103,8 @@ func statusFailure(code int) *Error {
 	}
 }
 
-// connectionFailure puts a transport error into words of our own. The original text is never used, since it holds
-// addresses, ports and times that change with each attempt, and what a hostile server sent.
+// connectionFailure describes a transport error. The original text is never used: it contains addresses, ports and times
+// that change with each attempt, and data of an untrusted server.
 func connectionFailure(err error) *Error {
 	var dns *net.DNSError
 	var timeout net.Error
@@ -159,7 +159,7 @@ func tlsDetail(err error) string {
 	return ""
 }
 
-// bodyFailure is for an archive whose transfer broke.
+// bodyFailure returns the error for a failed transfer.
 func bodyFailure(err error) *Error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return failure(Truncated, "the connection ended before the whole archive had arrived", err)
@@ -173,7 +173,7 @@ func bodyFailure(err error) *Error {
 	return failure(Truncated, "the transfer of the archive failed", err)
 }
 
-// redact leaves of a URL what may be shown.
+// redact returns a URL without user, query and fragment.
 func redact(u *url.URL) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()

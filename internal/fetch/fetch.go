@@ -1,5 +1,5 @@
-// Package fetch downloads an archive over HTTP into a temporary file, bounded in size, time and redirects, and hashes
-// it on the way. Servers are treated as hostile.
+// Package fetch downloads an archive over HTTP into a temporary file, with limits on size, time and redirects, and computes
+// its digest. Servers are not trusted.
 package fetch
 
 import (
@@ -30,48 +30,48 @@ const (
 	DefaultMaxRedirects        = 5
 )
 
-// Request says what to fetch. A user and password in the URL are used if the Credentials have neither token nor user name.
+// Request describes what to fetch. A user and password in the URL are used if the Credentials have neither token nor user
+// name.
 type Request struct {
 	URL         string
 	Credentials Credentials
-	// Known are the validators of an archive that the caller has already. If the server still has that one, it is not
-	// downloaded: the error is [ErrNotModified].
+	// Known are the validators of the archive that the caller already has. If the server still has that one, the fetch fails
+	// with [ErrNotModified].
 	Known Validators
 }
 
-// Fetcher fetches archives. Limits that are zero have the defaults of this package. It is safe for concurrent use as long
-// as its fields do not change.
+// Fetcher fetches archives. Limits that are zero have the defaults of this package. It is safe for concurrent use.
 type Fetcher struct {
-	// MaxBytes bounds the archive.
+	// MaxBytes is the maximum size of an archive.
 	MaxBytes int64
-	// Timeout bounds the whole fetch with all redirects.
+	// Timeout of the whole fetch, including redirects.
 	Timeout time.Duration
-	// HeaderTimeout bounds connecting, the TLS handshake and the wait for the response's header, each by itself.
+	// HeaderTimeout limits connecting, the TLS handshake and waiting for the response header, each separately.
 	HeaderTimeout time.Duration
-	// MaxRedirects bounds the redirects that are followed; negative means none.
+	// MaxRedirects is the maximum number of redirects. Negative means none.
 	MaxRedirects int
 	// Proxy, if set, chooses the proxy for a URL, as in http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Control, if set, may refuse an address before it is connected to, as in net.Dialer. It is not asked about a proxy,
-	// which connects to the server on its own.
+	// Control, if set, may reject an address before connecting to it, as in net.Dialer. It is not called for a proxy, which
+	// connects to the server itself.
 	Control func(network, address string, conn syscall.RawConn) error
-	// Allowed, if not empty, are the only URLs, redirects included, that are asked for.
+	// Allowed, if not empty, restricts the URLs that are requested, including redirects.
 	Allowed AllowList
 }
 
 // File is a fetched archive.
 type File struct {
-	// Path is where the archive lies.
+	// Path of the downloaded file.
 	Path string
 	// Digest of the archive, a sha256.
 	Digest digest.Digest
 	// Size is in bytes.
 	Size int64
-	// Validators are what the server said about the archive, for a later [Request].
+	// Validators are the server's validators for the archive, for a later [Request].
 	Validators Validators
 }
 
-// Remove deletes the file, if it is still where the fetch left it.
+// Remove deletes the file, if it still exists.
 func (f *File) Remove() error {
 	if err := os.Remove(f.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove fetched archive: %w", err)
@@ -79,8 +79,8 @@ func (f *File) Remove() error {
 	return nil
 }
 
-// Fetch downloads an archive into a new file in dir; the caller removes the file. It fails with *Error or
-// [ErrNotModified], and leaves no file then.
+// Fetch downloads an archive into a new file in dir, which the caller must remove. It fails with *Error or [ErrNotModified],
+// and then leaves no file.
 func (f *Fetcher) Fetch(ctx context.Context, request Request, dir string) (*File, error) {
 	from, credentials, err := parse(request)
 	if err != nil {
@@ -102,8 +102,8 @@ func (f *Fetcher) Fetch(ctx context.Context, request Request, dir string) (*File
 	return file, nil
 }
 
-// Save writes what it reads into a new file in dir and hashes it. It fails with *Error, and leaves no file then;
-// a read error counts as a broken transfer.
+// Save writes the data of r into a new file in dir and computes its digest. It fails with *Error, and then leaves no file. A
+// read error is reported as a failed transfer.
 func Save(r io.Reader, maxBytes int64, dir string) (file *File, err error) {
 	temporary, err := os.CreateTemp(dir, "archive-*.tmp")
 	if err != nil {
@@ -136,7 +136,8 @@ func Save(r io.Reader, maxBytes int64, dir string) (file *File, err error) {
 	return &File{Path: temporary.Name(), Digest: digester.Digest(), Size: size}, nil
 }
 
-// get follows redirects by itself, because credentials, referrers and messages then are only what is written here.
+// get sends the request and follows redirects. It does not use the redirects of http.Client, which may send credentials and
+// referrers to other hosts.
 func (f *Fetcher) get(ctx context.Context, from *url.URL, request Request) (*http.Response, error) {
 	left := f.MaxRedirects
 	if left == 0 {
@@ -173,7 +174,7 @@ func (f *Fetcher) get(ctx context.Context, from *url.URL, request Request) (*htt
 	}
 }
 
-// ask sends one request, on a connection of its own. Only a host that the credentials are for gets them.
+// ask sends one request on its own connection. Credentials are only sent if authenticate is set.
 func (f *Fetcher) ask(ctx context.Context, to *url.URL, request Request, authenticate bool) (*http.Response, error) {
 	outgoing, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
@@ -226,7 +227,8 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// sameHost also holds for a change from http to https on the default ports.
+// sameHost reports whether two URLs have the same host and port. A change from http to https on the default ports is
+// allowed.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(a.Hostname(), b.Hostname()) && a.Port() == b.Port()
 }
@@ -270,13 +272,13 @@ func (f *Fetcher) transport() *http.Transport {
 		ResponseHeaderTimeout:  step,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableKeepAlives:      true,
-		// The digest is that of the bytes as published, whatever encoding the server claims for them.
+		// The digest is computed over the bytes as published, independent of the content encoding.
 		DisableCompression: true,
 	}
 }
 
-// useProxy makes the transport take the proxy that the administrator has configured for the request, if any. A proxy may
-// have any address.
+// useProxy configures the transport for the proxy that the administrator has set for the request, if any. A proxy may have
+// any address.
 func (f *Fetcher) useProxy(transport *http.Transport, request *http.Request) error {
 	if f.Proxy == nil {
 		return nil
@@ -291,7 +293,7 @@ func (f *Fetcher) useProxy(transport *http.Transport, request *http.Request) err
 	dialer := &net.Dialer{Timeout: transport.TLSHandshakeTimeout}
 	transport.DialContext = dialer.DialContext
 	if proxy.Scheme == "https" {
-		// The transport would show the proxy the client certificate that is for the server.
+		// Otherwise the transport would present the client certificate to the proxy.
 		transport.DialContext = (&tls.Dialer{NetDialer: dialer}).DialContext
 		proxy = &url.URL{Scheme: "http", User: proxy.User, Host: net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), "443"))}
 	}
@@ -299,7 +301,7 @@ func (f *Fetcher) useProxy(transport *http.Transport, request *http.Request) err
 	return nil
 }
 
-// at notes the requested URL in an error.
+// at sets the requested URL in an error.
 func at(u *url.URL, err error) error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -319,7 +321,7 @@ func orDefault[T int64 | time.Duration](value, otherwise T) T {
 	return value
 }
 
-// tracked remembers the error of reading, to tell it from one of writing.
+// tracked records read errors, to distinguish them from write errors.
 type tracked struct {
 	r   io.Reader
 	err error

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// Validators are what a server says about an archive so that it can be asked later whether it has another one.
+// Validators are the headers of a response that are used for conditional requests.
 type Validators struct {
 	// ETag is the header of that name, with its quotes.
 	ETag string
@@ -13,14 +13,14 @@ type Validators struct {
 	LastModified string
 }
 
-// maxETag bounds an ETag. A longer one is of no use to us.
+// maxETag is the maximum length of an ETag. Longer ones are ignored.
 const maxETag = 256
 
 var etagPattern = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e]*"$`)
 
 func (v Validators) empty() bool { return v == Validators{} }
 
-// apply makes a request conditional. A server that knows ETags ignores the date.
+// apply makes a request conditional. Servers that support ETags ignore the date.
 func (v Validators) apply(header http.Header) {
 	if v.ETag != "" {
 		header.Set("If-None-Match", v.ETag)
@@ -30,7 +30,7 @@ func (v Validators) apply(header http.Header) {
 	}
 }
 
-// validatorsOf leaves out what is malformed or too long.
+// validatorsOf returns the validators of a response, without those that are malformed or too long.
 func validatorsOf(header http.Header) Validators {
 	var v Validators
 	if etag := header.Get("ETag"); len(etag) <= maxETag && etagPattern.MatchString(etag) {

@@ -1,4 +1,4 @@
-// Package grants decides whether a collection's operator may have the permissions that it asks for.
+// Package grants decides whether a collection's operator may have the permissions that it requests.
 package grants
 
 import (
@@ -16,28 +16,28 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// ClusterRole is the name of the aggregated ClusterRole with what administrators grant to collections.
+// ClusterRole is the name of the aggregated ClusterRole with the permissions that administrators grant to collections.
 const ClusterRole = "collection-operator-grants"
 
-// noNamespace is not a valid namespace name, so that only cluster-wide rules apply to it.
+// noNamespace is not a valid namespace name: only cluster-wide rules apply to it.
 const noNamespace = "-"
 
-// Role is what one role of a collection's operator asks for.
+// Role contains the rules of one role of a collection's operator.
 type Role struct {
-	// Namespace is where it holds. Empty means the whole cluster.
+	// Namespace of the role. Empty means cluster-wide.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Given are rules that need no grant.
+	// Given rules need no grant.
 	Given []rbacv1.PolicyRule
 }
 
-// Grants are what collections may be given at one time. They are read once, and not for concurrent use.
+// Grants is a snapshot of the permissions that collections may have. It is not safe for concurrent use.
 type Grants struct {
-	// client asks for the manager's own permissions.
+	// client creates SelfSubjectRulesReviews.
 	client client.Client
 	// granted are the rules that administrators granted to collections.
 	granted []rbacv1.PolicyRule
-	// held are those of the manager by namespace.
+	// held has the manager's own rules by namespace.
 	held map[string][]rbacv1.PolicyRule
 }
 
@@ -50,9 +50,9 @@ func Read(ctx context.Context, c client.Client, reader client.Reader) (*Grants, 
 	return &Grants{client: c, granted: role.Rules, held: map[string][]rbacv1.PolicyRule{}}, nil
 }
 
-// Check returns nil if the collection's operator may have the roles, else an error that lists the missing rules. The
-// manager must hold every rule, and what exceeds the given rules must have been granted to collections: permissions that
-// the manager needs for itself, such as reading Secrets, are not for passing on.
+// Check returns nil if the collection's operator may have the roles, else an error that lists the missing rules. The manager
+// must hold every rule, and rules that are not given must be granted to collections: collections must not get permissions
+// that the manager holds for itself, such as reading Secrets.
 func (g *Grants) Check(ctx context.Context, c *collection.Collection, roles []Role) error {
 	var missing []render.Permission
 	for _, role := range roles {
@@ -75,7 +75,7 @@ func (g *Grants) Check(ctx context.Context, c *collection.Collection, roles []Ro
 }
 
 // Held returns the rules that the API server's RBAC authorizer grants the manager in a namespace, or cluster-wide if the
-// namespace is empty. Authorizers that cannot list their rules do not matter: only RBAC decides what may be passed on.
+// namespace is empty. Rules of other authorizers are irrelevant: only RBAC decides which rules the manager may grant.
 func (g *Grants) Held(ctx context.Context, namespace string) ([]rbacv1.PolicyRule, error) {
 	if held, asked := g.held[namespace]; asked {
 		return held, nil
@@ -85,7 +85,7 @@ func (g *Grants) Held(ctx context.Context, namespace string) ([]rbacv1.PolicyRul
 		review.Spec.Namespace = noNamespace
 	}
 	if err := g.client.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("asking for the manager's own permissions: %w", err)
+		return nil, fmt.Errorf("reading the manager's own permissions: %w", err)
 	}
 	held := []rbacv1.PolicyRule{}
 	for _, rule := range review.Status.ResourceRules {

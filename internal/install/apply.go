@@ -19,8 +19,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// updateEndpoints writes the Secret with the endpoints if there is one. Where nothing of an operator is installed yet, the
-// checks come first.
+// updateEndpoints updates the Secret with the endpoints if it exists. A new installation creates it with its other objects,
+// after all checks.
 func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
 	written := &metav1.PartialObjectMetadata{}
 	written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -34,8 +34,8 @@ func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
 	return r.write(ctx, s, s.endpoints)
 }
 
-// record writes the inventory and the method into the status before the first of the objects: a manager that finds the half
-// of an installation must know what is part of it, and not choose again.
+// record writes the inventory and the install method to status before the first object is written: after a restart, the
+// manager knows every object of a partial installation and does not choose the method again.
 func (r *Installer) record(ctx context.Context, s *scope) error {
 	before := s.Owner.DeepCopy()
 	recorded := Recorded(s.Owner, s.Namespace)
@@ -89,7 +89,7 @@ func (r *Installer) write(ctx context.Context, s *scope, objects ...client.Objec
 	return ApplyError(err)
 }
 
-// ApplyError gives an error of [apply.Applier.Apply] its reason.
+// ApplyError maps an error of [apply.Applier.Apply] to a typed error with a reason.
 func ApplyError(err error) error {
 	var foreign *apply.ForeignObjectError
 	var refused *apply.RefusedError
@@ -107,7 +107,7 @@ func ApplyError(err error) error {
 	return status.Retry(v2beta2.ReasonApplyFailed, err)
 }
 
-// prune removes what the installation does not need any more.
+// prune removes the recorded objects that the plan no longer contains.
 func (r *Installer) prune(ctx context.Context, s *scope) error {
 	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
 	return r.remove(ctx, s.Owner, obsolete)

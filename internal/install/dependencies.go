@@ -12,8 +12,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// missingDependencies is what the pods of a Deployment's present template say about dependencies that they could not
-// install, "" if nothing.
+// missingDependencies returns the dependencies that the pods of a Deployment's current template report as not installable,
+// or "" if there are none.
 func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) string {
 	want := deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation]
 	var problems []string
@@ -29,8 +29,8 @@ func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) strin
 	return strings.Join(slices.Compact(problems), "; ")
 }
 
-// lastDependencyMessage is the message of the container that ended last: the operator's container tries again what the
-// init container could not do, and ends when the outcome changes.
+// lastDependencyMessage returns the message of the container that terminated last: the operator container retries what the
+// init container could not install, and exits when the outcome changes.
 func lastDependencyMessage(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name != render.OperatorContainer {

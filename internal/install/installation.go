@@ -1,5 +1,5 @@
-// Package install installs one collection in one namespace: plan, check, apply, observe. What installs is a Backend: the
-// manager itself, or the Operator Lifecycle Manager (OLM).
+// Package install installs one collection in one namespace: plan, check, apply, observe. A Backend installs the operator:
+// the manager itself, or the Operator Lifecycle Manager (OLM).
 package install
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Installation is one collection in one namespace: what is to run there.
+// Installation is the desired state of one collection in one namespace.
 type Installation struct {
-	// Owner is the SubOperatorConfig that maps the namespace. Its status has what was recorded about the installation.
+	// Owner is the SubOperatorConfig that maps the namespace. Its status contains the record of the installation.
 	Owner *v2beta2.SubOperatorConfig
 	// OperatorCollection is the one that Owner names.
 	OperatorCollection *v2beta2.OperatorCollection
@@ -33,37 +33,37 @@ type Installation struct {
 	Digest digest.Digest
 	// Endpoints that the operator may use.
 	Endpoints []render.Endpoint
-	// Dependencies say where those of the collection come from.
+	// Dependencies specifies where the collection's dependencies are downloaded from.
 	Dependencies render.DependencySettings
-	// Runtime has the settings of Owner and the OperatorCollection.
+	// Runtime has the merged settings of Owner and the OperatorCollection.
 	Runtime v2beta2.RuntimeSpec
-	// Backend installs the operator. It is nil if Blocked says why none can.
+	// Backend installs the operator. It may be nil if Blocked is set.
 	Backend Backend
-	// Blocked is why only the endpoints are brought up to date, or nil.
+	// Blocked is the reason why nothing but the Secret with the endpoints is updated, or nil.
 	Blocked error
 }
 
-// Backend is a way to get what is planned to run.
+// Backend installs an operator with one install method.
 type Backend interface {
-	// Method is recorded in status.
+	// Method returns the install method, as it is recorded in status.
 	Method() v2beta2.InstallMethod
-	// Plan renders what the backend writes beside the Secret with the endpoints. It changes nothing.
+	// Plan renders the objects of the installation, except the Secret with the endpoints. It writes nothing.
 	Plan(*Installation, render.InstallationOptions) (*Plan, error)
-	// Orphaned says that an operator of this method has to be removed before this one can be installed.
+	// Orphaned reports whether an operator of the same method must be removed before the planned one can be installed.
 	Orphaned() bool
-	// Observe returns what the installation still waits for, before its Deployment matters. The Deployment is nil if there
-	// is none.
+	// Observe returns what the installation waits for before its Deployment can become available. The Deployment is nil if
+	// it does not exist.
 	Observe(*Installation, *Plan, *appsv1.Deployment) error
-	// Notify reports the outcome to what installs the operator: err is that of all steps, and plan is nil if nothing was
+	// Notify reports the outcome of all steps, err, to the system that installs the operator. plan is nil if nothing was
 	// applied.
 	Notify(ctx context.Context, i *Installation, plan *Plan, err error) error
 }
 
-// Plan is what is written for an installation.
+// Plan contains the objects of an installation.
 type Plan struct {
 	// Objects in the order in which they are applied.
 	Objects []client.Object
-	// Postponed are those of Objects that must not be written yet.
+	// Postponed is the subset of Objects that must not be written yet.
 	Postponed []client.Object
 	// Digest of the archive that the operator is told to run.
 	Digest digest.Digest
@@ -72,20 +72,20 @@ type Plan struct {
 	Warnings    []string
 }
 
-// Result is what became of an installation.
+// Result is the outcome of one reconciliation of an installation.
 type Result struct {
 	// Namespace of the installation.
 	Namespace string
-	// Status is what the SubOperatorConfig reports. It is nil if nothing is or was installed.
+	// Status is the entry for the status of the SubOperatorConfig. It is nil if nothing is or was installed.
 	Status *v2beta2.InstallationStatus
-	// Applied says that all objects are on the API server as planned.
+	// Applied is true if all objects were applied as planned.
 	Applied  bool
 	Warnings []string
-	// Err is what the installation waits for, or why it failed.
+	// Err is the reason why the installation waits or failed, or nil.
 	Err error
 }
 
-// fail describes an error in what status reports.
+// fail records an error in the result, and in its status if the error has a reason.
 func (r *Result) fail(err error) {
 	r.Err = err
 	if r.Status != nil && status.Is(err) {
@@ -93,7 +93,7 @@ func (r *Result) fail(err error) {
 	}
 }
 
-// Recorded returns what the status of a SubOperatorConfig has about the installation in a namespace, or nil.
+// Recorded returns a copy of the status entry of the installation in a namespace, or nil.
 func Recorded(soc *v2beta2.SubOperatorConfig, namespace string) *v2beta2.InstallationStatus {
 	for i := range soc.Status.Installations {
 		if soc.Status.Installations[i].Namespace == namespace {
@@ -103,8 +103,8 @@ func Recorded(soc *v2beta2.SubOperatorConfig, namespace string) *v2beta2.Install
 	return nil
 }
 
-// RecordedMethod returns how the operator was installed in a namespace, "" if it was not. Installations of managers that
-// knew one method only have no record of it.
+// RecordedMethod returns the method with which the operator was installed in a namespace, or "" if it was not installed.
+// Entries without a method were written by earlier versions, which only knew Direct.
 func RecordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.InstallMethod {
 	recorded := Recorded(soc, namespace)
 	switch {
@@ -138,12 +138,12 @@ func Namespaces(soc *v2beta2.SubOperatorConfig) []string {
 	return slices.Compact(namespaces)
 }
 
-// parts returns what the inventory has of the installation in a namespace.
+// parts returns the inventory of the installation in a namespace.
 func parts(soc *v2beta2.SubOperatorConfig, namespace string) []v2beta2.ObjectReference {
 	return slices.DeleteFunc(slices.Clone(soc.Status.Inventory), func(ref v2beta2.ObjectReference) bool { return namespaceOf(ref) != namespace })
 }
 
-// namespaceOf returns the namespace of the installation that an object is part of.
+// namespaceOf returns the namespace of the installation that an object belongs to.
 func namespaceOf(ref v2beta2.ObjectReference) string {
 	if ref.Namespace != "" {
 		return ref.Namespace
@@ -151,17 +151,17 @@ func namespaceOf(ref v2beta2.ObjectReference) string {
 	return render.ClusterRoleNamespace(ref.Name)
 }
 
-// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was made for. Owner references only reach
-// inside a namespace.
+// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
+// cross namespaces.
 const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
 
-// OwnerOf returns the SubOperatorConfig that an object was made for.
+// OwnerOf returns the SubOperatorConfig that an object was created for.
 func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {
 	key.Namespace, key.Name, ok = strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
 	return key, ok
 }
 
-// OwnedBy accepts objects that were made for a SubOperatorConfig, and the OperatorGroup that all installations share.
+// OwnedBy accepts objects that were created for a SubOperatorConfig, and the OperatorGroup that all installations share.
 func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 	return func(live client.Object) bool {
 		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
@@ -172,7 +172,7 @@ func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 	}
 }
 
-// IsSharedGroup says whether an object is the OperatorGroup that all installations in a namespace share.
+// IsSharedGroup reports whether an object is the OperatorGroup that all installations in a namespace share.
 func IsSharedGroup(object client.Object) bool {
 	return object.GetName() == render.OperatorGroupName && object.GetLabels()[render.LabelManagedBy] == render.ManagedBy
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// observe waits until the Deployment runs its present pod template, and that is the planned one.
+// observe waits until the Deployment runs its current pod template, and that is the planned one.
 func (r *Installer) observe(ctx context.Context, s *scope) error {
 	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Collection.OperatorName()}
 	deployment := &appsv1.Deployment{}
@@ -46,7 +46,7 @@ func (r *Installer) observe(ctx context.Context, s *scope) error {
 	return status.Waiting(reason, after, "Deployment %q is not available: %s", key, message)
 }
 
-// explain adds what pods wait for to what the backend waits for, where that is the pods.
+// explain adds the state of the pods to the error of the backend, if the backend waits for the pods.
 func (r *Installer) explain(ctx context.Context, waits error, deployment *appsv1.Deployment) error {
 	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, status.AsError(waits).Reason)
 	if !helpable || deployment == nil || available(deployment) {
@@ -59,9 +59,9 @@ func (r *Installer) explain(ctx context.Context, waits error, deployment *appsv1
 	return status.Waiting(reason, status.MissingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
 }
 
-// releaseFinalizers frees custom resources of kinds that had a finalizer playbook in an earlier version and have none
-// now: nothing would ever remove their finalizer. It is done once whenever new pods have taken over: the old ones would
-// put it back.
+// releaseFinalizers removes the finalizer from custom resources of kinds whose current version has no finalizer playbook,
+// since nothing else would remove it. It runs once after each change of the pods: the old pods would add the finalizer
+// again.
 func (r *Installer) releaseFinalizers(ctx context.Context, s *scope) error {
 	if s.before != nil && s.before.Ready && s.before.Digest == s.result.Status.Digest {
 		return nil
@@ -72,14 +72,14 @@ func (r *Installer) releaseFinalizers(ctx context.Context, s *scope) error {
 		}
 		gvk := schema.GroupVersionKind{Group: s.Group, Version: s.Collection.APIVersion(), Kind: resource.Kind}
 		if err := instances.ReleaseFinalizer(ctx, r.Client, r.Reader, gvk, s.Namespace); err != nil {
-			s.result.Status.Ready = false // It is tried again, as a new pod's first success.
+			s.result.Status.Ready = false // Retried in the next reconcile.
 			return err
 		}
 	}
 	return nil
 }
 
-// available says whether the pod that a Deployment asks for runs, and no other.
+// available reports whether exactly one pod runs, and it has the Deployment's current template.
 func available(deployment *appsv1.Deployment) bool {
 	status := deployment.Status
 	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == 1 && status.Replicas == 1 &&
@@ -88,7 +88,7 @@ func available(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// describePods says what the pods of a Deployment wait for, with the reason that fits.
+// describePods returns what the pods of a Deployment wait for, and the reason for the condition.
 func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
 	pods := &corev1.PodList{}
 	err := r.Reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
@@ -116,7 +116,7 @@ func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deploym
 	return v2beta2.ReasonWorkloadUnavailable, strings.Join(slices.Compact(waits), "; ")
 }
 
-// describeContainer leaves out the messages of container states: they contain names and delays that change every time.
+// describeContainer omits the messages of container states: they contain names and delays that change with every restart.
 func describeContainer(container corev1.ContainerStatus) []string {
 	state := container.State
 	switch {

@@ -17,37 +17,37 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Installer installs and uninstalls.
+// Installer installs and uninstalls collections.
 type Installer struct {
-	// Client reads through the cache and writes.
+	// Client reads through the cache, and writes.
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
-	// Settings are those of all installations.
+	// Settings apply to all installations.
 	Settings render.Settings
-	// OLM removes what was made because of objects of ours.
+	// OLM removes the objects that OLM created for a Subscription of an installation.
 	OLM Remover
 }
 
-// scope is what the steps for one installation share.
+// scope is shared by the steps of one reconciliation.
 type scope struct {
 	*Installation
-	// options are what is rendered from.
+	// options are the input of render.
 	options render.InstallationOptions
 	// endpoints is the Secret with the endpoints.
 	endpoints client.Object
-	// current says that the Secret is on the API server as planned.
+	// current is true once the Secret was applied as planned.
 	current bool
 	plan    *Plan
-	// before is what status reported before this attempt, or nil.
+	// before is the status entry before this reconciliation, or nil.
 	before *v2beta2.InstallationStatus
 	result Result
 }
 
-// Reconcile brings an installation up to date. Endpoints and keys come first: what keeps the rest from changing, such as a
-// grant that was withdrawn, must not keep a key in use that was replaced.
+// Reconcile applies an installation. Endpoints and keys are updated first: a problem such as a withdrawn grant must not keep
+// a replaced key in use.
 func (r *Installer) Reconcile(ctx context.Context, i *Installation) Result {
 	s := &scope{
 		Installation: i, before: Recorded(i.Owner, i.Namespace),
@@ -96,7 +96,7 @@ func (r *Installer) renderEndpoints(_ context.Context, s *scope) error {
 	return r.setOwner(s.Owner, secret)
 }
 
-// render plans the installation. It needs no client.
+// render plans the installation without access to the cluster.
 func (r *Installer) render(_ context.Context, s *scope) error {
 	if s.Blocked != nil {
 		return s.Blocked
@@ -118,7 +118,7 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	return nil
 }
 
-// setOwner marks an object as made for a SubOperatorConfig. What installations share belongs to none of them.
+// setOwner marks an object as created for a SubOperatorConfig. Objects that installations share have no owner.
 func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) error {
 	if IsSharedGroup(object) {
 		return nil
@@ -135,8 +135,8 @@ func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Objec
 	return controllerutil.SetOwnerReference(soc, object, r.Client.Scheme())
 }
 
-// checkEnvironment refuses runtime settings that would read Secrets or ConfigMaps of another namespace: its consent covers
-// running an operator there, not reading what it holds.
+// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace: its consent covers
+// running an operator there, not reading its data.
 func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	if s.Namespace == s.Owner.Namespace {
 		return nil
@@ -144,15 +144,15 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	for _, variable := range s.Runtime.Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
 			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
-				"runtime.env: variable %q reads a Secret or ConfigMap, which in the mapped namespace %q would not be yours: give it a value, or map %q from a SubOperatorConfig there",
+				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, or map %q from a SubOperatorConfig in that namespace",
 				variable.Name, s.Namespace, s.Namespace)
 		}
 	}
 	return nil
 }
 
-// checkPermissions checks the roles before anything is applied, also where OLM writes them: OLM would pass on anything. The
-// API server makes a part of the comparison again when the manager writes a role, and has the last word.
+// checkPermissions checks the roles before anything is applied, also if OLM writes them: OLM would grant any permission of
+// the ClusterServiceVersion. The API server repeats a part of the check when the manager writes a role.
 func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
 	granted, err := grants.Read(ctx, r.Client, r.Reader)
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
 		case *rbacv1.ClusterRole:
 			roles = append(roles, grants.Role{Rules: role.Rules})
 		default:
-			return fmt.Errorf("no role: %T", object)
+			return fmt.Errorf("%T is not a role", object)
 		}
 	}
 	return granted.Check(ctx, s.Collection, roles)

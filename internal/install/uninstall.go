@@ -19,21 +19,21 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Remover removes what OLM made because of objects of ours.
+// Remover removes objects that OLM created for a Subscription of an installation.
 type Remover interface {
-	// InUse says whether others need an object of ours.
+	// InUse reports whether other operators need a shared object.
 	InUse(ctx context.Context, live client.Object) (bool, error)
-	// RemoveOperator removes the operator of a collection whose Subscription is gone, and says whether nothing of it is
-	// left. A Subscription that ours does not accept takes the operator over.
+	// RemoveOperator removes the operator of a collection whose Subscription is deleted, and reports whether the removal is
+	// complete. It keeps the operator if there is a Subscription that ours does not accept.
 	RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error)
 }
 
-// runGrace is how long the removal of an operator waits for running playbooks.
+// runGrace is the maximum time that the removal of an operator waits for running playbooks.
 const runGrace = time.Minute
 
-// Uninstall removes an installation, from status and inventory alone: neither the OperatorCollection nor the archive need
-// to exist. The result has no status once nothing is left. Until then the SubOperatorConfig reports the installation, so
-// that no other one installs in the namespace.
+// Uninstall removes an installation, from status and inventory alone: neither the OperatorCollection nor the archive need to
+// exist. The result has no status once the removal is complete. Until then the SubOperatorConfig keeps its entry, so that no
+// other one installs the collection in the namespace.
 func (r *Installer) Uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) Result {
 	result := Result{Namespace: namespace, Status: Recorded(soc, namespace)}
 	if err := r.uninstall(ctx, soc, namespace); err != nil {
@@ -56,7 +56,8 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		return err
 	}
 	if RecordedMethod(soc, namespace) == v2beta2.InstallOLM && !subscribed {
-		// OLM leaves the operator of a user-managed Subscription that is gone. Its pods need what is removed next.
+		// OLM keeps the operator of a deleted user-managed Subscription. It is removed before the objects that its pods
+		// need.
 		if err := r.removeOperator(ctx, soc, namespace); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 }
 
 // uninstallFormer removes the operator that the other method installed, with its pods, before anything of the new one is
-// written: two operators in one namespace would run the same playbooks at once. What both need stays.
+// written: two operators in one namespace would run the same playbooks at once. Objects that both methods need are kept.
 func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
 	method, orphaned := RecordedMethod(s.Owner, s.Namespace), s.Backend.Orphaned()
 	if (method == "" || method == s.Backend.Method()) && !orphaned {
@@ -98,8 +99,8 @@ func (r *Installer) removeOperator(ctx context.Context, soc *v2beta2.SubOperator
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: waiting until OLM has removed the operator", namespace)
 }
 
-// startRemoval records when the removal of an operator began, and returns it. Objects without an installation in status
-// were never run, and need no grace.
+// startRemoval records the time at which the removal of an operator began, and returns it. Objects without a status entry
+// never ran: they are removed at once.
 func (r *Installer) startRemoval(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) (time.Time, error) {
 	recorded := Recorded(soc, namespace)
 	if recorded == nil {
@@ -115,7 +116,7 @@ func (r *Installer) startRemoval(ctx context.Context, soc *v2beta2.SubOperatorCo
 	return now.Time, saveStatus(ctx, r.Client, soc, before)
 }
 
-// awaitRuns gives running playbooks time until runGrace has passed.
+// awaitRuns waits for running playbooks until runGrace has passed.
 func (r *Installer) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, since time.Time) error {
 	left := runGrace - time.Since(since)
 	if left <= 0 {
@@ -134,7 +135,7 @@ func (r *Installer) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		"namespace %q: the operator is removed when these playbooks end: %s", namespace, instances.Describe(running))
 }
 
-// remove deletes objects and takes those that are gone off the inventory.
+// remove deletes objects and removes those that are gone from the inventory.
 func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, refs []v2beta2.ObjectReference) error {
 	if len(refs) == 0 {
 		return nil

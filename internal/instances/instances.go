@@ -24,14 +24,14 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// instanceLimit bounds how many custom resources of one kind are read at a time.
+// instanceLimit is the maximum number of custom resources of one kind that are read at a time.
 const instanceLimit = 500
 
 // Finder finds the custom resources of a collection through its CRDs.
 type Finder struct {
 	// Client deletes.
 	Client client.Client
-	// Reader reads live objects: a stale answer could cost a user a resource.
+	// Reader reads live objects: decisions about deletion must not rely on a stale cache.
 	Reader client.Reader
 }
 
@@ -44,7 +44,7 @@ func (f *Finder) CRDs(ctx context.Context, id collection.ID) ([]apiextensionsv1.
 	return list.Items, nil
 }
 
-// List returns up to instanceLimit custom resources of each kind. An empty namespace means all.
+// List returns up to instanceLimit custom resources of each kind. An empty namespace means all namespaces.
 func (f *Finder) List(ctx context.Context, id collection.ID, namespace string) ([]unstructured.Unstructured, error) {
 	crds, err := f.CRDs(ctx, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 	})
 	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil // The CRD is not served yet, or not any more.
+		return nil, nil // The CRD is not established yet, or was deleted.
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
@@ -82,7 +82,7 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 	return list.Items, nil
 }
 
-// Delete asks for the deletion of all of them. Their finalizers, and so their finalizer playbooks, still run.
+// Delete deletes custom resources. Their finalizers, and thus their finalizer playbooks, still run.
 func (f *Finder) Delete(ctx context.Context, items []unstructured.Unstructured) error {
 	var errs []error
 	for _, item := range items {
@@ -119,7 +119,7 @@ func ReleaseFinalizer(ctx context.Context, c client.Client, reader client.Reader
 	return nil
 }
 
-// IsTerminating says whether a namespace is being deleted. One that does not exist is not.
+// IsTerminating reports whether a namespace is being deleted. It returns false for one that does not exist.
 func IsTerminating(ctx context.Context, reader client.Reader, namespace string) (bool, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -130,7 +130,7 @@ func IsTerminating(ctx context.Context, reader client.Reader, namespace string) 
 	return object.DeletionTimestamp != nil, nil
 }
 
-// Running are those whose playbook runs right now, as ansible-operator's Running condition says.
+// Running returns the custom resources whose playbook is running, according to ansible-operator's Running condition.
 func Running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(items), func(item unstructured.Unstructured) bool {
 		conditions, _, _ := unstructured.NestedSlice(item.Object, "status", "conditions")
@@ -142,7 +142,7 @@ func Running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	})
 }
 
-// Describe names custom resources, sorted, and counts those it leaves out.
+// Describe lists the names of custom resources, sorted. A long list is cut, with the number of omitted names.
 func Describe(items []unstructured.Unstructured) string {
 	names := make([]string, 0, len(items))
 	for _, item := range items {
@@ -156,6 +156,7 @@ func instanceName(item unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", item.GetKind(), item.GetNamespace(), item.GetName())
 }
 
+// StorageVersion returns the name of the storage version of a CRD.
 func StorageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, version := range crd.Spec.Versions {
 		if version.Storage {

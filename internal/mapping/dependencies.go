@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Dependencies returns where the collection's dependencies come from: the OperatorCollection's settings, else the defaults.
-// An error has a reason, or is one of the API server.
+// Dependencies returns where the collection's dependencies are downloaded from: the OperatorCollection's settings, or else
+// the defaults. An error has a reason unless it is an API error.
 func (r *Resolver) Dependencies(ctx context.Context, oc *v2beta2.OperatorCollection, defaults render.DependencySettings) (render.DependencySettings, error) {
 	spec := oc.Spec.Dependencies
 	if spec == nil {
@@ -32,7 +32,7 @@ func (r *Resolver) Dependencies(ctx context.Context, oc *v2beta2.OperatorCollect
 	return settings, err
 }
 
-// dependencyCredentials takes the keys that have a meaning from a Secret, and no others.
+// dependencyCredentials returns the known keys of a credential Secret.
 func (r *Resolver) dependencyCredentials(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	invalid := func(format string, args ...any) error {
 		return status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
@@ -46,7 +46,7 @@ func (r *Resolver) dependencyCredentials(ctx context.Context, namespace, name st
 		return nil, fmt.Errorf("reading Secret %q: %w", name, err)
 	}
 	if !credential.Is(secret) {
-		return nil, invalid("is not labelled as a credential: give it the label %s=true", credential.Label)
+		return nil, invalid("is not labelled as a credential: add the label %s=true", credential.Label)
 	}
 	credentials := map[string][]byte{}
 	for _, key := range render.DependencyKeys {
@@ -66,7 +66,7 @@ func (r *Resolver) dependencyCredentials(ctx context.Context, namespace, name st
 		return nil, invalid("needs both %s and %s", render.KeyPipUsername, render.KeyPipPassword)
 	}
 	if block, _ := pem.Decode(credentials[render.KeyCA]); has(render.KeyCA) && block == nil {
-		return nil, invalid("has a key %s that holds no certificate in PEM", render.KeyCA)
+		return nil, invalid("has no PEM certificate in the key %s", render.KeyCA)
 	}
 	return credentials, nil
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// AnnotationRetry on a ZosEndpoint asks for another try with a credential that the system refused, whenever its text
-// changes.
+// AnnotationRetry on a ZosEndpoint requests, whenever its value changes, another attempt with a credential that the system
+// has refused.
 const AnnotationRetry = "zoscb.ibm.com/retry"
 
-// Keys of a credential Secret beside those of its type kubernetes.io/ssh-auth.
+// Keys of a credential Secret, in addition to those of the type kubernetes.io/ssh-auth.
 const (
 	keyUsername   = "username"
 	keyPassphrase = "passphrase"
 	keyPassword   = "password"
 )
 
-// Endpoints returns what the runtime of a mapped namespace has to know about each endpoint, sorted by name. An endpoint that
-// cannot be used yet carries a refusal with which its runs fail, and problems says why.
+// Endpoints returns the configuration of each endpoint of a mapping for the runtime, sorted by name. An endpoint that cannot
+// be used yet has a refusal, with which its runs fail, and an entry in problems.
 func (r *Resolver) Endpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig, mapping v2beta2.NamespaceMapping) (
 	endpoints []render.Endpoint, problems []error, err error) {
 	list := &v2beta2.ZosEndpointList{}
@@ -55,7 +55,7 @@ func (r *Resolver) Endpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig
 	return endpoints, problems, nil
 }
 
-// Allows says whether a mapping lets its namespace use an endpoint.
+// Allows reports whether a mapping allows its namespace to use an endpoint.
 func Allows(mapping v2beta2.NamespaceMapping, endpoint string) bool {
 	return mapping.ZosEndpoints == nil || slices.ContainsFunc(*mapping.ZosEndpoints, func(e v2beta2.EndpointMapping) bool {
 		return e.Name == endpoint
@@ -76,7 +76,7 @@ func missingEndpoints(mapping v2beta2.NamespaceMapping, endpoints []v2beta2.ZosE
 	return problems
 }
 
-// credentialFor is the credential that the mapping names for an endpoint, else the endpoint's own.
+// credentialFor returns the credential that the mapping names for an endpoint, or else the endpoint's own.
 func credentialFor(mapping v2beta2.NamespaceMapping, endpoint *v2beta2.ZosEndpoint) string {
 	if mapping.ZosEndpoints != nil {
 		for _, e := range *mapping.ZosEndpoints {
@@ -88,7 +88,7 @@ func credentialFor(mapping v2beta2.NamespaceMapping, endpoint *v2beta2.ZosEndpoi
 	return endpoint.Spec.CredentialName
 }
 
-// endpoint returns the endpoint also with an error that has a reason: then it carries a refusal.
+// endpoint returns the configuration of an endpoint. With an error that has a reason, the configuration has a refusal.
 func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig, endpoint *v2beta2.ZosEndpoint, secret string) (render.Endpoint, error) {
 	composed := render.Endpoint{
 		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
@@ -125,7 +125,7 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	return composed, nil
 }
 
-// readCredential fills in user name and key or password from a Secret that is marked as a credential.
+// readCredential sets user name and key or password from a credential Secret.
 func (r *Resolver) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
 	secret, err := credential.Read(ctx, r.Reader, namespace, name)
 	invalid := func(format string, args ...any) error {
@@ -137,7 +137,7 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	case err != nil:
 		return fmt.Errorf("reading Secret %q: %w", name, err)
 	case secret.Type != corev1.SecretTypeSSHAuth && !credential.Is(secret):
-		return invalid("is not a credential: give it the type %s or the label %s=true", corev1.SecretTypeSSHAuth, credential.Label)
+		return invalid("is not a credential: set the type %s or add the label %s=true", corev1.SecretTypeSSHAuth, credential.Label)
 	}
 	_, userInVariables := endpoint.Variables["ansible_user"]
 	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
@@ -155,7 +155,7 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	return nil
 }
 
-// KnownHostKeys are those that the user gave, else the one that was pinned for the present host and port.
+// KnownHostKeys returns the host keys of the spec, or else the one that was pinned for the current host and port.
 func KnownHostKeys(endpoint *v2beta2.ZosEndpoint) []string {
 	if len(endpoint.Spec.HostKeys) > 0 {
 		return endpoint.Spec.HostKeys
@@ -166,7 +166,7 @@ func KnownHostKeys(endpoint *v2beta2.ZosEndpoint) []string {
 	return endpoint.Status.HostKeys
 }
 
-// Address is the host and port of an endpoint.
+// Address returns the address of an endpoint as host:port.
 func Address(endpoint *v2beta2.ZosEndpoint) string {
 	return net.JoinHostPort(endpoint.Spec.Host, strconv.Itoa(int(endpoint.Spec.EffectivePort())))
 }

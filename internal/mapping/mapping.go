@@ -1,4 +1,4 @@
-// Package mapping decides into which namespaces a SubOperatorConfig may install, and with which endpoints, credentials and
+// Package mapping determines in which namespaces a SubOperatorConfig may install, and with which endpoints, credentials and
 // sources of dependencies.
 package mapping
 
@@ -20,10 +20,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// AnnotationAllow on a namespace names, separated by commas, the namespaces whose SubOperatorConfigs may map it.
+// AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
 const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 
-// Resolver reads what decides about mappings.
+// Resolver resolves the mappings of SubOperatorConfigs.
 type Resolver struct {
 	// Client reads through the cache.
 	Client client.Client
@@ -31,7 +31,7 @@ type Resolver struct {
 	Reader client.Reader
 }
 
-// Namespaces returns the mapped namespaces that agree, and an error with a reason for each that does not.
+// Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.
 func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfig) (agreed []v2beta2.NamespaceMapping, problems []error, err error) {
 	for _, m := range soc.Spec.Mapping {
 		refused := Consent(ctx, r.Client, soc.Namespace, m.Namespace)
@@ -47,7 +47,8 @@ func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfi
 	return agreed, problems, nil
 }
 
-// Consent returns nil if namespace may be mapped from another one, else an error with a reason.
+// Consent returns nil if SubOperatorConfigs in the namespace from may map namespace, else an error. The error has a reason
+// unless it is an API error.
 func Consent(ctx context.Context, reader client.Reader, from, namespace string) error {
 	if namespace == from {
 		return nil
@@ -70,12 +71,12 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 		}
 	}
 	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
-		"spec.mapping: namespace %q does not allow it: an owner of that namespace can give it the annotation %s: %s", namespace, AnnotationAllow, from)
+		"spec.mapping: namespace %q does not allow it: an owner of that namespace can add the annotation %s: %s", namespace, AnnotationAllow, from)
 }
 
-// WithoutConflicts returns the mappings of which the namespace has no operator of the collection from another
-// SubOperatorConfig, and an error with a reason for each other one. The oldest SubOperatorConfig gets a namespace, once
-// the one that has it now has uninstalled.
+// WithoutConflicts returns the mappings whose namespace does not have the collection's operator from another
+// SubOperatorConfig, and an error with a reason for each other one. The oldest SubOperatorConfig has precedence, once the
+// current one has uninstalled.
 func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, mappings []v2beta2.NamespaceMapping) (
 	free []v2beta2.NamespaceMapping, problems []error, err error) {
 	list := &v2beta2.SubOperatorConfigList{}
@@ -118,22 +119,22 @@ func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	return nil
 }
 
-// Maps says whether a SubOperatorConfig maps a namespace.
+// Maps reports whether a SubOperatorConfig maps a namespace.
 func Maps(soc *v2beta2.SubOperatorConfig, namespace string) bool {
 	return Contains(soc.Spec.Mapping, namespace)
 }
 
-// Contains says whether one of the mappings is of a namespace.
+// Contains reports whether one of the mappings maps a namespace.
 func Contains(mappings []v2beta2.NamespaceMapping, namespace string) bool {
 	return slices.ContainsFunc(mappings, func(m v2beta2.NamespaceMapping) bool { return m.Namespace == namespace })
 }
 
-// InstalledIn says whether a SubOperatorConfig has an operator in a namespace, or is about to remove it.
+// InstalledIn reports whether a SubOperatorConfig has an operator in a namespace, including one that is being removed.
 func InstalledIn(soc *v2beta2.SubOperatorConfig, namespace string) bool {
 	return slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
 }
 
-// Older says which of two objects was created first.
+// Older reports whether a was created before b. Objects of the same second are ordered by UID.
 func Older(a, b client.Object) bool {
 	if at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !at.Equal(&bt) {
 		return at.Before(&bt)

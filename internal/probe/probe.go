@@ -1,4 +1,4 @@
-// Package probe asks an SSH server for its host key, without logging on.
+// Package probe reads the host key of an SSH server, without logging on.
 package probe
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 )
 
-// Timeout bounds one probe: connection, version exchange and key exchange together.
+// Timeout of one probe, including connection, version exchange and key exchange.
 const Timeout = 10 * time.Second
 
-// UnreachableError says that no SSH handshake took place. Its text is the same for every attempt that fails alike.
+// UnreachableError reports that no SSH handshake took place. Its text is the same for every attempt with the same cause.
 type UnreachableError struct {
 	Address string
 	Cause   string
@@ -31,10 +31,10 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("no SSH server answers at %s: %s", e.Address, e.Cause)
 }
 
-// HostKeyMismatchError says that the server's host key is not one of those known.
+// HostKeyMismatchError reports that the server's host key is not one of the known keys.
 type HostKeyMismatchError struct {
 	Address string
-	// Shown is the fingerprint of the key that the server showed, or empty when it had none of the known types.
+	// Shown is the fingerprint of the server's key, or empty if the server has no key of a known type.
 	Shown string
 	// Known are the fingerprints of the known keys.
 	Known []string
@@ -48,18 +48,18 @@ func (e *HostKeyMismatchError) Error() string {
 	return fmt.Sprintf("%s shows %s, but the known keys are %s", e.Address, shown, strings.Join(e.Known, ", "))
 }
 
-// errSeen ends a handshake once the host key is known. No authentication takes place after it.
+// errSeen aborts the handshake once the host key is known, before any authentication.
 var errSeen = errors.New("host key seen")
 
 // Prober probes SSH servers.
 type Prober struct {
-	// Control, if set, may refuse an address before it is connected to, as in net.Dialer.
+	// Control, if set, may reject an address before connecting to it, as in net.Dialer.
 	Control func(network, address string, conn syscall.RawConn) error
 }
 
-// Probe connects to an SSH server and returns its host key in the form of [ParseHostKey]. With known keys it returns
-// the one that the server proved to hold, or *[HostKeyMismatchError]. For an address that Control refused the error wraps
-// *[dialguard.Error]. Everything else that goes wrong is an *[UnreachableError].
+// Probe connects to an SSH server and returns its host key in the form of [ParseHostKey]. With known keys it returns the one
+// whose possession the server has proven, or *[HostKeyMismatchError]. If Control rejects the address, the error wraps
+// *[dialguard.Error]. Any other error is an *[UnreachableError].
 func (p *Prober) Probe(ctx context.Context, host string, port int32, known []ssh.PublicKey) (ssh.PublicKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -102,8 +102,8 @@ func (p *Prober) Probe(ctx context.Context, host string, port int32, known []ssh
 	return seen, nil
 }
 
-// ParseHostKey reads a public host key as known_hosts has it, without the host name: `ssh-ed25519 AAAA...`, optionally
-// followed by a comment.
+// ParseHostKey parses a public host key in the format of known_hosts, without the host name: `ssh-ed25519 AAAA...`,
+// optionally followed by a comment.
 func ParseHostKey(line string) (ssh.PublicKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(strings.TrimSpace(line)))
 	if err != nil {
@@ -115,13 +115,13 @@ func ParseHostKey(line string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
-// FormatHostKey is the inverse of [ParseHostKey].
+// FormatHostKey formats a host key as [ParseHostKey] reads it.
 func FormatHostKey(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// algorithms restricts the handshake to signatures that the known keys can make, so that a server that also has keys of
-// other types shows one we can compare. Nil leaves the choice to the library.
+// algorithms restricts the handshake to signature algorithms of the known keys, so that a server with keys of several types
+// presents one that can be compared. Nil selects the library's defaults.
 func algorithms(known []ssh.PublicKey) []string {
 	var names []string
 	for _, key := range known {
@@ -147,7 +147,7 @@ func fingerprints(keys []ssh.PublicKey) []string {
 	return prints
 }
 
-// cause says what went wrong without addresses, ports and other details that differ between attempts.
+// cause describes an error without addresses, ports and other details that change with each attempt.
 func cause(err error) string {
 	var dns *net.DNSError
 	var netErr net.Error

@@ -46,7 +46,7 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	}, nil
 }
 
-// runtimeHash changes whenever the data does. It is 16 hexadecimal digits long.
+// runtimeHash returns a hash of the data as 16 hexadecimal digits.
 func runtimeHash(data map[string]string) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {

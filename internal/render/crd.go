@@ -16,19 +16,19 @@ import (
 // EndpointField is the field of every kind's spec that names the ZosEndpoint to run against.
 const EndpointField = "zosendpoint"
 
-// Texts that both the schema and the console have.
+// Descriptions that are used both in the schema and in the console.
 const (
 	endpointTitle         = "z/OS endpoint"
 	endpointDescription   = "Name of the ZosEndpoint to run against."
 	conditionsDescription = "Running, Successful and Failure."
 )
 
-// endpointPattern is a DNS-1123 subdomain, as the name of a ZosEndpoint is.
+// endpointPattern matches a DNS-1123 subdomain, the format of ZosEndpoint names.
 const endpointPattern = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 
-// CRDs renders one CustomResourceDefinition per resource of the collection, in the order of the collection, each with
-// the collection's version as its only one. MergeCRD joins them with the versions that a cluster already serves.
-// The error names a resource with a field that cannot be rendered.
+// CRDs renders one CustomResourceDefinition per resource of the collection, in the same order, with the collection's version
+// as the only one. MergeCRD merges them with the versions that a cluster already serves. The error names the resource and
+// the field that cannot be rendered.
 func CRDs(c *collection.Collection, group string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(c.Resources))
 	for _, r := range c.Resources {
@@ -87,8 +87,8 @@ var crdTypeMeta = metav1.TypeMeta{
 	APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition",
 }
 
-// printerColumns show what ansible-operator writes: its Running condition stays True after a run, with the outcome
-// as its reason.
+// printerColumns returns columns for the status that ansible-operator writes: its Running condition stays True after a run,
+// and its reason is the outcome.
 func printerColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 	return []apiextensionsv1.CustomResourceColumnDefinition{
 		{Name: "Endpoint", Type: "string", JSONPath: ".spec." + EndpointField},
@@ -136,7 +136,8 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 	}, nil
 }
 
-// statusSchema declares what ansible-operator writes and the console shows, and keeps whatever else a playbook adds.
+// statusSchema declares the fields that ansible-operator writes and the console shows, and preserves unknown fields that
+// playbooks add.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
 	condition := apiextensionsv1.JSONSchemaProps{
 		Type:                   "object",
@@ -194,10 +195,10 @@ func varSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 		}
 	case def != nil:
 	case v.Type == collection.Boolean:
-		// A form sends nothing for a switch that nobody touched, and shows it as off.
+		// A form omits an unchanged switch, and shows it as off.
 		def = false
 	case v.Type == collection.Object && len(element.Required) == 0:
-		// The API server fills in the defaults of the members only where the object itself is present.
+		// The API server only sets defaults of members if the object itself is present.
 		def = map[string]any{}
 	}
 	schema.Title, schema.Description = v.DisplayName, v.Description
@@ -209,8 +210,8 @@ func varSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 	return schema, nil
 }
 
-// elementSchema is the schema of one value of the variable's type: of the variable itself, or of an element when it
-// is an array.
+// elementSchema returns the schema of one value of the variable's type: of the variable itself, or of an element if it is an
+// array.
 func elementSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 	schema := apiextensionsv1.JSONSchemaProps{}
 	switch v.Type {
@@ -225,7 +226,7 @@ func elementSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 	case collection.Object:
 		members, err := objectSchema(v.Fields)
 		members.Required = sortedNames(slices.DeleteFunc(members.Required, func(name string) bool {
-			// It is never absent, and the API server takes {} for a default only if no member is required.
+			// It is never absent, and the API server only accepts the default {} if no member is required.
 			return members.Properties[name].Default != nil
 		}))
 		return members, err
@@ -250,7 +251,7 @@ func jsonValue(v any) (*apiextensionsv1.JSON, error) {
 	return &apiextensionsv1.JSON{Raw: raw}, nil
 }
 
-// sortedNames returns nil for no names, as a schema read from the API server has it.
+// sortedNames sorts names. It returns nil for no names, as in a schema that was read from the API server.
 func sortedNames(names []string) []string {
 	if len(names) == 0 {
 		return nil

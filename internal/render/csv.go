@@ -16,20 +16,20 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// targetNamespaces is the annotation in which OLM tells the pods of an operator where instances are: one namespace, as
-// the install modes allow no more.
+// targetNamespaces is the field path of the annotation in which OLM sets the target namespaces of an operator: one
+// namespace, since the install modes do not allow more.
 const targetNamespaces = "metadata.annotations['olm.targetNamespaces']"
 
-// Labels by which consoles find out on which nodes an operator runs. One without them counts as being for amd64 alone.
+// Labels for the platforms of an operator. Consoles assume amd64 only if they are missing.
 const (
 	labelArchitecture = "operatorframework.io/arch."
 	labelLinux        = "operatorframework.io/os.linux"
 )
 
-// allArchitectures stand for an image that runs everywhere.
+// allArchitectures are the architectures of an image without a restriction.
 var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
-// ClusterServiceVersionOptions are what a ClusterServiceVersion depends on besides the collection.
+// ClusterServiceVersionOptions is the input of ClusterServiceVersion in addition to the collection.
 type ClusterServiceVersionOptions struct {
 	// Group is the API group of the collection's kinds.
 	Group string
@@ -37,20 +37,19 @@ type ClusterServiceVersionOptions struct {
 	Digest digest.Digest
 	// Image runs the collection.
 	Image string
-	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.
+	// Architectures of the image, as Go names them. Empty means all.
 	Architectures []string
-	// ServedVersions has the newest served version of each kind in Group that belongs to another collection: what a
-	// variable of type kindReference may name.
+	// ServedVersions has the newest served version of each kind in Group that belongs to another collection, for variables
+	// of type kindReference.
 	ServedVersions map[string]string
 }
 
 // PackageName is the name of the collection's package in a catalog.
 func PackageName(c *collection.Collection) string { return c.OperatorName() }
 
-// ClusterServiceVersion renders what the Operator Lifecycle Manager needs to show the collection to users and to run its
-// operator in one namespace. The installation's ConfigMap and Secrets are not part of it, and its pods do not start
-// without them. Texts of the collection are cut where they are too long for a catalog, see text and line. The error
-// names what cannot be rendered.
+// ClusterServiceVersion renders the object with which the Operator Lifecycle Manager shows the collection to users and runs
+// its operator in one namespace. The installation's ConfigMap and Secrets are not part of it, and its pods do not start
+// without them. Texts that are too long for a catalog are truncated. The error names what cannot be rendered.
 func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOptions) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	if o.Image == "" {
 		return nil, errors.New("runtime: image is not set")
@@ -101,7 +100,8 @@ func csvLabels(c *collection.Collection, o ClusterServiceVersionOptions) map[str
 	return labels
 }
 
-// installModes: an operator serves one namespace, as its endpoints and credentials are those of one.
+// installModes returns the supported install modes: only OwnNamespace, since endpoints and credentials belong to one
+// namespace.
 func installModes() []operatorsv1alpha1.InstallMode {
 	return []operatorsv1alpha1.InstallMode{
 		{Type: operatorsv1alpha1.InstallModeTypeOwnNamespace, Supported: true},
@@ -130,10 +130,10 @@ func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) o
 	}
 }
 
-// maxConcurrentReconciles is the variable by which a Subscription says how many playbooks of one kind run at once.
+// maxConcurrentReconciles is the variable with which a Subscription limits concurrent playbooks of one kind.
 const maxConcurrentReconciles = "MAX_CONCURRENT_RECONCILES"
 
-// podOptions are those of a pod that OLM makes, which is the same in all namespaces.
+// podOptions returns the options of a pod that OLM creates, which are the same in all namespaces.
 func (o ClusterServiceVersionOptions) podOptions(c *collection.Collection) podOptions {
 	options := podOptions{
 		runtime: v2beta2.RuntimeSpec{Image: o.Image}, architectures: o.Architectures,
@@ -143,7 +143,7 @@ func (o ClusterServiceVersionOptions) podOptions(c *collection.Collection) podOp
 			}},
 			{Name: maxConcurrentReconciles, Value: concurrency(v2beta2.RuntimeSpec{})},
 		},
-		// A Subscription changes no arguments, but variables that they refer to.
+		// A Subscription cannot change arguments, but variables in them.
 		concurrent: "$(" + maxConcurrentReconciles + ")",
 	}
 	if needsDependencies(c) {

@@ -17,7 +17,7 @@ import (
 
 // Annotations of a ClusterServiceVersion. OLM copies all of them to the pods.
 const (
-	// AnnotationArchiveDigest is the digest of the archive that a ClusterServiceVersion was made of.
+	// AnnotationArchiveDigest is the digest of the archive that a ClusterServiceVersion was rendered from.
 	AnnotationArchiveDigest = "zoscb.ibm.com/digest"
 
 	annotationExamples       = "alm-examples"
@@ -27,7 +27,7 @@ const (
 	annotationFeature        = "features.operators.openshift.io/"
 )
 
-// Annotations of a pod have 256 KiB together. Names of hidden kinds need at most 80 KiB, all others but these a few.
+// The annotations of a pod are limited to 256 KiB in total. Names of hidden kinds need at most 80 KiB, all others a few.
 const (
 	maxExamplesBytes = 128 << 10
 	maxExampleBytes  = 16 << 10
@@ -37,7 +37,7 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 	annotations := map[string]string{
 		AnnotationArchiveDigest: o.Digest.String(),
 		annotationNamespace:     c.OperatorName(),
-		// It runs what the author wrote; neither backups nor metrics nor tuning are its own.
+		// The operator runs playbooks. It has no backups, metrics or tuning of its own.
 		"capabilities":   "Basic Install",
 		"certified":      "false",
 		"containerImage": o.Image,
@@ -59,7 +59,7 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 	return annotations, addKindAnnotations(annotations, c, o)
 }
 
-// addKindAnnotations adds what forms begin with, which kinds are not offered, and which one has to be there first.
+// addKindAnnotations adds the examples for forms, the hidden kinds, and the resource to create after the installation.
 func addKindAnnotations(annotations map[string]string, c *collection.Collection, o ClusterServiceVersionOptions) error {
 	examples := []json.RawMessage{}
 	var hidden []string
@@ -72,7 +72,7 @@ func addKindAnnotations(annotations map[string]string, c *collection.Collection,
 		if err != nil {
 			return fmt.Errorf("kind %s: example: %w", r.Kind, err)
 		}
-		// A form without an example begins with what the schema says.
+		// Without an example, a form starts with the defaults of the schema.
 		if size+len(example) <= maxExamplesBytes {
 			examples = append(examples, example)
 			size += len(example)
@@ -93,8 +93,8 @@ func addKindAnnotations(annotations map[string]string, c *collection.Collection,
 	return addInitialization(annotations, c, o)
 }
 
-// addInitialization has consoles ask for an instance after the installation, where there is no doubt of which kind and
-// where somebody has to fill in a form.
+// addInitialization makes consoles ask for an instance after the installation, if there is only one visible kind and its
+// form has required fields.
 func addInitialization(annotations map[string]string, c *collection.Collection, o ClusterServiceVersionOptions) error {
 	visible := slices.DeleteFunc(slices.Clone(c.Resources), func(r collection.Resource) bool { return r.Hidden })
 	if len(visible) != 1 || !slices.ContainsFunc(visible[0].Vars, func(v collection.Var) bool { return v.Required }) {
@@ -110,12 +110,12 @@ func addInitialization(annotations map[string]string, c *collection.Collection, 
 	return nil
 }
 
-// features are what OpenShift asks operators to say of themselves.
+// features returns the infrastructure features that OpenShift asks operators to declare.
 func features(c *collection.Collection, o ClusterServiceVersionOptions) map[string]bool {
 	return map[string]bool{
-		// Nothing but the image is loaded, and a mirror has that very image.
+		// Only the image is downloaded, and a mirror has the same digest.
 		"disconnected": strings.Contains(o.Image, "@sha256:") && c.Dependencies.Empty(),
-		// Playbooks get the variables that OLM sets. The init container that installs dependencies does not.
+		// OLM sets proxy variables for playbooks, but not for the init container that installs dependencies.
 		"proxy-aware":    c.Dependencies.Empty(),
 		"fips-compliant": false, "tls-profiles": false,
 		"token-auth-aws": false, "token-auth-azure": false, "token-auth-gcp": false,
@@ -123,8 +123,7 @@ func features(c *collection.Collection, o ClusterServiceVersionOptions) map[stri
 	}
 }
 
-// categoryOfTag has the categories of OperatorHub for tags that are common on Galaxy. The first ones there are Galaxy's
-// own, of which a collection must have one to be listed.
+// categoryOfTag maps common Galaxy tags to categories of OperatorHub. Galaxy requires one of the first tags.
 var categoryOfTag = map[string]string{
 	"application": "Application Runtime", "cloud": "Cloud Provider", "database": "Database", "monitoring": "Monitoring",
 	"networking": "Networking", "security": "Security", "storage": "Storage", "tools": "Developer Tools",
@@ -135,7 +134,7 @@ var categoryOfTag = map[string]string{
 	"modernization": "Modernization & Migration", "migration": "Modernization & Migration", "ai": "AI/Machine Learning",
 }
 
-// categories are sorted.
+// categories returns the sorted categories of OperatorHub for a collection.
 func categories(c *collection.Collection) []string {
 	var found []string
 	for _, tag := range c.Galaxy.Tags {
@@ -147,8 +146,8 @@ func categories(c *collection.Collection) []string {
 	return slices.Compact(found)
 }
 
-// formExample is Example as a form begins with it: also with the defaults of optional variables, and without empty
-// values, which a console would send as the user's own.
+// formExample returns an Example for a form: with the defaults of optional variables, and without empty values, which a
+// console would submit.
 func formExample(c *collection.Collection, r collection.Resource, group string) *unstructured.Unstructured {
 	example := Example(c, r, group)
 	spec := formFields(r.Vars)
@@ -167,7 +166,7 @@ func formFields(vars []collection.Var) map[string]any {
 	return fields
 }
 
-// formValue is nil for a variable that the API server gives a value, or that may be left out.
+// formValue returns nil for a variable that is optional or that the API server sets.
 func formValue(v collection.Var) any {
 	isObject := v.Type == collection.Object
 	switch {
@@ -188,7 +187,7 @@ func formValue(v collection.Var) any {
 	return nil
 }
 
-// formElement is an object in a list, which holds something even if its author asks for nothing.
+// formElement returns an object for a list. It is never empty, even if no member is required.
 func formElement(v collection.Var) map[string]any {
 	fields := formFields(v.Fields)
 	if len(fields) == 0 {
@@ -197,14 +196,14 @@ func formElement(v collection.Var) map[string]any {
 	return fields
 }
 
-// completesItself says whether an optional object is there, with the defaults of its fields, if nobody gives one.
+// completesItself reports whether the API server adds an optional object, with the defaults of its fields, if it is absent.
 func completesItself(v collection.Var) bool {
 	return !slices.ContainsFunc(v.Fields, func(f collection.Var) bool {
 		return f.Required && f.Default == nil && (f.Array || f.Type != collection.Boolean)
 	})
 }
 
-// holdsEmpty says whether a default is empty somewhere. The schema has it too, so that it applies all the same.
+// holdsEmpty reports whether a default contains an empty value. Such a default is left to the schema.
 func holdsEmpty(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -222,7 +221,7 @@ func holdsEmpty(v any) bool {
 	return false
 }
 
-// compactJSON writes texts as they are: <, > and & need no escape outside of HTML.
+// compactJSON encodes a value without escaping <, > and &, which is only needed in HTML.
 func compactJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

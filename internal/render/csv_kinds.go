@@ -7,7 +7,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// What makes a console show a field of a form, or of an instance, as what it is.
+// Descriptors with which a console selects the widget of a field.
 const (
 	descriptorText       = "urn:alm:descriptor:com.tectonic.ui:text"
 	descriptorNumber     = "urn:alm:descriptor:com.tectonic.ui:number"
@@ -18,7 +18,7 @@ const (
 	descriptorConditions = "urn:alm:descriptor:io.kubernetes.conditions"
 )
 
-// endpointKind is the kind of ours that variables may refer to.
+// endpointKind is the kind of this API that variables may refer to.
 const endpointKind = "ZosEndpoint"
 
 func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []operatorsv1alpha1.CRDDescription {
@@ -40,7 +40,7 @@ func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []oper
 	return owned
 }
 
-// usedResources are the kinds of objects that an instance needs. What its playbook creates nobody knows here.
+// usedResources returns the kinds of objects that an instance requires. Objects that its playbook creates are unknown.
 func usedResources(r collection.Resource) []operatorsv1alpha1.APIResourceReference {
 	used := []operatorsv1alpha1.APIResourceReference{
 		{Name: "zosendpoints." + v2beta2.GroupVersion.Group, Kind: endpointKind, Version: v2beta2.GroupVersion.Version},
@@ -51,8 +51,7 @@ func usedResources(r collection.Resource) []operatorsv1alpha1.APIResourceReferen
 	return used
 }
 
-// specDescriptors have the fields of the form in their order: the endpoint, which every kind has, and the variables in
-// that of the author.
+// specDescriptors returns the descriptors in the order of the form: the endpoint, then the variables in the author's order.
 func specDescriptors(c *collection.Collection, r collection.Resource, o ClusterServiceVersionOptions) []operatorsv1alpha1.SpecDescriptor {
 	descriptors := []operatorsv1alpha1.SpecDescriptor{{
 		Path: EndpointField, DisplayName: endpointTitle, Description: endpointDescription,
@@ -64,7 +63,7 @@ func specDescriptors(c *collection.Collection, r collection.Resource, o ClusterS
 	return descriptors
 }
 
-// varDescriptors describe a variable at a path below spec: itself, and the elements or members in it.
+// varDescriptors returns the descriptors of a variable at a path below spec, and of its elements or members.
 func varDescriptors(c *collection.Collection, v collection.Var, path string, o ClusterServiceVersionOptions) []operatorsv1alpha1.SpecDescriptor {
 	descriptor := operatorsv1alpha1.SpecDescriptor{
 		Path: path, DisplayName: line(firstOf(v.DisplayName, v.Name), maxName), Description: text(v.Description, maxHelp),
@@ -87,7 +86,7 @@ func varDescriptors(c *collection.Collection, v collection.Var, path string, o C
 	return []operatorsv1alpha1.SpecDescriptor{descriptor}
 }
 
-// widget is the descriptor of a single value, or "" where the schema alone makes the right widget.
+// widget returns the descriptor of a single value, or "" if the schema is sufficient.
 func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionOptions) string {
 	switch v.Type {
 	case collection.Number, collection.Integer:
@@ -95,11 +94,11 @@ func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionO
 	case collection.Boolean:
 		return descriptorSwitch
 	case collection.Password:
-		// The name of a Secret, chosen among those of the namespace.
+		// A list of the Secrets in the namespace.
 		return descriptorResource + "Secret"
 	}
 	if len(v.Options) > 0 {
-		// A list to choose from, made of the enum.
+		// The console shows the enum as a list.
 		return ""
 	}
 	if reference := kindDescriptor(c, v.KindReference, o); reference != "" {
@@ -108,7 +107,7 @@ func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionO
 	return descriptorText
 }
 
-// kindDescriptor makes a list of the instances of a kind, or is "" for a kind that the cluster does not serve.
+// kindDescriptor returns the descriptor for a list of the instances of a kind, or "" if the cluster does not serve the kind.
 func kindDescriptor(c *collection.Collection, kind string, o ClusterServiceVersionOptions) string {
 	version := o.ServedVersions[kind]
 	if _, own := c.Resource(kind); own {
@@ -127,7 +126,7 @@ func endpointDescriptor() string {
 	return descriptorResource + v2beta2.GroupVersion.Group + ":" + v2beta2.GroupVersion.Version + ":" + endpointKind
 }
 
-// statusDescriptors show what statusSchema declares.
+// statusDescriptors returns the descriptors of the fields in statusSchema.
 func statusDescriptors() []operatorsv1alpha1.StatusDescriptor {
 	return []operatorsv1alpha1.StatusDescriptor{
 		{Path: "phase", DisplayName: "Phase", Description: "Outcome of the last run.", XDescriptors: []string{descriptorPhase}},

@@ -16,7 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// Limits for texts in a catalog, which everybody who opens OperatorHub loads: characters, but bytes for maxIcon.
+// Limits for texts in a catalog, which every user of OperatorHub loads, in characters. maxIcon is in bytes.
 const (
 	maxName        = 128
 	maxSummary     = 135
@@ -26,14 +26,14 @@ const (
 	maxDescription = 16 << 10
 	maxIcon        = 256 << 10
 
-	// maxListed bounds lists: authors, licenses, keywords.
+	// maxListed is the maximum length of lists: authors, licenses, keywords.
 	maxListed = 20
 )
 
 //go:embed icon.svg
 var defaultIcon []byte
 
-// icon is the collection's first one that may be shown, or our own.
+// icon returns the collection's first valid icon, or DefaultIcon.
 func icon(c *collection.Collection) operatorsv1alpha1.Icon {
 	for _, icon := range c.Icons {
 		if slices.Contains(collection.ShownIconTypes, icon.MediaType) && base64.StdEncoding.DecodedLen(len(icon.Base64Data)) <= maxIcon {
@@ -43,12 +43,12 @@ func icon(c *collection.Collection) operatorsv1alpha1.Icon {
 	return DefaultIcon()
 }
 
-// DefaultIcon is our own icon.
+// DefaultIcon returns the icon of collections without one.
 func DefaultIcon() operatorsv1alpha1.Icon {
 	return operatorsv1alpha1.Icon{Data: base64.StdEncoding.EncodeToString(defaultIcon), MediaType: "image/svg+xml"}
 }
 
-// line is a text on one line, with at most limit characters and none that changes how others are shown.
+// line returns a text as one line of at most limit printable characters.
 func line(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -62,7 +62,7 @@ func line(s string, limit int) string {
 	return shorten(strings.Join(strings.Fields(s), " "), limit)
 }
 
-// text keeps line breaks and tabs, and else is like line.
+// text is like line, but keeps line breaks and tabs.
 func text(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -84,7 +84,7 @@ func shorten(s string, limit int) string {
 	return strings.TrimSpace(string(runes[:limit-1])) + "…"
 }
 
-// firstOf is the first text that has something to show.
+// firstOf returns the first text with printable characters.
 func firstOf(texts ...string) string {
 	for _, s := range texts {
 		if line(s, maxName) != "" {
@@ -94,7 +94,8 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// csvDescription is markdown: the author's, and at its end what has no place of its own.
+// csvDescription returns the author's description in Markdown, followed by details that have no field in a
+// ClusterServiceVersion.
 func csvDescription(c *collection.Collection) string {
 	description := text(firstOf(c.Description, c.Galaxy.Description, c.DisplayName, c.Name), maxDescription)
 	authors := make([]string, 0, len(c.Galaxy.Authors))
@@ -113,7 +114,7 @@ func csvDescription(c *collection.Collection) string {
 	return description
 }
 
-// listed are the first few texts that are not empty, each once.
+// listed returns the first distinct texts that are not empty.
 func listed(texts []string, limit int) []string {
 	var out []string
 	for _, s := range texts {
@@ -131,7 +132,7 @@ func keywords(c *collection.Collection) []string {
 	return listed(append([]string{"z/OS", "Ansible"}, c.Galaxy.Tags...), maxKeyword)
 }
 
-// maintainers are the authors who can be written to.
+// maintainers returns the authors with an email address.
 func maintainers(c *collection.Collection) []operatorsv1alpha1.Maintainer {
 	var out []operatorsv1alpha1.Maintainer
 	for _, author := range c.Galaxy.Authors[:min(len(c.Galaxy.Authors), maxListed)] {
@@ -148,7 +149,7 @@ func maintainers(c *collection.Collection) []operatorsv1alpha1.Maintainer {
 	return out
 }
 
-// provider has a name in any case.
+// provider returns the provider of the collection. Its name is never empty.
 func provider(c *collection.Collection) operatorsv1alpha1.AppLink {
 	author := ""
 	if len(c.Galaxy.Authors) > 0 {
@@ -171,7 +172,7 @@ func links(c *collection.Collection) []operatorsv1alpha1.AppLink {
 	return out
 }
 
-// webAddress says whether a browser may be sent to an address: a link in a console must not run a script.
+// webAddress returns an http or https address. ok is false for any other text: a link in a console must not run a script.
 func webAddress(s string) (address string, ok bool) {
 	u, err := url.ParseRequestURI(strings.TrimSpace(s))
 	if err != nil || len(s) > maxAddress || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
@@ -180,7 +181,7 @@ func webAddress(s string) (address string, ok bool) {
 	return u.String(), true
 }
 
-// maturity is what the version says: an author promises nothing of 0.x.
+// maturity returns the maturity that the version implies: versions 0.x are not stable.
 func maturity(c *collection.Collection) string {
 	switch pre := strings.ToLower(c.Version.Prerelease()); {
 	case strings.HasPrefix(pre, "alpha") || c.Version.Major() == 0:

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// DependenciesContainer is the name of the init container that installs what the collection needs.
+	// DependenciesContainer is the name of the init container that installs the collection's dependencies.
 	DependenciesContainer = "dependencies"
 
-	// KeyDependencies is the key of the runtime ConfigMap that tells this container what to do.
+	// KeyDependencies is the key of the runtime ConfigMap with the dependencies to install.
 	KeyDependencies = "dependencies.json"
 
-	// DependencyMissing begins the termination message of a container that could not install everything.
+	// DependencyMissing is the prefix of the termination message of a container that could not install all dependencies.
 	DependencyMissing = "DependencyMissing: "
 
 	dependenciesDir       = "/opt/ansible/dependencies"
@@ -31,34 +31,34 @@ const (
 
 // Keys of the Secret with the credentials for dependencies. All are optional.
 const (
-	// KeyGalaxyToken, or KeyGalaxyUsername with KeyGalaxyPassword, is sent to DependencySettings.GalaxyURL alone.
-	// KeyGalaxyAuthURL is where a token has to be exchanged first, as with Automation Hub.
+	// KeyGalaxyToken, or KeyGalaxyUsername with KeyGalaxyPassword, is only sent to DependencySettings.GalaxyURL.
+	// KeyGalaxyAuthURL is the URL at which a token must be exchanged first, as for Automation Hub.
 	KeyGalaxyToken    = "galaxyToken"
 	KeyGalaxyUsername = "galaxyUsername"
 	KeyGalaxyPassword = "galaxyPassword"
 	KeyGalaxyAuthURL  = "galaxyAuthURL"
-	// KeyPipUsername and KeyPipPassword are sent to the host of DependencySettings.PipIndexURL alone.
+	// KeyPipUsername and KeyPipPassword are only sent to the host of DependencySettings.PipIndexURL.
 	KeyPipUsername = "pipUsername"
 	KeyPipPassword = "pipPassword"
-	// KeyCA holds certificates in PEM that are trusted beside those of the image.
+	// KeyCA has PEM certificates that are trusted in addition to those of the image.
 	KeyCA = "ca.crt"
 )
 
-// DependencyKeys are all keys that DependencySettings.Credentials may have.
+// DependencyKeys lists the keys that DependencySettings.Credentials may have.
 var DependencyKeys = []string{
 	KeyGalaxyToken, KeyGalaxyUsername, KeyGalaxyPassword, KeyGalaxyAuthURL, KeyPipUsername, KeyPipPassword, KeyCA,
 }
 
-// DependencySettings say where an installation gets what its collection needs.
+// DependencySettings specifies where the dependencies of a collection are downloaded from.
 type DependencySettings struct {
-	// GalaxyURL is the Galaxy server that is asked for collections whose author names none, and PipIndexURL the index of
-	// Python packages. Empty means what the runtime image is configured for.
+	// GalaxyURL is the Galaxy server for collections without a source of their own, and PipIndexURL the index of Python
+	// packages. If empty, the configuration of the runtime image applies.
 	GalaxyURL, PipIndexURL string
 	// Credentials by key, see DependencyKeys. Empty means none.
 	Credentials map[string][]byte
 }
 
-// dependencyPlan is the file that the engine's program "dependencies" reads.
+// dependencyPlan is the input file of the engine's program "dependencies".
 type dependencyPlan struct {
 	Collection      string               `json:"collection"`
 	Version         string               `json:"version"`
@@ -83,7 +83,7 @@ type plannedPythonFiles struct {
 	Requirements []string `json:"requirements"`
 }
 
-// needsDependencies says whether there is something to install or to check before the operator starts.
+// needsDependencies reports whether dependencies must be installed or checked before the operator starts.
 func needsDependencies(c *collection.Collection) bool {
 	return !c.Dependencies.Empty() || c.Galaxy.RequiresAnsible != ""
 }
@@ -116,7 +116,7 @@ func DependenciesSecretName(c *collection.Collection) string {
 	return c.OperatorName() + "-dependencies"
 }
 
-// usesDependencySecret says whether the installation has that Secret.
+// usesDependencySecret reports whether the installation has that Secret.
 func usesDependencySecret(c *collection.Collection, o InstallationOptions) bool {
 	return needsDependencies(c) && len(o.Dependencies.Credentials) > 0
 }
@@ -141,7 +141,7 @@ func dependenciesContainer(c *collection.Collection, o podOptions) corev1.Contai
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/opt/ansible/engine/dependencies"},
 		Args:            []string{"install"},
-		// Proxy settings among them.
+		// Includes proxy settings.
 		Env:             o.runtime.Env,
 		Resources:       resources("50m", "128Mi", "1", "1Gi"),
 		SecurityContext: restricted(),
@@ -154,8 +154,7 @@ func dependenciesContainer(c *collection.Collection, o podOptions) corev1.Contai
 	}
 }
 
-// dependencyMounts are those of the init container and, where it could not install everything, of the operator's
-// container, which tries again.
+// dependencyMounts returns the mounts of the init container and of the operator container, which retries the installation.
 func dependencyMounts(c *collection.Collection, o podOptions) []corev1.VolumeMount {
 	if !needsDependencies(c) {
 		return nil

@@ -18,21 +18,22 @@ import (
 )
 
 const (
-	// RuntimeHashAnnotation on the pod template makes a changed digest or watches.yaml start new pods.
+	// RuntimeHashAnnotation on the pod template rolls the pods when the digest or watches.yaml changes.
 	RuntimeHashAnnotation = "zoscb.ibm.com/runtime-hash"
 
 	// OperatorContainer is the name of the container that runs ansible-operator.
 	OperatorContainer = "operator"
 
-	// DefaultMaxConcurrentReconciles is how many playbooks of one kind run at once unless the user says otherwise.
+	// DefaultMaxConcurrentReconciles is the default limit of concurrent playbooks of one kind.
 	DefaultMaxConcurrentReconciles int32 = 2
 
 	probePort = 6789
 
-	// watchNamespace is the variable that tells ansible-operator where instances are.
+	// watchNamespace is the variable with the namespace that ansible-operator watches.
 	watchNamespace = "WATCH_NAMESPACE"
 
-	// terminationSeconds lets running playbooks end. ansible-operator gets a little less, to end before it is killed.
+	// terminationSeconds is the grace period for running playbooks. ansible-operator gets a shorter one, to end before it is
+	// killed.
 	terminationSeconds = 300
 	shutdownSeconds    = 290
 )
@@ -50,20 +51,20 @@ func deployment(c *collection.Collection, o InstallationOptions, config *corev1.
 	}, nil
 }
 
-// podOptions are what the operator's pod depends on besides the collection.
+// podOptions is the input of podSpec in addition to the collection.
 type podOptions struct {
-	// runtime shares no memory with anything else.
+	// runtime is not shared: it may be changed.
 	runtime       v2beta2.RuntimeSpec
 	architectures []string
-	// own are variables of the operator's container, among them the one that says where it looks for instances.
+	// own variables of the operator container, including the namespace to watch.
 	own []corev1.EnvVar
-	// concurrent is how many playbooks of one kind run at once, as an argument.
+	// concurrent is the limit of concurrent playbooks of one kind, as an argument.
 	concurrent string
-	// credentials are those for dependencies, or nil.
+	// credentials for dependencies, or nil.
 	credentials *corev1.SecretVolumeSource
 }
 
-// podOptions are those of a pod that no one but us makes.
+// podOptions returns the options of a pod that the manager creates.
 func (o InstallationOptions) podOptions(c *collection.Collection) podOptions {
 	options := podOptions{
 		runtime: MergeRuntime(&o.Runtime, nil), architectures: o.Architectures,
@@ -79,10 +80,10 @@ func (o InstallationOptions) podOptions(c *collection.Collection) podOptions {
 func deploymentSpec(c *collection.Collection, o podOptions) appsv1.DeploymentSpec {
 	return appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](1),
-		// Never two pods at once: a playbook must not run twice at the same time.
+		// Two pods would run the same playbook at the same time.
 		Strategy:             appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 		RevisionHistoryLimit: ptr.To[int32](2),
-		// A selector cannot be changed, so the version is not part of it.
+		// A selector is immutable, so it does not include the version.
 		Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c.ID())},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
@@ -98,7 +99,7 @@ func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 	return corev1.PodSpec{
 		ServiceAccountName:           c.OperatorName(),
 		AutomountServiceAccountToken: ptr.To(true),
-		// Without it the variables of every Service in the namespace would reach ansible-operator and playbooks.
+		// Keeps variables for Services of the namespace out of ansible-operator and playbooks.
 		EnableServiceLinks:            ptr.To(false),
 		TerminationGracePeriodSeconds: ptr.To[int64](terminationSeconds),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -175,12 +176,12 @@ func operatorArgs(c *collection.Collection, o podOptions) []string {
 	return []string{
 		"run",
 		"--watches-file=/etc/zoscb/runtime/" + KeyWatches,
-		// Deleting a resource must not delete what its playbook created, or discovered.
+		// Deleting a resource must not delete objects that its playbook created or discovered.
 		"--inject-owner-ref=false",
 		"--max-concurrent-reconciles=" + o.concurrent,
-		// Anything more prints the arguments of tasks.
+		// A higher verbosity logs the arguments of tasks.
 		"--ansible-verbosity=0",
-		// A period of 0s in watches.yaml means this one.
+		// The default for a period of 0s in watches.yaml.
 		"--reconcile-period=0s",
 		"--leader-elect",
 		"--leader-election-id=" + c.OperatorName(),
@@ -230,8 +231,9 @@ func resources(cpuRequest, memoryRequest, cpuLimit, memoryLimit string) corev1.R
 	}
 }
 
-// volumes mounts ConfigMap and Secret whole, so that the kubelet refreshes them, and gives every folder that is
-// written to an emptyDir. The Secret's files are readable for group 0, which any UID on OpenShift is in.
+// volumes returns the volumes of the pod. ConfigMap and Secret are mounted without subPath, so that the kubelet updates
+// them. Writable directories are emptyDirs. The Secret's files are readable for group 0, which every UID on OpenShift
+// belongs to.
 func volumes(c *collection.Collection) []corev1.Volume {
 	return []corev1.Volume{
 		{Name: "runtime", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -240,9 +242,9 @@ func volumes(c *collection.Collection) []corev1.Volume {
 		{Name: "endpoints", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: EndpointsSecretName(c), DefaultMode: ptr.To[int32](0o440),
 		}}},
-		// An archive unpacks to 1Gi at most; playbooks may write beside it.
+		// An archive has at most 1Gi. Playbooks may write to the directory as well.
 		emptyDir("content", "2Gi"),
-		// The link to the content, and the collections that it depends on.
+		// The link to the content, and collections that are dependencies.
 		emptyDir("collections", "1Gi"),
 		privateDir("home", "64Mi"),
 		emptyDir("tmp", "4Gi"),
@@ -255,15 +257,15 @@ func emptyDir(name, size string) corev1.Volume {
 	}}
 }
 
-// privateDir never reaches a disk: SSH keys are copied there, since ssh refuses files that a group may read.
+// privateDir returns an emptyDir in memory, for copies of SSH keys: ssh rejects key files that are readable for the group.
 func privateDir(name, size string) corev1.Volume {
 	volume := emptyDir(name, size)
 	volume.EmptyDir.Medium = corev1.StorageMediumMemory
 	return volume
 }
 
-// affinity adds to the user's affinity that the node's architecture is one of the image's, and prefers z/OS's own
-// hardware. The terms of a required node affinity are alternatives, so every one of them gets the condition.
+// affinity adds the architectures of the image to the user's affinity, and prefers s390x. The terms of a required node
+// affinity are alternatives, so the requirement is added to each of them.
 func affinity(user *corev1.Affinity, architectures []string) *corev1.Affinity {
 	if len(architectures) == 0 {
 		return user
@@ -282,7 +284,7 @@ func affinity(user *corev1.Affinity, architectures []string) *corev1.Affinity {
 	} else {
 		terms := node.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		for i, term := range terms {
-			// A term without conditions matches no node, and must not begin to.
+			// An empty term matches no node, and must stay empty.
 			if len(term.MatchExpressions) > 0 || len(term.MatchFields) > 0 {
 				terms[i].MatchExpressions = append(term.MatchExpressions, onArchitecture(architectures...))
 			}

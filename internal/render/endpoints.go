@@ -21,27 +21,27 @@ import (
 type Endpoint struct {
 	// Name of the ZosEndpoint, a DNS-1123 subdomain.
 	Name string
-	// Local runs playbooks in the operator's pod. Host, Port, User, HostKeys and credentials have no meaning then.
+	// Local runs playbooks in the operator's pod. Host, Port, User, HostKeys and credentials are ignored.
 	Local bool
 	// Host is a name or an address of the SSH server. Port 0 means 22.
 	Host string
 	Port int32
-	// User logs on. It may be empty, if Variables say who does.
+	// User to log on with. It may be empty if Variables set ansible_user.
 	User string
-	// Variables are Ansible host variables, as Variables returns them. They win over Host, Port and User.
+	// Variables are Ansible host variables, as returned by Variables. They take precedence over Host, Port and User.
 	Variables map[string]any
 	// HostKeys are lines of a known_hosts file without the host name: "<type> <base64>".
 	HostKeys []string
-	// PrivateKey, with Passphrase if it is encrypted, or Password. All may be empty.
+	// PrivateKey, with Passphrase if it is encrypted, or Password. All of them may be empty.
 	PrivateKey, Passphrase, Password []byte
-	// Refusal, if not empty, makes every run against the endpoint fail with this text before a connection is tried.
-	// The credential is then left out of the Secret.
+	// Refusal, if not empty, makes every run against the endpoint fail with this text, without a connection. The Secret then
+	// has no credential for the endpoint.
 	Refusal string
-	// Retry is any text. Where it changes, a credential that the host refused is tried once more.
+	// Retry is an arbitrary text. When it changes, a credential that the host has refused is used once more.
 	Retry string
 }
 
-// Suffixes of the Secret's keys; an endpoint's name comes before them. No name contains an underscore.
+// Suffixes of the Secret's keys, after the name of the endpoint. Names contain no underscore.
 const (
 	suffixVars       = "_vars.yaml"
 	suffixKnownHosts = "_known_hosts"
@@ -52,9 +52,9 @@ const (
 	suffixRetry      = "_retry"
 )
 
-// EndpointsSecret renders the Secret from which an installation's pod learns its endpoints. The order of endpoints does
-// not matter. An endpoint whose user or host keys cannot be used gets a refusal, so that the others keep working. The
-// error names an endpoint that cannot be in the Secret at all, or says that they do not fit: a Secret holds 1 MiB.
+// EndpointsSecret renders the Secret with the endpoints of an installation. The order of endpoints does not matter. An
+// endpoint with an invalid user or invalid host keys gets a refusal, and does not affect the others. EndpointsSecret fails
+// if the name of an endpoint is invalid, or if the endpoints exceed the 1 MiB of a Secret.
 func EndpointsSecret(c *collection.Collection, namespace string, endpoints []Endpoint) (*corev1.Secret, error) {
 	data := map[string][]byte{}
 	seen := map[string]bool{}
@@ -86,7 +86,7 @@ func EndpointsSecret(c *collection.Collection, namespace string, endpoints []End
 	}, nil
 }
 
-// checkEndpointName refuses names that have another meaning in an inventory, or that make no key of a Secret.
+// checkEndpointName rejects names that have a special meaning in an inventory, or are too long for a key of a Secret.
 func checkEndpointName(name string) error {
 	if slices.Contains([]string{"localhost", "all", "ungrouped", "127.0.0.1"}, name) {
 		return fmt.Errorf("endpoint %s: the name has a meaning of its own in Ansible: choose another one", name)
@@ -124,8 +124,8 @@ func addEndpoint(data map[string][]byte, e Endpoint) error {
 	return nil
 }
 
-// hostVars are the endpoint's host variables as JSON, which Ansible reads as it reads YAML, and in which no text can
-// be mistaken for a number, a date or a boolean.
+// hostVars returns the endpoint's host variables as JSON. Ansible reads it as YAML, and no text can be mistaken for a
+// number, a date or a boolean.
 func (e Endpoint) hostVars(withUser bool) ([]byte, error) {
 	vars := map[string]any{}
 	if e.Local {
@@ -155,14 +155,14 @@ func (e Endpoint) port() int32 {
 }
 
 var (
-	// userName excludes what would be a template in a host variable, or an option on ssh's command line.
+	// userName excludes templates, and options of the ssh command line.
 	userName = regexp.MustCompile(`^[A-Za-z0-9_@#$][A-Za-z0-9_@#$.\\-]{0,255}$`)
 
 	hostKey = regexp.MustCompile(`^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [ -~]*)?$`)
 )
 
-// refusal is the given one, or the reason why the endpoint cannot be used as it is. It never repeats a user name, as
-// people paste passwords into the wrong field.
+// refusal returns the given refusal, or the reason why the endpoint cannot be used. It never contains the user name, which
+// may be a misplaced password.
 func (e Endpoint) refusal() string {
 	switch {
 	case e.Refusal != "" || e.Local:

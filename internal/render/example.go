@@ -7,11 +7,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// exampleName stands in an example for every name and text that only a user can know.
+// exampleName is the placeholder for names and texts that the user has to choose.
 const exampleName = "example"
 
-// Example renders an instance of a kind of the collection that an API server accepts: what consoles offer to begin with.
-// It has the required variables, each with its default or the simplest value that fits, and no others.
+// Example renders a valid instance of a kind of the collection. It only has the required variables, each with its default or
+// the simplest valid value.
 func Example(c *collection.Collection, r collection.Resource, group string) *unstructured.Unstructured {
 	spec := exampleFields(r.Vars)
 	spec[EndpointField] = exampleName

@@ -11,9 +11,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// InstallationOptions are what an installation depends on besides the collection.
+// InstallationOptions is the input of Installation in addition to the collection.
 type InstallationOptions struct {
-	// Namespace is where the operator runs and whose custom resources it manages.
+	// Namespace in which the operator runs and manages custom resources.
 	Namespace string
 	// Group is the API group of the collection's kinds.
 	Group string
@@ -21,21 +21,21 @@ type InstallationOptions struct {
 	Digest digest.Digest
 	// ArtifactURL is where the pod downloads the archive.
 	ArtifactURL string
-	// ArtifactServer is where ArtifactURL leads. It has a meaning only where Runtime restricts egress.
+	// ArtifactServer serves ArtifactURL. It is only used if Runtime restricts egress.
 	ArtifactServer ArtifactServer
-	// Runtime shapes the Deployment. Image must be set.
+	// Runtime configures the Deployment. Image must be set.
 	Runtime v2beta2.RuntimeSpec
-	// Endpoints of the operator, which it may connect to where Runtime restricts egress.
+	// Endpoints to allow if Runtime restricts egress.
 	Endpoints []Endpoint
-	// Dependencies say where the collection's dependencies come from.
+	// Dependencies specifies where the collection's dependencies are downloaded from.
 	Dependencies DependencySettings
-	// Architectures are the ones the image is built for, as Go names them. Empty means that it runs everywhere.
+	// Architectures of the image, as Go names them. Empty means all.
 	Architectures []string
 }
 
-// Installation renders the operator of a collection for one namespace, in the order in which the objects are to be
-// applied. The Secret with the endpoints is not among them, see EndpointsSecret, and the pod does not start without it.
-// The error names what cannot be rendered.
+// Installation renders the operator of a collection for one namespace, in the order in which the objects must be applied.
+// The Secret with the endpoints, without which the pod does not start, is rendered by EndpointsSecret. The error names what
+// cannot be rendered.
 func Installation(c *collection.Collection, o InstallationOptions) ([]Object, error) {
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	config, err := configMap(c, o)
@@ -60,16 +60,16 @@ func Installation(c *collection.Collection, o InstallationOptions) ([]Object, er
 	return append(objects, networkPolicy(c, o), config, operator), nil
 }
 
-// ConfigMapName is the name of the ConfigMap that says what the operator runs.
+// ConfigMapName returns the name of the runtime ConfigMap.
 func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + "-runtime" }
 
-// EndpointsSecretName is the name of the Secret that EndpointsSecret renders.
+// EndpointsSecretName returns the name of the Secret that EndpointsSecret renders.
 func EndpointsSecretName(c *collection.Collection) string { return c.OperatorName() + "-endpoints" }
 
 const clusterRolePrefix = "zoscb:"
 
-// ClusterRoleName is the name of the ClusterRole and ClusterRoleBinding of the installation in a namespace. No other
-// installation has it, as neither namespaces nor operator names contain a colon.
+// ClusterRoleName returns the name of the ClusterRole and ClusterRoleBinding of the installation in a namespace. It is
+// unique, since neither namespaces nor operator names contain a colon.
 func ClusterRoleName(c *collection.Collection, namespace string) string {
 	return clusterRolePrefix + namespace + ":" + c.OperatorName()
 }
@@ -87,7 +87,7 @@ func sortedPlurals(c *collection.Collection, suffix string) []string {
 	return plurals
 }
 
-// ClusterRoleNamespace returns the namespace of the installation whose ClusterRoleName this is, "" if it is of none.
+// ClusterRoleNamespace returns the namespace of the installation with this ClusterRoleName, or "".
 func ClusterRoleNamespace(name string) string {
 	rest, ok := strings.CutPrefix(name, clusterRolePrefix)
 	if !ok {

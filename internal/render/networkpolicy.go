@@ -16,20 +16,20 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// ArtifactServer is the manager as operators see it that download their archive.
+// ArtifactServer identifies the manager's archive server for network policies.
 type ArtifactServer struct {
 	// Namespace of the manager's pod.
 	Namespace string
-	// Port at which that pod serves archives, which may be another one than that of its Service.
+	// Port of that pod, which may differ from the port of its Service.
 	Port int32
 }
 
-// dnsPorts are those of DNS servers. The pods of OpenShift's own listen on 5353, which is what counts where a
-// NetworkPolicy is applied after the address of a Service has been replaced by that of a pod.
+// dnsPorts are the ports of DNS servers. OpenShift's DNS pods listen on 5353, and NetworkPolicies apply to the port of the
+// pod.
 var dnsPorts = []int32{53, 5353}
 
-// networkPolicy lets nobody connect to the operator's pods: they serve nothing but probes, and those come from their own
-// node, which a NetworkPolicy never keeps out. What the pods connect to is limited if the user asks for it.
+// networkPolicy denies all ingress to the operator's pods: they only serve probes, which come from their own node and are
+// always allowed. Egress is limited if spec.runtime restricts it.
 func networkPolicy(c *collection.Collection, o InstallationOptions) *networkingv1.NetworkPolicy {
 	policy := &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1.SchemeGroupVersion.String(), Kind: "NetworkPolicy"},
@@ -52,7 +52,7 @@ func restrictsEgress(o InstallationOptions) bool {
 
 func egressRules(o InstallationOptions) []networkingv1.NetworkPolicyEgressRule {
 	rules := []networkingv1.NetworkPolicyEgressRule{
-		// Nothing tells the address of the cluster's DNS server to the manager.
+		// The manager does not know the address of the cluster's DNS server.
 		{Ports: append(policyPorts(corev1.ProtocolUDP, dnsPorts), policyPorts(corev1.ProtocolTCP, dnsPorts)...)},
 		{To: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: o.ArtifactServer.Namespace}},
@@ -68,7 +68,7 @@ func egressRules(o InstallationOptions) []networkingv1.NetworkPolicyEgressRule {
 	return rules
 }
 
-// endpointRules has one rule for each port, with the addresses of the endpoints that are known.
+// endpointRules returns one rule for each port, with the known addresses of endpoints.
 func endpointRules(endpoints []Endpoint) []networkingv1.NetworkPolicyEgressRule {
 	byPort := map[int32][]netip.Addr{}
 	for _, e := range endpoints {
@@ -87,9 +87,9 @@ func endpointRules(endpoints []Endpoint) []networkingv1.NetworkPolicyEgressRule 
 	return rules
 }
 
-// address is where runs against a remote endpoint connect to, or why that is not known here.
+// address returns the IP address of a remote endpoint, or the reason why it is unknown.
 func (e Endpoint) address() (address netip.Addr, unknown string) {
-	// Ansible prefers any of these to the endpoint's host and port, and each may be a template.
+	// These variables take precedence over the endpoint's host and port, and may be templates.
 	for _, name := range []string{"ansible_host", "ansible_port", "ansible_ssh_host", "ansible_ssh_port"} {
 		if _, set := e.Variables[name]; set {
 			return address, "the variable " + name
@@ -102,8 +102,8 @@ func (e Endpoint) address() (address netip.Addr, unknown string) {
 	return address.Unmap(), ""
 }
 
-// EgressWarnings tells, in the order of the endpoints, to which of them a NetworkPolicy with restricted egress lets the
-// pods connect only if the user's own list has their addresses.
+// EgressWarnings returns a warning for each endpoint that pods with restricted egress can only reach if allowTo contains its
+// address, in the order of the endpoints.
 func EgressWarnings(o InstallationOptions) []string {
 	if !restrictsEgress(o) {
 		return nil
@@ -122,7 +122,7 @@ func ipBlock(cidr string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}}
 }
 
-// policyPorts is nil, which means all ports of all protocols, for no ports.
+// policyPorts returns nil for no ports, which means all ports of all protocols.
 func policyPorts(protocol corev1.Protocol, ports []int32) []networkingv1.NetworkPolicyPort {
 	var list []networkingv1.NetworkPolicyPort
 	for _, port := range ports {

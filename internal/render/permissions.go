@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// LabelGrants aggregates a ClusterRole into what collections may be granted.
+	// LabelGrants on a ClusterRole grants its rules to collections.
 	LabelGrants = "zoscb.ibm.com/aggregate-to-grants"
 
-	// maxPermissions bounds how many single permissions a collection may ask for. The API server takes rules apart like
-	// this, too.
+	// maxPermissions is the maximum number of single permissions that a collection may request. The API server breaks down
+	// rules in the same way.
 	maxPermissions = 10_000
 
-	// maxListBytes and maxGrantBytes bound a message about missing permissions.
+	// maxListBytes and maxGrantBytes limit a message about missing permissions.
 	maxListBytes  = 2 << 10
 	maxGrantBytes = 4 << 10
 )
 
 // Permission is one verb on one resource, or on one URL.
 type Permission struct {
-	// Namespace is where it holds, or empty for the whole cluster.
+	// Namespace of the permission, or empty for the whole cluster.
 	Namespace string
 	Group     string
 	Resource  string
@@ -42,9 +42,9 @@ type Permission struct {
 	Verb string
 }
 
-// MissingPermissions is what the rules ask for in a namespace, or in the whole cluster if namespace is empty, and must
-// not be given: what held does not cover, and what is never passed on, whoever holds it. Held are the rules that hold in
-// the same place. The error says that the rules are too many to be looked at.
+// MissingPermissions returns the requested permissions in a namespace, or in the whole cluster if namespace is empty, that
+// must not be granted: those that held does not cover, and those that are never granted. held are the rules in the same
+// scope. It fails if the rules stand for too many permissions.
 func MissingPermissions(namespace string, asked, held []rbacv1.PolicyRule) ([]Permission, error) {
 	if countPermissions(asked) > maxPermissions {
 		return nil, fmt.Errorf("the collection asks for more than %d single permissions: shorten its roles and clusterRoles", maxPermissions)
@@ -62,7 +62,7 @@ func MissingPermissions(namespace string, asked, held []rbacv1.PolicyRule) ([]Pe
 	return slices.Compact(missing), nil
 }
 
-// countPermissions is how many single permissions rules stand for, or some number above maxPermissions if it is more than that.
+// countPermissions returns the number of single permissions that rules stand for. It stops counting above maxPermissions.
 func countPermissions(rules []rbacv1.PolicyRule) int {
 	total := 0
 	for _, rule := range rules {
@@ -75,7 +75,7 @@ func countPermissions(rules []rbacv1.PolicyRule) int {
 	return total
 }
 
-// permissionOf reads a rule that validation.BreakdownRule has made.
+// permissionOf converts a rule that validation.BreakdownRule returned.
 func permissionOf(namespace string, single rbacv1.PolicyRule) Permission {
 	only := func(values []string) string {
 		if len(values) == 0 {
@@ -89,8 +89,8 @@ func permissionOf(namespace string, single rbacv1.PolicyRule) Permission {
 	}
 }
 
-// escalates says whether a permission is a way to all others. The manager must not hold such a permission either: with
-// escalate or bind the API server would no longer check what it passes on.
+// escalates reports whether a permission allows to obtain all others. The manager must not hold it either: with escalate or
+// bind, the API server would no longer check the rules that the manager grants.
 func (p Permission) escalates() bool {
 	is := func(value string, others ...string) bool { return value == "*" || slices.Contains(others, value) }
 	switch {
@@ -106,8 +106,8 @@ func (p Permission) escalates() bool {
 	return is(p.Group, "authentication.k8s.io") && p.Verb == "*"
 }
 
-// DescribeMissing says in a text of a few kilobytes at most which permissions are missing, and ends with the manifest that
-// grants them. The first line is enough for a table. It returns the same text for the same permissions in any order.
+// DescribeMissing returns a text of a few kilobytes with the missing permissions, followed by the manifest that grants them.
+// The first line is a summary. The order of the permissions does not matter.
 func DescribeMissing(c *collection.Collection, missing []Permission) string {
 	missing = slices.SortedFunc(slices.Values(missing), comparePermissions)
 	var grantable, never []Permission
@@ -141,7 +141,7 @@ func describeGrant(c *collection.Collection, missing []Permission) string {
 	return "To grant them to every collection that asks for them, apply this:\n" + manifest
 }
 
-// listPermissions has one line for each resource, with the missing verbs and where they are missing.
+// listPermissions returns one line for each resource, with the missing verbs and their namespaces.
 func listPermissions(permissions []Permission) string {
 	verbs := map[Permission][]string{}
 	for _, p := range permissions {
@@ -185,7 +185,7 @@ func (p Permission) resource() string {
 	return quoteUnlessPlain(p.Group + "/" + p.Resource)
 }
 
-// quoteUnlessPlain keeps what a collection made up from breaking or filling the message.
+// quoteUnlessPlain quotes and truncates texts of a collection for a message.
 func quoteUnlessPlain(text string) string {
 	quoted := fmt.Sprintf("%.200q", text)
 	if quoted == `"`+text+`"` && !strings.Contains(text, " ") {
@@ -194,7 +194,7 @@ func quoteUnlessPlain(text string) string {
 	return quoted
 }
 
-// inNamespaces names sorted namespaces. The empty one is the whole cluster, and comes first.
+// inNamespaces describes sorted namespaces. The empty one stands for the whole cluster.
 func inNamespaces(namespaces []string) string {
 	if namespaces[0] == "" {
 		if len(namespaces) == 1 {
@@ -212,8 +212,8 @@ func inNamespaces(namespaces []string) string {
 	return "in namespace " + namespaces[0]
 }
 
-// GrantManifest is the YAML of a ClusterRole that holds just these permissions and grants them to the manager. Its name
-// follows from collection and rules, so that applying it replaces no other grant.
+// GrantManifest returns the YAML of a ClusterRole that grants exactly these permissions. Its name is derived from collection
+// and rules, so that applying it does not replace another grant.
 func GrantManifest(c *collection.Collection, missing []Permission) string {
 	var rules strings.Builder
 	for _, rule := range rulesOf(missing) {
@@ -246,17 +246,17 @@ func grantHash(rules string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// flow writes a list of strings in YAML. JSON is YAML.
+// flow returns a list of strings as JSON, which is valid YAML.
 func flow(values []string) string {
 	texts := make([]string, 0, len(values))
 	for _, value := range values {
-		text, _ := json.Marshal(value) // A string cannot fail.
+		text, _ := json.Marshal(value) // Strings can always be encoded.
 		texts = append(texts, string(text))
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// rulesOf joins permissions, wherever they hold, into few rules that together allow just the same.
+// rulesOf merges permissions, independent of their namespaces, into few equivalent rules.
 func rulesOf(permissions []Permission) []rbacv1.PolicyRule {
 	singles := slices.Clone(permissions)
 	for i := range singles {
@@ -287,8 +287,8 @@ func rulesOf(permissions []Permission) []rbacv1.PolicyRule {
 	return rules
 }
 
-// joinRules makes one rule of those that differ in one of their lists only. A list that is empty is never joined with
-// one that is not: no resourceNames means all of them.
+// joinRules merges rules that only differ in one list. An empty list is not merged with others: empty resourceNames mean all
+// objects.
 func joinRules(rules []rbacv1.PolicyRule, list func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	var joined []rbacv1.PolicyRule
 	index := map[string]int{}

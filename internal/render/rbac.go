@@ -23,8 +23,8 @@ func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
 	}
 }
 
-// BaseRules are the permissions that the collection's operator has in its namespace even if the collection asks for
-// none: to manage its own kinds, to be the leader, to write events, and to read Secrets if its kinds name any.
+// BaseRules returns the permissions that every operator has in its namespace: to manage its own kinds, to hold the leader
+// lock, to write events, and to read Secrets if its kinds refer to any.
 func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 	groups := []string{group}
 	rules := []rbacv1.PolicyRule{
@@ -32,7 +32,7 @@ func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 		{APIGroups: groups, Resources: sortedPlurals(c, "/status"), Verbs: []string{"get", "update", "patch"}},
 		{APIGroups: groups, Resources: sortedPlurals(c, "/finalizers"), Verbs: []string{"update"}},
-		// A rule for create cannot be limited to a name: the API server does not know it yet.
+		// A rule for create cannot be limited to a name.
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
 			ResourceNames: []string{c.OperatorName()}, Verbs: []string{"get", "update"}},

@@ -1,9 +1,8 @@
-// Package render turns a collection into the Kubernetes objects that make it an operator: CRDs, RBAC, the runtime
-// configuration and the Deployment of ansible-operator, or the ClusterServiceVersion of which the Operator Lifecycle
-// Manager makes that.
+// Package render renders the Kubernetes objects of a collection's operator: CRDs, RBAC, the runtime configuration and the
+// Deployment of ansible-operator, or the ClusterServiceVersion from which the Operator Lifecycle Manager creates them.
 //
-// It is pure: what comes out depends on the arguments alone, and the same arguments give the same bytes. Maps and sets
-// are emitted sorted, nothing is read from a cluster, the network, a clock or the environment.
+// It is pure: the output only depends on the arguments, and the same arguments result in the same bytes. Maps and sets are
+// sorted, and nothing is read from a cluster, the network, a clock or the environment.
 package render
 
 import (
@@ -19,23 +18,23 @@ type Object interface {
 	runtime.Object
 }
 
-// Labels that clients look for. A collection is identified by the pair of LabelDomain and LabelName.
+// Labels that clients select by. LabelDomain and LabelName together identify a collection.
 const (
 	LabelDomain    = "operator-domain"
 	LabelName      = "operator-name"
 	LabelVersion   = "operator-version"
 	LabelManagedBy = "managed-by"
 
-	// ManagedBy is the value of LabelManagedBy on everything this project makes.
+	// ManagedBy is the value of LabelManagedBy on all objects that this project creates.
 	ManagedBy = "ibm-zos-cloud-broker"
 )
 
-// IdentityLabels are the labels that say which collection an object belongs to, in any version of it.
+// IdentityLabels returns the labels that identify the collection of an object, independent of its version.
 func IdentityLabels(id collection.ID) map[string]string {
 	return map[string]string{LabelDomain: id.Domain, LabelName: id.Name, LabelManagedBy: ManagedBy}
 }
 
-// Labels are IdentityLabels and the collection's version.
+// Labels returns IdentityLabels and the label with the collection's version.
 func Labels(c *collection.Collection) map[string]string {
 	labels := IdentityLabels(c.ID())
 	labels[LabelVersion] = c.VersionLabel()

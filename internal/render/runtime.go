@@ -9,8 +9,8 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// MergeRuntime returns base with every field that override sets taken from override. Environment variables are merged
-// by name; all other fields are replaced whole. Either argument may be nil. The result shares no memory with them.
+// MergeRuntime returns base with the fields that override sets. Environment variables are merged by name; all other fields
+// are replaced. Either argument may be nil. The result shares no memory with them.
 func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	var merged v2beta2.RuntimeSpec
 	if base != nil {
@@ -48,8 +48,8 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	return merged
 }
 
-// mergeEnv returns base without the variables that winners has too, followed by winners. Kubernetes expands $(NAME)
-// from variables further up the list only, so the order of both is kept.
+// mergeEnv returns base without the variables in winners, followed by winners. The order is kept, since Kubernetes only
+// expands $(NAME) of earlier variables.
 func mergeEnv(base, winners []corev1.EnvVar) []corev1.EnvVar {
 	overridden := func(e corev1.EnvVar) bool {
 		return slices.ContainsFunc(winners, func(w corev1.EnvVar) bool { return w.Name == e.Name })

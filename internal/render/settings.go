@@ -6,21 +6,21 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// Settings are what all installations of one manager have in common.
+// Settings apply to all installations of one manager.
 type Settings struct {
-	// RuntimeImage runs collections that name no image of their own.
+	// RuntimeImage is the default image.
 	RuntimeImage string
-	// Architectures that RuntimeImage is built for, as Go names them.
+	// Architectures of RuntimeImage, as Go names them.
 	Architectures []string
-	// ArtifactURL is where the runtime pods reach the manager's archives, without a trailing slash.
+	// ArtifactURL is the base URL of the manager's archives, without a trailing slash.
 	ArtifactURL string
-	// ArtifactServer is where ArtifactURL leads.
+	// ArtifactServer serves ArtifactURL.
 	ArtifactServer ArtifactServer
-	// Dependencies say where those of collections come from that do not say it themselves.
+	// Dependencies specifies the default sources of dependencies.
 	Dependencies DependencySettings
 }
 
-// DefaultSettings are those of a manager that config/default installs.
+// DefaultSettings returns the settings of a manager that config/default installs.
 func DefaultSettings() Settings {
 	return Settings{
 		RuntimeImage:   "collection-operator/runtime:latest",

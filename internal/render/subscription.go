@@ -13,21 +13,21 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// OperatorGroupName is the name of the OperatorGroup of a namespace that has none. All installations there share it.
+// OperatorGroupName is the name of the OperatorGroup that is created in a namespace without one. All installations in the
+// namespace share it.
 const OperatorGroupName = "collection-operator"
 
-// SubscriptionOptions are what an installation by the Operator Lifecycle Manager depends on besides
-// InstallationOptions.
+// SubscriptionOptions is the input of Subscribed in addition to InstallationOptions.
 type SubscriptionOptions struct {
 	// Source and SourceNamespace name the CatalogSource of the manager's catalog.
 	Source, SourceNamespace string
-	// Image is the one that the catalog's ClusterServiceVersions run.
+	// Image of the catalog's ClusterServiceVersions.
 	Image string
-	// Approval says who approves InstallPlans. Empty means automatic.
+	// Approval of InstallPlans. Empty means automatic.
 	Approval v2beta2.ApprovalMode
 }
 
-// UnsupportedRuntimeError says that a field of RuntimeSpec has a value that a Subscription cannot pass on.
+// UnsupportedRuntimeError reports a field of RuntimeSpec that a Subscription cannot pass on.
 type UnsupportedRuntimeError struct {
 	Field, Why string
 }
@@ -36,13 +36,13 @@ func (e *UnsupportedRuntimeError) Error() string {
 	return fmt.Sprintf("runtime.%s cannot be set with the Operator Lifecycle Manager: %s", e.Field, e.Why)
 }
 
-// ChannelName is the name of the channel that holds the collection's version and those before it.
+// ChannelName returns the name of the channel with the collection's version and all earlier ones.
 func ChannelName(c *collection.Collection) string { return "v" + c.VersionLabel() }
 
-// Subscribed renders what an installation by the Operator Lifecycle Manager consists of, in the order in which the
-// objects are to be applied. ServiceAccount, RBAC and Deployment are not among them: they are made from the
-// ClusterServiceVersion. The Secret with the endpoints is not either, see EndpointsSecret. The OperatorGroup is for a
-// namespace without one. The error is an *UnsupportedRuntimeError, or names what cannot be rendered.
+// Subscribed renders an installation by the Operator Lifecycle Manager, in the order in which the objects must be applied.
+// OLM creates ServiceAccount, RBAC and Deployment from the ClusterServiceVersion, and EndpointsSecret renders the Secret
+// with the endpoints. The OperatorGroup is for a namespace without one. The error is an *UnsupportedRuntimeError, or names
+// what cannot be rendered.
 func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionOptions) ([]Object, error) {
 	if o.Runtime.Image != s.Image {
 		return nil, &UnsupportedRuntimeError{Field: "image", Why: "the catalog fixes the image of a version"}
@@ -59,7 +59,7 @@ func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionO
 	return append(objects, networkPolicy(c, o), config, operatorGroup(o), subscription(c, o, s, config)), nil
 }
 
-// Roles renders the roles that the operator needs in an installation, whoever makes them.
+// Roles renders the roles of an operator, which the manager or OLM creates.
 func Roles(c *collection.Collection, o InstallationOptions) []Object {
 	roles := []Object{role(c, o)}
 	if len(c.ClusterRoles) > 0 {
@@ -86,8 +86,8 @@ func subscription(c *collection.Collection, o InstallationOptions, s Subscriptio
 		Spec: &operatorsv1alpha1.SubscriptionSpec{
 			CatalogSource: s.Source, CatalogSourceNamespace: s.SourceNamespace,
 			Package: PackageName(c),
-			// The channel alone decides about an upgrade. Whatever else it holds, a new installation begins with this
-			// version, and a later one must not begin with a version that has left the catalog.
+			// Upgrades follow the channel. A new installation starts with this version. It is updated with the channel,
+			// since the starting version must exist in the catalog.
 			Channel: ChannelName(c), StartingCSV: c.CSVName(),
 			InstallPlanApproval: approval(s.Approval),
 			Config: &operatorsv1alpha1.SubscriptionConfig{
@@ -109,8 +109,7 @@ func approval(mode v2beta2.ApprovalMode) operatorsv1alpha1.Approval {
 	return operatorsv1alpha1.ApprovalAutomatic
 }
 
-// subscriptionEnv leaves out the variables that the ClusterServiceVersion sets, since those of a Subscription replace
-// them.
+// subscriptionEnv omits variables that the ClusterServiceVersion sets, since those of a Subscription would replace them.
 func subscriptionEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
 	reserved := append(operatorEnv(o.podOptions(c)), corev1.EnvVar{Name: maxConcurrentReconciles})
 	env := slices.DeleteFunc(MergeRuntime(&o.Runtime, nil).Env, func(e corev1.EnvVar) bool {

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Variables reads the variables of a ZosEndpoint into Ansible host variables. Each item is one of
+// Variables parses the variables of a ZosEndpoint into Ansible host variables. Each item is one of
 //
 //	"name: value"            the value is read as YAML: a number, a boolean, text
 //	"name=value"             the value is text
 //	{"name": n, "value": v}  the value may be of any type
 //
-// Values may hold templates; one that begins with a template is text without quotes, too. Names are Ansible variable
-// names, each at most once. The error says everything that is wrong, each with the item's index, and repeats no value.
+// Values may contain templates. A value that begins with a template needs no quotes. Names are Ansible variable names and
+// must be unique. The error lists all invalid items by index, and contains no values.
 func Variables(items []apiextensionsv1.JSON) (map[string]any, error) {
 	vars := make(map[string]any, len(items))
 	first := make(map[string]int, len(items))
@@ -65,7 +65,7 @@ func readVariable(raw []byte) (name string, value any, err error) {
 	return "", nil, errVariableForm
 }
 
-// assignment splits at the first "=" or ":", and as YAML does takes a colon for one only if a blank follows.
+// assignment splits at the first "=" or ":". As in YAML, a colon must be followed by a blank.
 var assignment = regexp.MustCompile(`^\s*([^\s:=]*)\s*(=|:(?:\s+|$))(.*)$`)
 
 func readAssignment(text string) (name string, value any, err error) {
@@ -85,7 +85,7 @@ func readAssignment(text string) (name string, value any, err error) {
 	return name, value, err
 }
 
-// readScalar reads one YAML value as YAML 1.1 does, which is Ansible's.
+// readScalar parses one value as YAML 1.1, like Ansible.
 func readScalar(text string) (any, error) {
 	raw, err := yaml.YAMLToJSON([]byte("value: " + text))
 	if err != nil {
@@ -105,7 +105,7 @@ func readScalar(text string) (any, error) {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// notNames are the keywords of Python, which Ansible does not take for names of variables.
+// notNames lists the keywords of Python, which Ansible does not accept as names of variables.
 var notNames = []string{
 	"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
 	"elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",

@@ -11,19 +11,18 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// Finalizer is on every instance whose kind has a finalizer playbook. Clients know it.
+// Finalizer is the finalizer of instances whose kind has a finalizer playbook. Clients rely on the name.
 const Finalizer = "suboperator.zoscb.ibm.com/finalizer"
 
 const (
 	contentDir    = "/opt/ansible/content"
 	entryPlaybook = "/opt/ansible/engine/entry.yml"
 
-	// keptRuns is how many runs of an instance keep their log in the pod.
+	// keptRuns is the number of runs of an instance whose logs are kept in the pod.
 	keptRuns = 5
 )
 
-// watch is one entry of ansible-operator's watches.yaml. What the author and the user say reaches Ansible through Vars,
-// which override the fields of a resource's spec.
+// watch is one entry of ansible-operator's watches.yaml. Vars take precedence over the fields of a resource's spec.
 type watch struct {
 	Group                   string          `json:"group"`
 	Version                 string          `json:"version"`
@@ -61,7 +60,7 @@ func watchesYAML(c *collection.Collection, o InstallationOptions) (string, error
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", KeyWatches, err)
 	}
-	// ansible-operator puts environment variables in the place of $NAME anywhere in the file.
+	// ansible-operator expands $NAME to environment variables everywhere in the file.
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "$") {
 			return "", fmt.Errorf("%s: %q: a playbook or group must not have a dollar sign in its name", KeyWatches, strings.TrimSpace(line))
@@ -88,13 +87,13 @@ func watchOf(c *collection.Collection, r collection.Resource, o InstallationOpti
 		ReconcilePeriod:    reconcilePeriod(o),
 		MaxRunnerArtifacts: keptRuns,
 		ManageStatus:       true,
-		// The text of a resource must never be evaluated as a template: it would run commands next to the SSH keys.
+		// Values of a resource must never be evaluated as templates: they could run commands in the pod with the SSH keys.
 		MarkUnsafe: true,
-		// Fields reach playbooks under the names that the author gave them.
+		// Playbooks get fields under their own names.
 		SnakeCaseParameters: false,
-		// What a playbook creates carries no owner reference that could be watched.
+		// Objects that a playbook creates have no owner reference to watch.
 		WatchDependentResources: false,
-		// A Secret that a playbook reads must not make the operator list and cache all of them.
+		// A playbook that reads a Secret must not make the operator list and cache all Secrets.
 		Blacklist: []watchKind{{Version: "v1", Kind: "Secret"}},
 	}
 	if r.Finalizer != "" {
@@ -110,9 +109,9 @@ func watchOf(c *collection.Collection, r collection.Resource, o InstallationOpti
 	return w
 }
 
-// wholeObjectVar is the variable in which ansible-operator 1.34.1 hands the whole resource to playbooks. Its text is
-// not marked unsafe there, unlike that of the spec and of the same variable with the suffix _spec, so an empty object
-// takes its place.
+// wholeObjectVar returns the name of the variable in which ansible-operator 1.34.1 passes the whole resource to playbooks.
+// Unlike the spec and the same variable with the suffix _spec, it is not marked unsafe, so it is overridden with an empty
+// object.
 func wholeObjectVar(gvk schema.GroupVersionKind) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace("_" + gvk.Group + "_" + strings.ToLower(gvk.Kind))
 }

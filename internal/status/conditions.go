@@ -7,13 +7,13 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// Bounds of messages: the API allows 32768 bytes in a condition and refuses an event of more than 1024.
+// Maximum lengths of messages. The API allows 32768 bytes in a condition, and 1024 in an event.
 const (
 	MaxMessageBytes = 8192
 	MaxEventBytes   = 1024
 )
 
-// SetCondition sets one condition. A nil error makes it true.
+// SetCondition sets a condition to True if err is nil, else to False with the reason and message of err.
 func SetCondition(conditions *[]metav1.Condition, conditionType string, generation int64, err error, message string) {
 	condition := metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
@@ -25,7 +25,7 @@ func SetCondition(conditions *[]metav1.Condition, conditionType string, generati
 	meta.SetStatusCondition(conditions, condition)
 }
 
-// SetReady sets Ready, and Reconciling or Stalled beside it, as kstatus reads them.
+// SetReady sets Ready, and Reconciling or Stalled if it is False, following kstatus.
 func SetReady(conditions *[]metav1.Condition, generation int64, err error, message string) {
 	SetCondition(conditions, v2beta2.ConditionReady, generation, err, message)
 	f := AsError(err)
@@ -48,7 +48,7 @@ func SetReady(conditions *[]metav1.Condition, generation int64, err error, messa
 	})
 }
 
-// Phase sums up one condition for clients that know only phases.
+// Phase returns the phase that corresponds to a condition, for clients that do not read conditions.
 func Phase(conditions []metav1.Condition, conditionType string) v2beta2.Phase {
 	condition := meta.FindStatusCondition(conditions, conditionType)
 	switch {
@@ -62,7 +62,7 @@ func Phase(conditions []metav1.Condition, conditionType string) v2beta2.Phase {
 	return v2beta2.PhaseFailed
 }
 
-// IsProgress says whether a reason speaks of work that needs no help.
+// IsProgress reports whether a reason signals work in progress that needs no intervention.
 func IsProgress(reason string) bool {
 	switch reason {
 	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
@@ -72,6 +72,7 @@ func IsProgress(reason string) bool {
 	return false
 }
 
+// ReadyMessage returns the message of the Ready condition, or "".
 func ReadyMessage(conditions []metav1.Condition) string {
 	if ready := meta.FindStatusCondition(conditions, v2beta2.ConditionReady); ready != nil {
 		return ready.Message

@@ -1,5 +1,5 @@
-// Package status turns the errors of reconcile steps into conditions, events and the next attempt. It is the only place
-// that writes status.
+// Package status maps the errors of reconcile steps to conditions, events and requeues. It is the only package that writes
+// status.
 package status
 
 import (
@@ -15,44 +15,45 @@ import (
 )
 
 const (
-	// PollInterval is the delay before another look at what no watch reports.
+	// PollInterval is the requeue delay for state that is not watched.
 	PollInterval = 5 * time.Second
-	// MissingInterval is the delay before another look at something that a user has to provide.
+	// MissingInterval is the requeue delay for something that a user has to provide.
 	MissingInterval = time.Minute
 )
 
-// Error is an error with its reason and what may resolve it. Reconcile steps return it; this package alone reads it.
+// Error is an error with a condition reason and a retry policy. Reconcile steps return it.
 type Error struct {
 	// Reason is a Reason constant of the API.
 	Reason string
-	// Stalled says that only a change of the object's own spec can help. It is not retried.
+	// Stalled is true if only a change of the object's own spec can resolve the error. It is not retried.
 	Stalled bool
-	// RetryAfter is the delay before the next attempt. Zero means growing delays.
+	// RetryAfter is the delay before the next attempt. Zero means exponential backoff.
 	RetryAfter time.Duration
-	// Err has the message.
+	// Err is the cause. Its text is the message of the condition.
 	Err error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Stalled returns an error that the author of the object has to fix.
+// Stalled returns an error that only a change of the object's spec can resolve.
 func Stalled(reason string, err error) error {
 	return &Error{Reason: reason, Stalled: true, Err: err}
 }
 
-// Retry returns an error that is retried with growing delays.
+// Retry returns an error that is retried with exponential backoff.
 func Retry(reason string, err error) error {
 	return &Error{Reason: reason, Err: err}
 }
 
-// Waiting returns an error that says what the object waits for. A watch triggers the next attempt, or the delay does.
+// Waiting returns an error for something that the object waits for. It is retried after a delay, or earlier if a watch
+// triggers a reconcile.
 func Waiting(reason string, after time.Duration, format string, args ...any) error {
 	return &Error{Reason: reason, RetryAfter: after, Err: fmt.Errorf(format, args...)}
 }
 
-// Join joins independent problems. The first non-progress reason wins, and the soonest retry. The result is stalled if all
-// of them are.
+// Join joins independent errors. The first reason that does not signal progress wins, and so does the shortest delay. The
+// result is stalled if all errors are.
 func Join(problems ...error) error {
 	var joined *Error
 	var errs []error
@@ -84,8 +85,7 @@ func Join(problems ...error) error {
 	return joined
 }
 
-// AsError returns the Error in err's tree. An error without one, such as of a request to the API server, gets
-// [v2beta2.ReasonUnexpectedError].
+// AsError returns the Error in err's tree. Any other error, such as an API error, gets [v2beta2.ReasonUnexpectedError].
 func AsError(err error) *Error {
 	if err == nil {
 		return nil
@@ -97,13 +97,14 @@ func AsError(err error) *Error {
 	return &Error{Reason: v2beta2.ReasonUnexpectedError, Err: err}
 }
 
-// Is says whether err has a reason of its own, which is shown in status while work on the rest of the object goes on.
+// Is reports whether err has a reason of its own. Such an error is reported in status without aborting work on the rest of
+// the object.
 func Is(err error) bool {
 	var e *Error
 	return errors.As(err, &e)
 }
 
-// Result returns what a reconciler returns for the error of its steps.
+// Result returns the result of a reconciler for the error of its steps.
 func Result(err error) (ctrl.Result, error) {
 	e := AsError(err)
 	switch {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxNames bounds how many names a message lists.
+// maxNames is the maximum number of names in a message.
 const maxNames = 5
 
-// JoinNames lists the first names and counts the others.
+// JoinNames lists the first names, followed by the number of the others.
 func JoinNames(names []string) string {
 	if len(names) > maxNames {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
@@ -30,7 +30,7 @@ func Truncate(message string, limit int) string {
 	return strings.TrimSpace(message[:cut]) + " ..."
 }
 
-// Printable makes one printable line of untrusted text, such as a pod's termination message.
+// Printable returns untrusted text, such as a pod's termination message, as one line of printable characters.
 func Printable(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

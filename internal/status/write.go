@@ -15,10 +15,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 )
 
-// Object is an object of one of our kinds.
+// Object is implemented by the kinds of this API.
 type Object interface {
 	client.Object
-	// StatusConditions returns the conditions of its status, to be read and changed.
+	// StatusConditions returns a pointer to the conditions in the status.
 	StatusConditions() *[]metav1.Condition
 }
 
@@ -26,12 +26,12 @@ type Object interface {
 type Writer struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// Action is what the controller does, for its events.
+	// Action of the controller's events.
 	Action string
 }
 
-// Write patches the status of object if it differs from before, records an event if Ready changed, and returns what the
-// reconciler returns for the error of its steps.
+// Write patches the status of object if it differs from before, records an event if Ready changed, and returns the result of
+// the reconciler for the error of its steps.
 func (w *Writer) Write(ctx context.Context, object, before Object, err error) (ctrl.Result, error) {
 	if patchErr := Patch(ctx, w.Client, object, before); patchErr != nil {
 		return Result(client.IgnoreNotFound(patchErr))
@@ -48,8 +48,8 @@ func (w *Writer) Write(ctx context.Context, object, before Object, err error) (c
 	return Result(err)
 }
 
-// Patch patches the status of object if it differs from before. It fails with a conflict if somebody else wrote the object
-// meanwhile.
+// Patch patches the status of object if it differs from before. It fails with a conflict if the object was changed in the
+// meantime.
 func Patch(ctx context.Context, c client.Client, object, before client.Object) error {
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil

@@ -268,6 +268,8 @@ var _ = Describe("A download", func() {
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.ETag).To(Equal(`"` + DigestOf(archive) + `"`))
 		Patch(ctx, oc, `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`)
+		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).Should(
+			HaveField("Spec.Containers", ContainElement(HaveField("Env", ContainElement(HaveField("Name", "LANG"))))))
 		Consistently(source.answers).WithContext(ctx).ShouldNot(Receive())
 
 		By("asking at once when the interval is set, and again after it")
@@ -275,6 +277,7 @@ var _ = Describe("A download", func() {
 		Patch(ctx, oc, `{"spec":{"interval":"1m"}}`)
 		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal(conditional)))
 		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, defaultSOC(oc))
 		ExpectReady(ctx, oc)
 		mark := markAudit()
 		writes := func() []string {

@@ -286,7 +286,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 		By("a Subscription that cannot be resolved")
 		changeSubscription(ctx, subscription, withCondition(operatorsv1alpha1.SubscriptionResolutionFailed, "ConstraintsNotSatisfiable", "constraints not satisfiable: b, a"))
-		ExpectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: constraints not satisfiable: a, b", false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: to see the conflict, run kubectl describe", false)
 		changeSubscription(ctx, subscription, func(status *operatorsv1alpha1.SubscriptionStatus) { status.Conditions = nil })
 
 		By("an InstallPlan that fails")
@@ -384,7 +384,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		rollInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
 		Get(ctx, NewWithT(GinkgoT()), soc)
-		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("raise the version of the collection")))
+		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("increase the version of the collection")))
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
 		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())

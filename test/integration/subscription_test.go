@@ -119,7 +119,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		unknown.Name, unknown.Spec.Package = "unknown", "it-nothing-operator"
 		Create(ctx, elsewhere, unknown)
 		Eventually(notes(ctx, unknown, v2beta2.ReasonCollectionNotFound)).WithContext(ctx).
-			Should(ConsistOf(ContainSubstring("no OperatorCollection that is imported has package \"it-nothing-operator\"")))
+			Should(ConsistOf(ContainSubstring("no imported OperatorCollection provides package \"it-nothing-operator\"")))
 		Expect(eventReasons(ctx, elsewhere)).To(BeEmpty())
 		Expect(subOperatorConfigsFor(ctx, elsewhere)(NewWithT(GinkgoT()))).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
@@ -131,7 +131,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		Create(ctx, subscription)
 		refused := notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)
 		Eventually(refused).WithContext(ctx).Should(ConsistOf(And(
-			ContainSubstring("give namespace %q the annotation %s: %s", other, consentAnnotation, namespace),
+			ContainSubstring("annotate namespace %q with %s: %s", other, consentAnnotation, namespace),
 			ContainSubstring("kind: SubOperatorConfig, metadata: {namespace: %s, name: oc-%s}", namespace, other),
 		)))
 		Patch(ctx, subscription, `{"metadata":{"labels":{"touched":"true"}}}`)
@@ -158,7 +158,7 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		subscription := newSubscription(other, s)
 		Create(ctx, subscription)
 		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).WithContext(ctx).
-			Should(ConsistOf(ContainSubstring("which only somebody in namespace %q may do", namespace)))
+			Should(ConsistOf(ContainSubstring("which only a user of namespace %q may do", namespace)))
 		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
 
 		By("creating what the event says")

@@ -82,7 +82,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 
 		By("giving the newer version to the OperatorCollection")
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
 		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("runs version 1.1.0")))
 	}, NodeTimeout(3*time.Minute))
 
@@ -93,7 +93,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		first := installCSV(ctx, namespace, s, "")
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, defaultSOC(oc))
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("goes on to version 1.0.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.0.0")))
 
 		By("asking for permissions that nobody granted")
 		next := *s
@@ -106,7 +106,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 
 		By("granting them")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(ConditionTrue(), WithMessage("goes on to version 1.1.0")))
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
 		Get(ctx, NewWithT(GinkgoT()), subscription)
 		Expect(subscription.Spec.Channel).To(HaveSuffix("1.1.0"))
 

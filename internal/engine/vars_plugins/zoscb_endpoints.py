@@ -1,6 +1,5 @@
-"""Gives an endpoint its variables from the mounted Secret, so that they are
-ordinary host variables: typed, nested, and templates where the administrator
-wrote templates."""
+"""Provides the variables of endpoints from the mounted Secret as host variables. They may be typed,
+nested, and templates."""
 
 from ansible.inventory.host import Host
 from ansible.plugins.vars import BaseVarsPlugin
@@ -17,7 +16,7 @@ short_description: variables of the installation's endpoints
 description: Host variables of the endpoints in the folder ZOSCB_ENDPOINTS_DIR.
 """
 
-# One run uses one set of variables and credentials, whatever is rotated meanwhile.
+# A run uses the same variables and credentials throughout, also if they are rotated.
 _vars_of = {}
 
 

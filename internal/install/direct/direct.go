@@ -15,10 +15,10 @@ import (
 // Backend implements [install.Backend].
 type Backend struct{}
 
-// Method is Direct.
+// Method returns Direct.
 func (Backend) Method() v2beta2.InstallMethod { return v2beta2.InstallDirect }
 
-// Plan renders the whole operator.
+// Plan renders all objects of the operator.
 func (Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
 	rendered, err := render.Installation(i.Collection, options)
 	if err != nil {
@@ -31,11 +31,11 @@ func (Backend) Plan(i *install.Installation, options render.InstallationOptions)
 	return plan, nil
 }
 
-// Orphaned is never true: the inventory has all that was written.
+// Orphaned returns false: the inventory contains all objects.
 func (Backend) Orphaned() bool { return false }
 
-// Observe has nothing to add to the Deployment.
+// Observe returns nil: there is nothing to wait for besides the Deployment.
 func (Backend) Observe(*install.Installation, *install.Plan, *appsv1.Deployment) error { return nil }
 
-// Notify has nobody to report to.
+// Notify does nothing.
 func (Backend) Notify(context.Context, *install.Installation, *install.Plan, error) error { return nil }

@@ -18,21 +18,21 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// Backend installs through a Subscription. It implements [install.Backend], with what was read before.
+// Backend installs through a Subscription. It implements [install.Backend] on the state that [Cluster.Choose] has read.
 type Backend struct {
 	*state
 	cluster *Cluster
 	image   string
 }
 
-// Method is OLM.
+// Method returns OLM.
 func (b *Backend) Method() v2beta2.InstallMethod { return v2beta2.InstallOLM }
 
-// Orphaned says that OLM runs the operator for a Subscription that is gone.
+// Orphaned reports whether OLM still runs the operator of a deleted Subscription.
 func (b *Backend) Orphaned() bool { return b.orphaned() }
 
-// Choose returns the backend for a namespace. An error with a reason says why none can be used; the backend is there all the
-// same if OLM has something to be told.
+// Choose returns the backend for a namespace, or an error with a reason if none can be used. With such an error it still
+// returns the backend if OLM has to be notified.
 func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image string) (install.Backend, error) {
 	s := &state{}
 	if c.Available() {
@@ -63,8 +63,8 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 	return backend, checkPublished(i.OperatorCollection, i.Collection.Version.String())
 }
 
-// methodFor returns the method that the spec asks for. Auto keeps what was recorded, but a user who subscribed in the
-// namespace has decided.
+// methodFor returns the method that the spec asks for. Auto keeps the recorded method, unless a user has created a
+// Subscription in the namespace.
 func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, available bool) v2beta2.InstallMethod {
 	recorded := install.RecordedMethod(soc, namespace)
 	switch {
@@ -80,8 +80,8 @@ func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, av
 	return v2beta2.InstallDirect
 }
 
-// Plan renders the Subscription and what the operator's pods need, but for what the namespace has already: an OperatorGroup
-// or a user-managed Subscription. The configuration of another version's pods is kept until OLM replaces them.
+// Plan renders the Subscription and the objects that the operator's pods need. It omits an OperatorGroup or user-managed
+// Subscription that the namespace already has. The configuration of another version's pods is kept until OLM replaces them.
 func (b *Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
 	source := b.cluster.CatalogSource()
 	rendered, err := render.Subscribed(i.Collection, options, render.SubscriptionOptions{
@@ -128,7 +128,7 @@ func (b *Backend) plannedDigest(i *install.Installation, ready bool) digest.Dige
 	return i.Digest
 }
 
-// Observe returns what OLM still has to do until the planned pods run.
+// Observe returns what OLM still has to do before the planned pods run.
 func (b *Backend) Observe(i *install.Installation, plan *install.Plan, deployment *appsv1.Deployment) error {
 	if waits := b.progress(i.Collection); waits != nil {
 		return waits

@@ -1,4 +1,4 @@
-// Package olm leaves installations to the Operator Lifecycle Manager (OLM).
+// Package olm installs collections with the Operator Lifecycle Manager (OLM).
 package olm
 
 import (
@@ -33,14 +33,14 @@ const (
 	// CatalogSourceName is the name of the manager's CatalogSource.
 	CatalogSourceName = "collection-operator-catalog"
 
-	// Interval is how often OLM is looked for until it is found.
+	// Interval at which the manager looks for OLM until it is found.
 	Interval = 30 * time.Second
 )
 
-// catalogNamespaces are where OLM looks for CatalogSources that every namespace may use: on OpenShift, and elsewhere.
+// catalogNamespaces are the global catalog namespaces of OLM: on OpenShift, and on other clusters.
 var catalogNamespaces = []string{"openshift-marketplace", "olm"}
 
-// kinds are the kinds of OLM that the manager works with. All of them are namespaced.
+// kinds lists the kinds of OLM that the manager uses. All of them are namespaced.
 var kinds = []schema.GroupVersionKind{
 	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind),
 	operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind),
@@ -50,8 +50,8 @@ var kinds = []schema.GroupVersionKind{
 	operatorsv2.GroupVersion.WithKind("OperatorCondition"),
 }
 
-// NewRESTMapper is the manager's RESTMapper. It knows the kinds of OLM before the cluster serves them, so that the cache
-// can be told what to keep of them.
+// NewRESTMapper returns the manager's RESTMapper. It knows the kinds of OLM before the cluster serves them, so that the
+// cache can be configured for them.
 func NewRESTMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	dynamic, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
@@ -64,37 +64,37 @@ func NewRESTMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMappe
 	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{static, dynamic}}, nil
 }
 
-// Cluster is what the manager knows about the OLM of its cluster. A nil Cluster is never available: the manager was started
-// without a catalog. Once found, OLM stays available until the manager ends.
+// Cluster detects OLM. A nil Cluster is never available: the manager was started without a catalog. Once found, OLM stays
+// available until the manager stops.
 type Cluster struct {
-	// Client asks what the manager may do.
+	// Client creates SelfSubjectAccessReviews.
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Discovery says what the cluster serves.
+	// Discovery lists the APIs that the cluster serves.
 	Discovery discovery.ServerResourcesInterfaceWithContext
-	// CatalogAddress is where OLM reaches the manager's catalog, host:port.
+	// CatalogAddress is the address of the manager's catalog for OLM, as host:port.
 	CatalogAddress string
-	// CatalogNamespace is the namespace of the CatalogSource. Empty means the one of catalogNamespaces that the cluster has.
+	// CatalogNamespace is the namespace of the CatalogSource. If empty, it is the first of catalogNamespaces that exists.
 	CatalogNamespace string
 
-	// found is the CatalogSource once OLM is available.
+	// found is the CatalogSource, once OLM is available.
 	found atomic.Pointer[types.NamespacedName]
-	// missing is why it is not.
+	// missing is the reason why OLM is not available.
 	missing atomic.Pointer[error]
 
 	mu sync.Mutex
-	// waiting are called once it is.
+	// waiting has the functions to call once OLM is available.
 	waiting []func(context.Context) error
 }
 
-// Available says whether installations can be left to OLM.
+// Available reports whether OLM can install operators.
 func (c *Cluster) Available() bool { return c != nil && c.found.Load() != nil }
 
-// Checked says whether it is known yet if OLM is available.
+// Checked reports whether the manager has looked for OLM at least once.
 func (c *Cluster) Checked() bool { return c.Available() || c.missing.Load() != nil }
 
-// Err says, for users, why OLM is not available. It is nil if it is.
+// Err returns the reason why OLM is not available, or nil if it is.
 func (c *Cluster) Err() error {
 	if c == nil {
 		return errors.New("the manager was started without --catalog-bind-address: install it with the component config/components/olm")
@@ -108,7 +108,7 @@ func (c *Cluster) Err() error {
 	return errors.New("the manager has not looked for the Operator Lifecycle Manager yet")
 }
 
-// CatalogSource is where Subscriptions point. It has no name before OLM is available.
+// CatalogSource returns the name of the CatalogSource that Subscriptions refer to. It is empty until OLM is available.
 func (c *Cluster) CatalogSource() types.NamespacedName {
 	if !c.Available() {
 		return types.NamespacedName{}
@@ -116,8 +116,8 @@ func (c *Cluster) CatalogSource() types.NamespacedName {
 	return *c.found.Load()
 }
 
-// OnAvailable has a function called when OLM is found, with a context that ends with the manager: to start watches, and to
-// bring back what waits for OLM. It is called again, after a while, until it returns no error. Functions are to be added
+// OnAvailable registers a function to call when OLM is found, with a context that ends with the manager. It may start
+// watches and trigger reconciles. The call is repeated every [Interval] until it succeeds. Functions must be registered
 // before the manager starts.
 func (c *Cluster) OnAvailable(do func(context.Context) error) {
 	if c == nil {
@@ -128,7 +128,7 @@ func (c *Cluster) OnAvailable(do func(context.Context) error) {
 	c.waiting = append(c.waiting, do)
 }
 
-// SetupWithManager makes the manager look for OLM when it starts.
+// SetupWithManager adds the detection of OLM to the manager.
 func (c *Cluster) SetupWithManager(mgr ctrl.Manager) error {
 	if c == nil {
 		return nil
@@ -136,9 +136,9 @@ func (c *Cluster) SetupWithManager(mgr ctrl.Manager) error {
 	return mgr.Add(c)
 }
 
-// Start looks for OLM until it is found and everybody who waits for it knows.
+// Start looks for OLM until it is found and all functions of [Cluster.OnAvailable] have succeeded.
 func (c *Cluster) Start(ctx context.Context) error {
-	for !c.look(ctx) {
+	for !c.discover(ctx) {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -148,8 +148,8 @@ func (c *Cluster) Start(ctx context.Context) error {
 	return nil
 }
 
-// look says whether nothing is left to do.
-func (c *Cluster) look(ctx context.Context) bool {
+// discover looks for OLM once, and reports whether OLM is found and nothing is left to do.
+func (c *Cluster) discover(ctx context.Context) bool {
 	log := ctrl.LoggerFrom(ctx).WithName("olm")
 	if !c.Available() {
 		source, err := c.find(ctx)
@@ -167,7 +167,7 @@ func (c *Cluster) look(ctx context.Context) bool {
 	c.waiting = slices.DeleteFunc(c.waiting, func(do func(context.Context) error) bool {
 		err := do(ctx)
 		if err != nil {
-			log.Error(err, "cannot start to work with the Operator Lifecycle Manager yet")
+			log.Error(err, "cannot use the Operator Lifecycle Manager yet, retrying")
 		}
 		return err == nil
 	})
@@ -186,7 +186,7 @@ func (c *Cluster) find(ctx context.Context) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: CatalogSourceName}, err
 }
 
-// checkServed wants all kinds at once: their CRDs do not appear in one moment.
+// checkServed requires all kinds: their CRDs are not created at the same time.
 func (c *Cluster) checkServed(ctx context.Context) error {
 	served := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, gvk := range kinds {
@@ -197,7 +197,7 @@ func (c *Cluster) checkServed(ctx context.Context) error {
 			case apierrors.IsNotFound(err):
 				return fmt.Errorf("the cluster does not serve %s: the Operator Lifecycle Manager is not installed", version)
 			case err != nil:
-				return fmt.Errorf("asking what %s the cluster serves: %w", version, err)
+				return fmt.Errorf("discovering the resources of %s: %w", version, err)
 			}
 			served[version] = list.APIResources
 		}
@@ -208,7 +208,7 @@ func (c *Cluster) checkServed(ctx context.Context) error {
 	return nil
 }
 
-// checkAllowed keeps a manager that lacks the rights from asking in vain for ever.
+// checkAllowed verifies that the manager may create Subscriptions.
 func (c *Cluster) checkAllowed(ctx context.Context) error {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -216,7 +216,7 @@ func (c *Cluster) checkAllowed(ctx context.Context) error {
 		},
 	}}
 	if err := c.Client.Create(ctx, review); err != nil {
-		return fmt.Errorf("asking whether the manager may create Subscriptions: %w", err)
+		return fmt.Errorf("checking whether the manager may create Subscriptions: %w", err)
 	}
 	if !review.Status.Allowed {
 		return errors.New("the manager may not create Subscriptions: install it with the component config/components/olm")
@@ -237,5 +237,5 @@ func (c *Cluster) catalogNamespace(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("reading Namespace %q: %w", name, err)
 		}
 	}
-	return "", fmt.Errorf("no namespace for catalogs exists (%s): name it with --catalog-namespace", strings.Join(catalogNamespaces, ", "))
+	return "", fmt.Errorf("no global catalog namespace exists (%s): set --catalog-namespace", strings.Join(catalogNamespaces, ", "))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// AnnotationMadeFor on a SubOperatorConfig names, as namespace/name/UID, the Subscription that it was made for. It goes
-// with that Subscription.
+// AnnotationMadeFor on a SubOperatorConfig names, as namespace/name/UID, the Subscription that it was created for. It is
+// deleted with that Subscription.
 const AnnotationMadeFor = "zoscb.ibm.com/made-for-subscription"
 
-// MadeFor is the Subscription that a SubOperatorConfig was made for, if it was.
+// MadeFor returns the Subscription that a SubOperatorConfig was created for, if any.
 func MadeFor(soc client.Object) (key types.NamespacedName, uid types.UID, ok bool) {
 	parts := strings.Split(soc.GetAnnotations()[AnnotationMadeFor], "/")
 	if len(parts) != 3 {
@@ -24,28 +24,29 @@ func MadeFor(soc client.Object) (key types.NamespacedName, uid types.UID, ok boo
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, types.UID(parts[2]), true
 }
 
-// TakenOver says whether a SubOperatorConfig that was made for a Subscription was changed to do something else as well, or
-// to do without OLM. Then it is not removed with the Subscription.
+// TakenOver reports whether a user has changed a SubOperatorConfig that was created for a Subscription, so that it maps
+// other namespaces or does not use OLM. Then it is not deleted with the Subscription.
 func TakenOver(soc *v2beta2.SubOperatorConfig, namespace string) bool {
 	return soc.Spec.Install != v2beta2.InstallOLM || len(soc.Spec.Mapping) != 1 || soc.Spec.Mapping[0].Namespace != namespace
 }
 
-// checkMadeFor keeps a SubOperatorConfig whose Subscription is gone from making another one before it is removed.
+// checkMadeFor prevents a SubOperatorConfig from creating another Subscription after the one that it was created for was
+// deleted.
 func checkMadeFor(soc *v2beta2.SubOperatorConfig, namespace string, subscription *operatorsv1alpha1.Subscription) error {
 	key, uid, ok := MadeFor(soc)
 	if !ok || TakenOver(soc, namespace) || subscription != nil && subscription.UID == uid {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "Subscription %q, which this was made for, is gone", key)
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "Subscription %q, for which this SubOperatorConfig was created, is deleted", key)
 }
 
-// IsMadeFor says whether a SubOperatorConfig was made for a Subscription.
+// IsMadeFor reports whether a SubOperatorConfig was created for a Subscription.
 func IsMadeFor(soc client.Object) bool {
 	_, _, ok := MadeFor(soc)
 	return ok
 }
 
-// Offers says whether a Subscription points to the manager's catalog.
+// Offers reports whether a Subscription refers to the manager's catalog.
 func (c *Cluster) Offers(subscription *operatorsv1alpha1.Subscription) bool {
 	spec := subscription.Spec
 	return spec != nil && c.Available() && c.CatalogSource() == types.NamespacedName{

@@ -17,16 +17,20 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// maxTextBytes bounds a text of OLM in a message.
+// maxTextBytes is the maximum length of a text of OLM in a message.
 const maxTextBytes = 1024
 
-// progress says what OLM still has to do until the collection's version runs. It is nil once only the Deployment is left
-// to look at. Every answer comes from fields of OLM's API; its texts are only shown.
+// reasonConstraintsNotSatisfiable is the reason of a Subscription's condition ResolutionFailed if requirements conflict. OLM
+// lists the conflicting constraints in its message in random order.
+const reasonConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
+
+// progress returns what OLM still has to do before the collection's version runs, or nil once only the Deployment is left to
+// check. It decides by fields of OLM's API. Texts of OLM are copied into messages, never parsed.
 func (s *state) progress(c *collection.Collection) error {
 	csv := s.csv(c.CSVName())
 	switch {
 	case s.subscription == nil:
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for OLM to notice the Subscription")
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for OLM to process the Subscription")
 	case s.installedCSV() == c.CSVName() && csv != nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded:
 		return nil
 	case s.installedCSV() == c.CSVName() && csv != nil:
@@ -45,7 +49,7 @@ func (s *state) progress(c *collection.Collection) error {
 
 func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
 
-// planProblem tells of an InstallPlan that does not go on by itself.
+// planProblem returns a problem of the InstallPlan that a user must resolve, or nil.
 func (s *state) planProblem() error {
 	if s.plan == nil {
 		return nil
@@ -53,7 +57,7 @@ func (s *state) planProblem() error {
 	switch {
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed:
 		return status.Waiting(v2beta2.ReasonInstallPlanFailed, status.MissingInterval,
-			"InstallPlan %q failed%s; correct that, then delete the InstallPlan", s.plan.Namespace+"/"+s.plan.Name, s.planMessage())
+			"InstallPlan %q failed%s; resolve the problem, then delete the InstallPlan", s.plan.Namespace+"/"+s.plan.Name, s.planMessage())
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval && !s.plan.Spec.Approved:
 		return status.Waiting(v2beta2.ReasonWaitingForApproval, status.MissingInterval,
 			"InstallPlan %q waits for approval to install %s: kubectl patch installplans.operators.coreos.com %s -n %s --type merge -p '{\"spec\":{\"approved\":true}}'",
@@ -62,29 +66,35 @@ func (s *state) planProblem() error {
 	return nil
 }
 
-// planMessage is what OLM says about the InstallPlan, as the end of a sentence.
+// planMessage returns OLM's message about the InstallPlan as the end of a sentence, or "".
 func (s *state) planMessage() string {
 	if s.plan == nil || s.plan.Status.Message == "" {
 		return ""
 	}
-	return ": " + settled(s.plan.Status.Message)
+	return ": " + normalized(s.plan.Status.Message)
 }
 
-// catalogProblem tells why OLM finds nothing to install.
+// catalogProblem returns the reason why OLM cannot resolve the Subscription, or nil.
 func (s *state) catalogProblem() error {
 	is := s.subscription.Status
 	for _, kind := range []operatorsv1alpha1.SubscriptionConditionType{
 		operatorsv1alpha1.SubscriptionResolutionFailed, operatorsv1alpha1.SubscriptionBundleUnpackFailed,
 	} {
-		if condition := is.GetCondition(kind); condition.Status == corev1.ConditionTrue {
-			return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s: %s",
-				s.name(), cmp.Or(condition.Reason, string(kind)), settled(condition.Message))
+		condition := is.GetCondition(kind)
+		if condition.Status != corev1.ConditionTrue {
+			continue
 		}
+		text := normalized(condition.Message)
+		if condition.Reason == reasonConstraintsNotSatisfiable {
+			text = fmt.Sprintf("to see the conflict, run kubectl describe subscriptions.operators.coreos.com %s -n %s", s.subscription.Name, s.subscription.Namespace)
+		}
+		return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s: %s",
+			s.name(), cmp.Or(condition.Reason, string(kind)), text)
 	}
 	if is.GetCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy).Status != corev1.ConditionTrue {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM resolves nothing for Subscription %q: %s", s.name(), s.unhealthyCatalogs())
+	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s", s.name(), s.unhealthyCatalogs())
 }
 
 func (s *state) unhealthyCatalogs() string {
@@ -107,7 +117,8 @@ func (s *state) unhealthyCatalogs() string {
 	return "it cannot read the CatalogSources " + status.JoinNames(unhealthy)
 }
 
-// versionProblem tells of another version that stays: OLM only goes forward, and only where the Subscription leads.
+// versionProblem returns an error if another version is installed and OLM will not replace it: OLM only upgrades, along the
+// channel of the Subscription.
 func (s *state) versionProblem(c *collection.Collection) error {
 	installed := s.csv(s.installedCSV())
 	if installed == nil || installed.Name == c.CSVName() {
@@ -116,7 +127,7 @@ func (s *state) versionProblem(c *collection.Collection) error {
 	version := installed.Spec.Version.String()
 	if installed.Status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable {
 		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
-			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: what runs goes on; change the channel, or the version of the OperatorCollection",
+			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: the running operator is unaffected; change the channel, or the version of the OperatorCollection",
 			s.name(), version, c.Version)
 	}
 	if s.userManaged {
@@ -132,7 +143,7 @@ func (s *state) versionProblem(c *collection.Collection) error {
 	return nil
 }
 
-// describeCSV says what a ClusterServiceVersion that has not succeeded waits for.
+// describeCSV returns what a ClusterServiceVersion that has not succeeded waits for.
 func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1alpha1.InstallPlan) error {
 	name, is := csv.Namespace+"/"+csv.Name, csv.Status
 	failed := func(text string) error {
@@ -145,27 +156,27 @@ func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1
 		case is.Reason == operatorsv1alpha1.CSVReasonRequirementsNotMet && planned:
 			return failed(missingRequirements(is.RequirementStatus))
 		case is.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable:
-			return failed(settled(is.Message))
+			return failed(normalized(is.Message))
 		}
 	case operatorsv1alpha1.CSVPhaseFailed:
-		return failed(cmp.Or(csvAdvice[is.Reason], settled(is.Message)))
+		return failed(cmp.Or(csvAdvice[is.Reason], normalized(is.Message)))
 	}
 	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "ClusterServiceVersion %q is %s", name,
 		cmp.Or(strings.TrimSpace(string(is.Phase)+" "+string(is.Reason)), "new"))
 }
 
-// csvAdvice says in words what is behind a reason of OLM that can be helped.
+// csvAdvice explains reasons of OLM that a user can resolve.
 var csvAdvice = map[operatorsv1alpha1.ConditionReason]string{
 	operatorsv1alpha1.CSVReasonUnsupportedOperatorGroup:                    "the OperatorGroup of the namespace is for other namespaces than its own, which the operator does not support: correct the OperatorGroup",
 	operatorsv1alpha1.CSVReasonNoTargetNamespaces:                          "the OperatorGroup of the namespace is for no namespace: correct the OperatorGroup",
-	operatorsv1alpha1.CSVReasonNoOperatorGroup:                             "OLM sees no OperatorGroup in the namespace",
+	operatorsv1alpha1.CSVReasonNoOperatorGroup:                             "OLM finds no OperatorGroup in the namespace",
 	operatorsv1alpha1.CSVReasonTooManyOperatorGroups:                       "the namespace has more than one OperatorGroup: delete all but one",
 	operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict:             "an operator of another namespace, whose OperatorGroup includes this one, serves the same kinds: remove one of the two, or set install: Direct",
 	operatorsv1alpha1.CSVReasonCannotModifyStaticOperatorGroupProvidedAPIs: "the OperatorGroup of the namespace has staticProvidedAPIs and lacks the collection's kinds: correct the OperatorGroup",
 	operatorsv1alpha1.CSVReasonOwnerConflict:                               "another operator in the namespace serves the same kinds: remove one of the two",
 }
 
-// missingRequirements names what a ClusterServiceVersion needs and the cluster lacks.
+// missingRequirements lists the requirements of a ClusterServiceVersion that are not met.
 func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) string {
 	var missing []string
 	for _, r := range requirements {
@@ -175,7 +186,7 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 		}
 		for _, dependent := range r.Dependents {
 			if dependent.Status != operatorsv1alpha1.DependentStatusReasonSatisfied {
-				missing = append(missing, fmt.Sprintf("%s lacks %s %s", name, dependent.Kind, settled(dependent.Message)))
+				missing = append(missing, fmt.Sprintf("%s lacks %s %s", name, dependent.Kind, normalized(dependent.Message)))
 			}
 		}
 	}
@@ -183,23 +194,17 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxTextBytes)
 }
 
-// unstable are the parts of OLM's texts that change while nothing else does: times, and ports of connections.
+// unstable matches timestamps and local ports, which change with every attempt of OLM.
 var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?|[0-9a-fA-F.:\[\]]+:\d+->`)
 
-// settled makes one line of a text of OLM that is the same as long as it says the same. The constraints that cannot be
-// satisfied together are listed in an order of their own each time.
-func settled(text string) string {
-	text = status.Printable(unstable.ReplaceAllString(text, ""))
-	if head, constraints, ok := strings.Cut(text, "constraints not satisfiable: "); ok {
-		parts := strings.Split(constraints, ", ")
-		slices.Sort(parts)
-		text = head + "constraints not satisfiable: " + strings.Join(parts, ", ")
-	}
-	return status.Truncate(text, maxTextBytes)
+// normalized returns a text of OLM as one line without its unstable parts, so that status does not change with every attempt
+// of OLM.
+func normalized(text string) string {
+	return status.Truncate(status.Printable(unstable.ReplaceAllString(text, "")), maxTextBytes)
 }
 
-// contentWarnings tell of what the installed ClusterServiceVersion was made from, if that is not what it would be made from
-// now: OLM does not look at a name twice.
+// contentWarnings warns if the installed ClusterServiceVersion was rendered from another archive or for another image than
+// the current ones: OLM does not update a ClusterServiceVersion whose name is unchanged.
 func (s *state) contentWarnings(c *collection.Collection, digest, image string) []string {
 	csv := s.csv(c.CSVName())
 	if csv == nil {
@@ -207,17 +212,17 @@ func (s *state) contentWarnings(c *collection.Collection, digest, image string) 
 	}
 	var warnings []string
 	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != digest {
-		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was made from other content of version %s: the playbooks are new, "+
-			"while permissions and descriptions stay as they were; raise the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
+		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was created from other content of version %s: playbooks are updated, "+
+			"permissions and descriptions are not; increase the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
 	}
 	if made := runtimeImageOf(csv); made != "" && made != image {
-		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q runs the image %s, and the manager's is %s: the next version of the collection gets it",
+		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q runs the image %s, the manager's runtime image is %s: OLM changes it with the next version of the collection",
 			csv.Namespace+"/"+csv.Name, made, image))
 	}
 	return warnings
 }
 
-// runtimeImageOf is the image that runs the operator of a ClusterServiceVersion.
+// runtimeImageOf returns the image of the operator container in a ClusterServiceVersion.
 func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		for _, container := range deployment.Spec.Template.Spec.Containers {

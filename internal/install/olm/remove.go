@@ -25,8 +25,8 @@ type Remover struct {
 	Reader client.Reader
 }
 
-// RemoveOperator removes what OLM made because of a Subscription that is gone: its ClusterServiceVersions, which OLM keeps,
-// and what the garbage collector removes after these.
+// RemoveOperator removes what OLM created for a deleted Subscription: its ClusterServiceVersions, which OLM keeps, and what
+// the garbage collector removes after these.
 func (r *Remover) RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error) {
 	subscriptions := &operatorsv1alpha1.SubscriptionList{}
 	if err := list(ctx, r.Reader, subscriptions, client.InNamespace(namespace)); err != nil {
@@ -57,18 +57,19 @@ func (r *Remover) RemoveOperator(ctx context.Context, id collection.ID, namespac
 	return r.podsAreGone(ctx, id, namespace)
 }
 
-// podsAreGone says whether no Deployment of OLM and no pod of a collection is left in a namespace.
+// podsAreGone reports whether no Deployment and no pod of a collection is left in a namespace.
 func (r *Remover) podsAreGone(ctx context.Context, id collection.ID, namespace string) (bool, error) {
 	deployments, pods := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, each := range []client.ObjectList{deployments, pods} {
 		if err := r.Reader.List(ctx, each, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id)), client.Limit(listLimit)); err != nil {
-			return false, fmt.Errorf("looking for what is left of the operator in namespace %q: %w", namespace, err)
+			return false, fmt.Errorf("listing Deployments and pods of the operator in namespace %q: %w", namespace, err)
 		}
 	}
 	return len(deployments.Items) == 0 && len(pods.Items) == 0, nil
 }
 
-// InUse says whether an OperatorGroup of ours is needed by an operator in its namespace, of ours or not.
+// InUse reports whether the shared OperatorGroup is required by an operator in its namespace, from this catalog or another
+// one.
 func (r *Remover) InUse(ctx context.Context, live client.Object) (bool, error) {
 	if !install.IsSharedGroup(live) {
 		return false, nil
@@ -78,7 +79,7 @@ func (r *Remover) InUse(ctx context.Context, live client.Object) (bool, error) {
 	csvs.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind("ClusterServiceVersionList"))
 	for _, each := range []*metav1.PartialObjectMetadataList{subscriptions, csvs} {
 		if err := list(ctx, r.Reader, each, client.InNamespace(live.GetNamespace())); err != nil {
-			return false, fmt.Errorf("looking for who needs OperatorGroup %q: %w", live.GetNamespace()+"/"+live.GetName(), err)
+			return false, fmt.Errorf("listing the users of OperatorGroup %q: %w", live.GetNamespace()+"/"+live.GetName(), err)
 		}
 	}
 	own := func(csv metav1.PartialObjectMetadata) bool {

@@ -21,22 +21,23 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// listLimit bounds how many objects of OLM are read from one namespace.
+// listLimit is the maximum number of objects of a kind that are read from one namespace.
 const listLimit = 500
 
-// state is what OLM has, and is about to have, of one collection in one namespace.
+// state is the state of one collection in one namespace in OLM.
 type state struct {
-	// subscription to the collection's package. Nil means that there is none yet.
+	// subscription to the collection's package, or nil.
 	subscription *operatorsv1alpha1.Subscription
-	// userManaged says that a user made the Subscription. It is never deleted, and its channel and approval are not ours.
+	// userManaged is true if a user created the Subscription. The manager never deletes it and never changes its channel or
+	// approval.
 	userManaged bool
 	// csvs are the ClusterServiceVersions of the collection.
 	csvs []operatorsv1alpha1.ClusterServiceVersion
-	// plan is the InstallPlan that the Subscription has come to, if any.
+	// plan is the current InstallPlan of the Subscription, or nil.
 	plan *operatorsv1alpha1.InstallPlan
-	// ownGroup says that the namespace needs an OperatorGroup of ours.
+	// ownGroup is true if the manager has to provide the OperatorGroup of the namespace.
 	ownGroup bool
-	// warnings about what was found.
+	// warnings about the Subscriptions and OperatorGroups in the namespace.
 	warnings []string
 }
 
@@ -50,12 +51,12 @@ func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	return nil
 }
 
-// ready says whether the runtime may get the configuration of a version: another version's ClusterServiceVersion keeps
-// its own until OLM replaces it, for which it may need somebody's approval.
+// ready reports whether the runtime may get the configuration of a version. The pods of another version's
+// ClusterServiceVersion keep theirs until OLM replaces it, which may require approval.
 func (s *state) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
 
-// orphaned says that OLM runs the operator for a Subscription that is gone. OLM does not resolve another one then, which may
-// be there already: somebody may have deleted the first while it was being written.
+// orphaned reports whether OLM runs the operator for a deleted Subscription. While it does, OLM does not resolve another
+// Subscription to the package, which may already exist.
 func (s *state) orphaned() bool {
 	if len(s.csvs) == 0 || s.userManaged || s.subscription == nil {
 		return len(s.csvs) > 0 && !s.userManaged
@@ -67,7 +68,7 @@ func (s *state) orphaned() bool {
 		})
 }
 
-// installedCSV is what the Subscription has brought about.
+// installedCSV returns the name of the ClusterServiceVersion that OLM installed for the Subscription, or "".
 func (s *state) installedCSV() string {
 	if s.subscription == nil {
 		return ""
@@ -75,7 +76,7 @@ func (s *state) installedCSV() string {
 	return s.subscription.Status.InstalledCSV
 }
 
-// runtimeHash is what the pods were told last.
+// runtimeHash returns the hash of the configuration that the pods were last annotated with, or "".
 func (s *state) runtimeHash() string {
 	if s.subscription == nil || s.subscription.Spec.Config == nil {
 		return ""
@@ -83,7 +84,7 @@ func (s *state) runtimeHash() string {
 	return s.subscription.Spec.Config.Annotations[render.RuntimeHashAnnotation]
 }
 
-// list reads live objects of OLM. A cluster that does not serve their kind has none.
+// list reads live objects of OLM. If the cluster does not serve their kind, the list is empty.
 func list(ctx context.Context, reader client.Reader, into client.ObjectList, options ...client.ListOption) error {
 	err := reader.List(ctx, into, append(options, client.Limit(listLimit))...)
 	if meta.IsNoMatchError(err) {
@@ -93,7 +94,7 @@ func list(ctx context.Context, reader client.Reader, into client.ObjectList, opt
 }
 
 // findSubscription looks for a Subscription to the collection's package. A user-managed one from the manager's catalog is
-// used; one from another catalog would bring a second operator for the same kinds.
+// used. One from another catalog is an error: it would install a second operator for the same kinds.
 func (c *Cluster) findSubscription(ctx context.Context, i *install.Installation) (*state, error) {
 	subscriptions := &operatorsv1alpha1.SubscriptionList{}
 	if err := list(ctx, c.Reader, subscriptions, client.InNamespace(i.Namespace)); err != nil {
@@ -126,11 +127,11 @@ func (c *Cluster) findSubscription(ctx context.Context, i *install.Installation)
 }
 
 func secondSubscription(s *operatorsv1alpha1.Subscription) string {
-	return fmt.Sprintf("Subscription %q is a second one to package %s, which OLM does not resolve: delete it", s.Namespace+"/"+s.Name, s.Spec.Package)
+	return fmt.Sprintf("Subscription %q is a second Subscription to package %s, which OLM does not resolve: delete it", s.Namespace+"/"+s.Name, s.Spec.Package)
 }
 
-// read reads the rest of what decides about an installation by OLM, live: caches do not have what others made. It fails with
-// a reason if OLM could not install anything in the namespace.
+// read reads the state of OLM in a namespace, live: the cache lacks objects that users created. It fails with a reason if
+// OLM cannot install anything in the namespace.
 func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) error {
 	csvs, err := listCSVs(ctx, c.Reader, i.Collection.ID(), i.Namespace)
 	if err != nil {
@@ -159,8 +160,7 @@ func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) e
 	return nil
 }
 
-// listCSVs reads the ClusterServiceVersions of a collection in a namespace, without the copies that OLM makes of those of
-// other namespaces.
+// listCSVs returns the ClusterServiceVersions of a collection in a namespace, without copies of those in other namespaces.
 func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := list(ctx, reader, csvs, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id))); err != nil {
@@ -169,7 +169,7 @@ func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, names
 	return slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
 }
 
-// chooseOperatorGroup says whether a namespace with these OperatorGroups needs ours.
+// chooseOperatorGroup reports whether the manager has to provide the OperatorGroup of a namespace with these OperatorGroups.
 func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (own bool, warning string, err error) {
 	conflict := func(format string, args ...any) error {
 		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
@@ -194,16 +194,16 @@ func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (
 	if account := group.Spec.ServiceAccountName; account != "" {
 		for _, condition := range group.Status.Conditions {
 			if condition.Type == operatorsv1.OperatorGroupServiceAccountCondition && condition.Reason == operatorsv1.OperatorGroupServiceAccountReason {
-				return false, "", conflict("its OperatorGroup %s names the ServiceAccount %s, which does not exist: create it, or take it out of the OperatorGroup", group.Name, account)
+				return false, "", conflict("its OperatorGroup %s names the ServiceAccount %s, which does not exist: create it, or remove it from the OperatorGroup", group.Name, account)
 			}
 		}
-		warning = fmt.Sprintf("OperatorGroup %q lets OLM install with the rights of ServiceAccount %s: it needs all that the operator gets", namespace+"/"+group.Name, account)
+		warning = fmt.Sprintf("OperatorGroup %q lets OLM install with the permissions of ServiceAccount %s: it needs all permissions of the operator", namespace+"/"+group.Name, account)
 	}
 	return false, warning, nil
 }
 
-// targetsOf are the namespaces that an OperatorGroup is for, sorted. The empty name stands for all. OLM tells what a
-// selector finds, and until it does nothing is known.
+// targetsOf returns the target namespaces of an OperatorGroup, sorted. An empty name stands for all namespaces. The targets
+// of a selector are unknown until OLM reports them in status.
 func targetsOf(group *operatorsv1.OperatorGroup) []string {
 	targets := slices.Clone(group.Spec.TargetNamespaces)
 	switch {
@@ -231,7 +231,7 @@ func describeTargets(targets []string) string {
 func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
 	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
 	if published == nil || published.ObservedGeneration != oc.Generation {
-		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for version %s to be put into the catalog", version)
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for version %s to be published in the catalog", version)
 	}
 	if published.Status == metav1.ConditionTrue {
 		return nil

@@ -167,20 +167,25 @@ func TestProgressInOLM(t *testing.T) {
 		state        func(*state)
 		reason, text string
 	}{
-		"no Subscription yet":           {func(s *state) { s.subscription = nil }, v2beta2.ReasonProgressing, "to notice the Subscription"},
+		"no Subscription yet":           {func(s *state) { s.subscription = nil }, v2beta2.ReasonProgressing, "to process the Subscription"},
 		"nothing yet":                   {func(*state) {}, v2beta2.ReasonProgressing, "to install acme-things-operator.v1.0.0"},
 		"done":                          {installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), "", ""},
 		"done, with a catalog in doubt": {all(installed(operatorsv1alpha1.CSVPhaseSucceeded, ""), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "x")), "", ""},
 		"unresolved":                    {condition(operatorsv1alpha1.SubscriptionResolutionFailed, "no such channel"), v2beta2.ReasonCatalogUnhealthy, "ResolutionFailed: no such channel"},
-		"an unknown catalog":            {condition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, ""), v2beta2.ReasonCatalogUnhealthy, "does not know CatalogSource olm/ours"},
-		"unapproved":                    {planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), v2beta2.ReasonWaitingForApproval, "install acme-things-operator.v1.0.0, other.v2: kubectl patch"},
+		"conflicting constraints": {func(s *state) {
+			s.subscription.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{
+				Type: operatorsv1alpha1.SubscriptionResolutionFailed, Status: corev1.ConditionTrue, Reason: reasonConstraintsNotSatisfiable, Message: "b, a",
+			})
+		}, v2beta2.ReasonCatalogUnhealthy, "ConstraintsNotSatisfiable: to see the conflict, run kubectl describe subscriptions.operators.coreos.com"},
+		"an unknown catalog": {condition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, ""), v2beta2.ReasonCatalogUnhealthy, "does not know CatalogSource olm/ours"},
+		"unapproved":         {planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), v2beta2.ReasonWaitingForApproval, "install acme-things-operator.v1.0.0, other.v2: kubectl patch"},
 		"just approved": {all(planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), func(s *state) { s.plan.Spec.Approved = true }),
 			v2beta2.ReasonProgressing, "to install"},
-		"a failed plan":             {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; correct that`},
+		"a failed plan":             {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; resolve the problem`},
 		"an older version is there": {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
 		"a newer version is there":  {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
-		"a person has another":      {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
-		// As OLM left it when its gate was closed: the resolver's complaint is a consequence, and helps nobody.
+		"a user has another":        {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
+		// The state in OLM while an upgrade is refused: the failed resolution is only a consequence.
 		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *state) {
 			s.csvs[0].Status.Phase, s.csvs[0].Status.Reason = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
 		}), v2beta2.ReasonClusterServiceVersionFailed, "leads to version 1.1.0, which OLM holds back because the OperatorCollection has 1.0.0"},
@@ -228,20 +233,19 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-func TestTextsOfOLMAreSettled(t *testing.T) {
+func TestNormalizedTexts(t *testing.T) {
 	for name, test := range map[string][2]string{
 		"a time":        {"failed at 2026-11-21T10:00:00.123Z: x", "failed at 2026-11-21T11:30:07Z: x"},
 		"a port":        {"read udp 10.0.0.1:40000->10.0.0.2:53: timeout", "read udp 10.0.0.1:41234->10.0.0.2:53: timeout"},
-		"constraints":   {"constraints not satisfiable: a exists, b exists", "constraints not satisfiable: b exists, a exists"},
 		"several lines": {"a\n\tb", "a b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a, b := settled(test[0]), settled(test[1]); a != b {
+			if a, b := normalized(test[0]), normalized(test[1]); a != b {
 				t.Errorf("%q becomes %q, and %q becomes %q", test[0], a, test[1], b)
 			}
 		})
 	}
-	if got := settled(strings.Repeat("long ", maxTextBytes)); len(got) > maxTextBytes {
+	if got := normalized(strings.Repeat("long ", maxTextBytes)); len(got) > maxTextBytes {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -261,7 +265,7 @@ func TestMissingRequirements(t *testing.T) {
 	}
 }
 
-func TestOtherContentIsToldOf(t *testing.T) {
+func TestContentWarnings(t *testing.T) {
 	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	csv := testCSV(c.CSVName(), "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
 	csv.Annotations = map[string]string{render.AnnotationArchiveDigest: "sha256:a"}

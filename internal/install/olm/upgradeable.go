@@ -19,12 +19,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// reasonVersionPinned says in an OperatorCondition that an OperatorCollection decides about the version.
+// reasonVersionPinned signals in an OperatorCondition that an OperatorCollection determines the version.
 const reasonVersionPinned = "VersionPinned"
 
-// Notify tells OLM whether it may replace the ClusterServiceVersions of the collection, and the pods of a user-managed
-// Subscription about a new configuration. OLM looks at what an operator says of itself before it installs the next version
-// over it. Nothing is said while work is under way, or after an error that may be gone with the next attempt.
+// Notify reports in the OperatorConditions of the collection whether OLM may upgrade its ClusterServiceVersions, and
+// annotates the pods of a user-managed Subscription with a new configuration. The conditions are kept while work is in
+// progress, and after an error that is retried.
 func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *install.Plan, err error) error {
 	if plan != nil {
 		if err := b.rollUserManaged(ctx, plan.RuntimeHash); err != nil {
@@ -51,8 +51,8 @@ func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *ins
 	return nil
 }
 
-// upgradeRefusal returns why no other version would be installed, nil if one would. It is not known after an error that
-// needs no help or has no reason.
+// upgradeRefusal returns the reason why no other version would be installed, or nil if one would. The answer is not known
+// after an error that signals progress or is retried.
 func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (refused *status.Error, known bool) {
 	if applied {
 		return importRefusal(oc), true
@@ -64,7 +64,7 @@ func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (re
 	return refused, true
 }
 
-// rollUserManaged annotates the pods of a user-managed Subscription. Nothing else of it is changed.
+// rollUserManaged annotates the pods of a user-managed Subscription, and changes nothing else of it.
 func (b *Backend) rollUserManaged(ctx context.Context, hash string) error {
 	if !b.userManaged || b.runtimeHash() == hash {
 		return nil
@@ -80,18 +80,19 @@ func (b *Backend) rollUserManaged(ctx context.Context, hash string) error {
 	}
 	config.Annotations[render.RuntimeHashAnnotation] = hash
 	if err := b.cluster.Client.Patch(ctx, b.subscription, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)); err != nil {
-		return fmt.Errorf("telling Subscription %q about a new configuration: %w", client.ObjectKeyFromObject(b.subscription), err)
+		return fmt.Errorf("annotating the pods of Subscription %q: %w", client.ObjectKeyFromObject(b.subscription), err)
 	}
 	return nil
 }
 
-// setUpgradeable writes into the OperatorCondition that OLM makes for each ClusterServiceVersion. OLM acts on its copy of it
-// in the status, and makes that before it looks: one that is outdated stops it too. Administrators can override it there.
+// setUpgradeable updates the OperatorCondition that OLM creates for each ClusterServiceVersion. OLM copies the condition
+// from spec to status before it reads it, and an outdated copy also blocks an upgrade. Administrators can override the
+// condition in spec.overrides.
 func (b *Backend) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
 	condition := &operatorsv2.OperatorCondition{}
 	key := client.ObjectKeyFromObject(csv)
 	if err := b.cluster.Reader.Get(ctx, key, condition); err != nil {
-		// It comes before the ClusterServiceVersion has succeeded, which triggers a reconcile.
+		// OLM creates it before the ClusterServiceVersion succeeds, which triggers a reconcile.
 		return client.IgnoreNotFound(err)
 	}
 	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
@@ -107,22 +108,22 @@ func (b *Backend) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.Clu
 	return nil
 }
 
-// upgradeGate is what decides whether OLM may replace ClusterServiceVersions of a collection in one namespace.
+// upgradeGate decides whether OLM may replace ClusterServiceVersions of a collection in one namespace.
 type upgradeGate struct {
-	// soc and oc are the names of the objects that ask for the version, for messages.
+	// soc and oc describe the objects that request the version, for messages.
 	soc, oc string
-	// collection is the version that is asked for.
+	// collection is the requested version.
 	collection *collection.Collection
-	// follows says that the Subscription's channel ends with that version.
+	// follows is true if the Subscription's channel ends with that version.
 	follows bool
 	// csvs are the ClusterServiceVersions of the collection.
 	csvs []operatorsv1alpha1.ClusterServiceVersion
-	// refused says why no other version would be installed, or is nil.
+	// refused is the reason why no other version would be installed, or nil.
 	refused *status.Error
 }
 
-// condition is what OLM has to know before it replaces a ClusterServiceVersion. A channel that goes on after the version
-// that is asked for is closed by default: OLM may act on what is new in it before the manager could close it.
+// condition returns the Upgradeable condition for a ClusterServiceVersion. If the channel continues after the requested
+// version, upgrades are refused by default: OLM may process a new entry before the manager can refuse it.
 func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
 	switch next := g.replacement(csv); {
 	case g.refused != nil:
@@ -130,7 +131,7 @@ func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) me
 	case g.follows, next != nil && !newer(next, g.collection.Version):
 		return metav1.Condition{
 			Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
-			Message: fmt.Sprintf("%s goes on to version %s, which %s has", g.soc, g.collection.Version, g.oc),
+			Message: fmt.Sprintf("%s allows upgrades to version %s of %s", g.soc, g.collection.Version, g.oc),
 		}
 	case next != nil:
 		return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it, and not %s: change that one to upgrade",
@@ -147,7 +148,7 @@ func notUpgradeable(reason, format string, args ...any) metav1.Condition {
 	}
 }
 
-// replacement is the ClusterServiceVersion with which OLM is about to replace another one, or nil.
+// replacement returns the ClusterServiceVersion with which OLM is about to replace another one, or nil.
 func (g *upgradeGate) replacement(csv *operatorsv1alpha1.ClusterServiceVersion) *operatorsv1alpha1.ClusterServiceVersion {
 	for i := range g.csvs {
 		if g.csvs[i].Spec.Replaces == csv.Name {
@@ -157,13 +158,13 @@ func (g *upgradeGate) replacement(csv *operatorsv1alpha1.ClusterServiceVersion) 
 	return nil
 }
 
-// newer says whether a ClusterServiceVersion is newer than a version. One that cannot be read is.
+// newer reports whether a ClusterServiceVersion is newer than a version. An invalid version counts as newer.
 func newer(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version) bool {
 	has, err := semver.NewVersion(csv.Spec.Version.String())
 	return err != nil || has.GreaterThan(version)
 }
 
-// importRefusal is why an OperatorCollection does not take the archive that its spec asks for, or nil.
+// importRefusal returns the reason why an OperatorCollection does not import the archive of its spec, or nil.
 func importRefusal(oc *v2beta2.OperatorCollection) *status.Error {
 	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
 	if imported == nil || imported.Status != metav1.ConditionFalse || status.IsProgress(imported.Reason) {

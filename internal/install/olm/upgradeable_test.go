@@ -43,7 +43,7 @@ func TestUpgradeGate(t *testing.T) {
 	}{
 		"an open channel with what is wanted":        {wanted: one, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "runs version 1.0.0 because"},
 		"an open channel with something newer":       {wanted: one, next: two, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "has it, and not 2.0.0"},
-		"an open channel with what is wanted now":    {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "goes on to version 2.0.0"},
+		"an open channel with what is wanted now":    {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "allows upgrades to version 2.0.0"},
 		"an open channel with a step on the way":     {wanted: three, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
 		"an open channel with more than is wanted":   {wanted: two, next: three, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "and not 3.0.0"},
 		"an open channel before OLM has decided":     {wanted: two, status: metav1.ConditionFalse, reason: reasonVersionPinned},

@@ -1,3 +1,2 @@
-"""What the runtime container needs besides ansible-core and ansible-runner:
-endpoints and their credentials (used by the vars plugin) and honest failures
-(the ansible-runner plugin in events.py)."""
+"""Extends ansible-core and ansible-runner in the runtime container: endpoints and their credentials (for the
+vars plugin), and complete reporting of failures (the ansible-runner plugin in events.py)."""

@@ -1,8 +1,7 @@
-"""Keeps the message of a resource's Failure condition true.
+"""Updates the message of a resource's Failure condition.
 
-ansible-operator writes the message when a resource begins to fail, and leaves
-it alone until a run succeeds: what later runs failed for would not be seen. So
-it is corrected here, before ansible-operator looks at the outcome of the run."""
+ansible-operator writes the message when a resource starts to fail, and does not update it until a run succeeds.
+This module updates it after every failed run, before ansible-operator evaluates the outcome of the run."""
 
 import base64
 import http.client
@@ -13,13 +12,12 @@ import yaml
 
 _TIMEOUT_SECONDS = 10
 
-# ansible-operator answers reads from its cache, so a write may come too late.
+# ansible-operator answers reads from its cache, so a write may conflict.
 _ATTEMPTS = 3
 
 
 def correct(kubeconfig, path, message):
-    """Gives the Failure condition of the resource at path this message, if it
-    has another one. What is missing or refused leaves the old message."""
+    """Sets the message of the Failure condition of the resource at path. Errors are ignored: the old message stays."""
     try:
         for _ in range(_ATTEMPTS if kubeconfig else 0):
             change = _change(_request(kubeconfig, "GET", path), message)
@@ -30,7 +28,7 @@ def correct(kubeconfig, path, message):
 
 
 def _change(resource, message):
-    """The merge patch that corrects the message, None if there is nothing to correct."""
+    """Returns the merge patch that sets the message, or None if it is up to date."""
     conditions = ((resource or {}).get("status") or {}).get("conditions") or []
     stale = [c for c in conditions if c["type"] == "Failure" and c["status"] == "True" and c.get("message") != message]
     if not stale:
@@ -43,7 +41,7 @@ def _change(resource, message):
 
 
 def _request(kubeconfig, method, path, body=None):
-    """The answer to a request to ansible-operator's proxy, None if it is refused."""
+    """Returns the response to a request to ansible-operator's proxy, or None unless it is 200."""
     with open(kubeconfig, encoding="utf-8") as file:
         config = yaml.safe_load(file)
     server, user = urlsplit(config["clusters"][0]["cluster"]["server"]), config["users"][0]["user"]

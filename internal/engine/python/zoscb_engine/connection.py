@@ -1,9 +1,8 @@
 """SSH settings of an endpoint, as Ansible host variables.
 
-Everything goes into ansible_ssh_args, which Ansible puts first on ssh's command
-line, where the first value of an option wins: neither Ansible's own defaults
-nor an endpoint's variables weaken it. No secret is a variable: the key is a
-file, and passphrases and passwords are read by ./askpass when ssh asks."""
+All options are set in ansible_ssh_args, which Ansible puts first on ssh's command line. ssh uses the first value of an
+option, so neither Ansible's defaults nor an endpoint's variables can override them. No secret is a variable: the key is
+a file, and ./askpass reads passphrases and passwords when ssh asks for them."""
 
 import os
 import shutil
@@ -34,8 +33,8 @@ _OPTIONS = {
 
 
 def prepare(endpoint, declared):
-    """The declared variables with our connection settings on top. Writes private
-    copies of the key and of the known hosts."""
+    """Returns the declared variables with the connection settings, and writes private copies of the key and of the
+    known hosts."""
     folder = _private_folder(endpoint.name)
     write(os.path.join(folder, "known_hosts"), _known_hosts(endpoint))
     key = os.path.join(folder, "key")
@@ -64,8 +63,7 @@ def prepare(endpoint, declared):
 
 
 def _private_folder(name):
-    """The endpoint's folder on the writable volume; folders of endpoints that
-    are gone are removed."""
+    """Returns the endpoint's folder on the writable volume, and removes folders of deleted endpoints."""
     known = set(Endpoints().names())
     for other in os.listdir(state_dir("endpoints")):
         if other not in known:
@@ -74,8 +72,8 @@ def _private_folder(name):
 
 
 def _known_hosts(endpoint):
-    """The endpoint's host keys under its own name, which HostKeyAlias makes ssh
-    look for whatever host and port its variables say."""
+    """Returns the endpoint's host keys under its own name, which ssh looks up because of HostKeyAlias, independent of
+    the host and port in its variables."""
     lines = []
     for line in (endpoint.read("known_hosts") or b"").splitlines():
         fields = line.split()
@@ -87,15 +85,15 @@ def _known_hosts(endpoint):
 
 
 def _control_path(endpoint):
-    """A socket that is not shared across a change of credential or host key.
-    Kept short: the whole path must fit into 108 bytes."""
+    """Returns the path of a socket that changes with the credential and the host keys. The path must fit into 108
+    bytes."""
     folder = os.environ.get("ANSIBLE_SSH_CONTROL_PATH_DIR") or "/opt/ansible/home/cp"
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return os.path.join(folder, endpoint.fingerprint("known_hosts")[:12] + "%C")
 
 
 def _transfer_settings(declared):
-    """sftp and scp start ssh themselves; they must start ours, and may ask."""
+    """Makes sftp and scp run this engine's ssh, which may ask for a passphrase or password."""
     program = "-S " + os.path.join(_ENGINE, "ssh")
     return {
         "ansible_sftp_batch_mode": False,

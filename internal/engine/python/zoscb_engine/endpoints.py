@@ -1,31 +1,30 @@
-"""The installation's endpoints, as the manager lays them out in one Secret:
-flat files NAME_vars.yaml, NAME_known_hosts, NAME_key, NAME_passphrase,
-NAME_password, NAME_refusal and NAME_retry."""
+"""The installation's endpoints in the Secret that the manager writes: files NAME_vars.yaml, NAME_known_hosts, NAME_key,
+NAME_passphrase, NAME_password, NAME_refusal and NAME_retry."""
 
 import hashlib
 import os
 
 _VARS = "_vars.yaml"
 
-# Names that mean something else to Ansible.
+# Names with a special meaning in Ansible.
 _SPECIAL = frozenset(["all", "ungrouped", "localhost", "127.0.0.1", "::1"])
 
-# A Secret holds at most one MiB.
+# The maximum size of a Secret.
 _LIMIT = 1 << 20
 
-# A change in any of these is a reason to try a refused credential again.
-# NAME_retry is opaque text, there for someone who asks for another attempt.
+# A change in any of these allows another attempt with a refused credential. NAME_retry is an opaque text with which a user
+# requests another attempt.
 _CREDENTIAL = ("vars.yaml", "key", "passphrase", "password", "retry")
 
 
 class Endpoints:
-    """The endpoints in a folder; the default is the mounted Secret's."""
+    """The endpoints in a folder. The default is the folder of the mounted Secret."""
 
     def __init__(self, folder=None):
         self._folder = folder or os.environ.get("ZOSCB_ENDPOINTS_DIR") or "/etc/zoscb/endpoints"
 
     def names(self):
-        """The endpoints' names, sorted; none if the folder is absent."""
+        """Returns the sorted names of the endpoints, or none if the folder does not exist."""
         try:
             files = os.listdir(self._folder)
         except FileNotFoundError:
@@ -33,8 +32,7 @@ class Endpoints:
         return sorted({f[: -len(_VARS)] for f in files if f.endswith(_VARS)} - _SPECIAL)
 
     def get(self, name):
-        """The endpoint called name, or None. A name that is not in the folder's
-        listing is never made part of a path."""
+        """Returns the endpoint with this name, or None. An unknown name is never used in a path."""
         return Endpoint(self._folder, name) if name in self.names() else None
 
 
@@ -47,7 +45,7 @@ class Endpoint:
         return os.path.join(self._folder, f"{self.name}_{suffix}")
 
     def read(self, suffix):
-        """The bytes of one of the endpoint's files, None if there is none."""
+        """Returns the content of one of the endpoint's files, or None if it does not exist."""
         try:
             with open(self.path(suffix), "rb") as file:
                 return file.read(_LIMIT)
@@ -55,8 +53,7 @@ class Endpoint:
             return None
 
     def fingerprint(self, *more):
-        """A digest that changes with the endpoint's variables, its credential
-        and the files named in more."""
+        """Returns a digest of the endpoint's variables, its credential and the files in more."""
         digest = hashlib.sha256()
         for suffix in _CREDENTIAL + more:
             content = self.read(suffix)

@@ -1,13 +1,11 @@
-"""The ansible-runner plugin: makes ansible-operator see what it overlooks.
+"""The ansible-runner plugin that reports failures which ansible-operator ignores.
 
-ansible-operator calls a run successful unless a runner_on_failed event arrives,
-and makes no status at all without a playbook_on_stats event. When a run ends,
-this plugin therefore adds a runner_on_failed event for each host that was lost,
-for a run in which no play of the author's matched a host, and for a playbook
-that ended without any failed task (one that cannot be parsed, for example).
+ansible-operator considers a run successful unless it gets a runner_on_failed event, and writes no status without a
+playbook_on_stats event. When a run ends, this plugin adds a runner_on_failed event for each unreachable host, for a run
+in which no play of the author matched a host, and for a playbook that failed without a failed task, for example because
+it cannot be parsed.
 
-All events of a run are posted by ansible_runner_http. Where that package is not
-installed, this plugin posts them itself."""
+ansible_runner_http posts all events of a run. If that package is not installed, this plugin posts them."""
 
 import importlib.util
 import uuid
@@ -18,22 +16,21 @@ from .endpoints import Endpoints
 from .post import Receiver
 from .run import Run
 
-# entry.yml begins with this many plays of ours.
+# The number of plays in entry.yml before the author's.
 ENTRY_PLAYS = 2
 
-# The outcome hangs on these; if one cannot be posted, the run must not go on as
-# if it had been.
+# These events determine the outcome: the run is aborted if one of them cannot be posted.
 _DECISIVE = ("runner_on_failed", "playbook_on_stats")
 
 _OUTPUT_LIMIT = 20000
 
-# What ansible-operator says for a failed task without a message.
+# The message of ansible-operator for a failed task without a message.
 _UNKNOWN = "unknown playbook failure"
 
 
 def event_handler(runner_config, data):
     """Called by ansible-runner with each event."""
-    _outcome(runner_config).see(data)
+    _outcome(runner_config).handle(data)
 
 
 def status_handler(runner_config, data):
@@ -58,7 +55,7 @@ def _outcome(runner_config):
 
 
 class Outcome:
-    """Watches the events of one run and adds the ones that are missing."""
+    """Processes the events of one run and adds missing ones."""
 
     def __init__(self, receiver, run, forward, kubeconfig):
         self._receiver = receiver
@@ -67,13 +64,13 @@ class Outcome:
         self._kubeconfig = kubeconfig
         self._plays = []
         self._unmatched = set()
-        self._lost = {}  # host: the message of its last runner_on_unreachable
-        self._failures = []  # messages, as ansible-operator collects them
+        self._lost = {}  # Host: message of its last runner_on_unreachable.
+        self._failures = []  # The messages that ansible-operator collects.
         self._stats = False
         self._output = ""
         self._created = None
 
-    def see(self, data):
+    def handle(self, data):
         event, details = data.get("event"), data.get("event_data") or {}
         self._created = data.get("created") or self._created
         if event == "playbook_on_play_start" and details.get("play_uuid") not in self._plays:
@@ -81,16 +78,16 @@ class Outcome:
         elif event == "playbook_on_no_hosts_matched":
             self._unmatched.add(details.get("play_uuid"))
         elif event == "runner_on_unreachable":
-            self._see_unreachable(details)
+            self._handle_unreachable(details)
         elif event == "runner_on_ok":
-            self._see_ok(details)
+            self._handle_ok(details)
         elif event == "runner_on_failed":
-            self._see_failed(details)
+            self._handle_failed(details)
         elif event in ("verbose", "error"):
             self._output = (self._output + "\n" + data.get("stdout", ""))[-_OUTPUT_LIMIT:]
         elif event == "playbook_on_stats":
             self._stats = True
-            self._judge(details)
+            self._evaluate(details)
         if self._forward:
             self._receiver.post(data, decisive=event in _DECISIVE)
 
@@ -105,15 +102,15 @@ class Outcome:
         if self._failures:
             condition.correct(self._kubeconfig, self._run.path, "\n".join(self._failures))
 
-    def _judge(self, stats):
-        # "dark" counts the hosts whose loss was not ignored.
+    def _evaluate(self, stats):
+        # "dark" has the unreachable hosts, except those with ignore_unreachable.
         for host in sorted(stats.get("dark") or {}):
             self._fail(self._lost.get(host, f"EndpointUnreachable: host {host}"))
         authors = set(self._plays[ENTRY_PLAYS:])
         if not self._failures and not authors - self._unmatched:
             self._fail("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`")
 
-    def _see_unreachable(self, details):
+    def _handle_unreachable(self, details):
         target = _target(details)
         endpoint = Endpoints().get(target)
         reason, message = failures.unreachable(target, endpoint, str((details.get("res") or {}).get("msg", "")))
@@ -121,12 +118,12 @@ class Outcome:
         if reason == "AuthenticationFailed" and target == self._run.endpoint:
             logons.refused(endpoint, self._run, message)
 
-    def _see_failed(self, details):
+    def _handle_failed(self, details):
         if not details.get("ignore_errors"):
             message = (details.get("res") or {}).get("msg")
             self._failures.append(message if isinstance(message, str) else _UNKNOWN)
 
-    def _see_ok(self, details):
+    def _handle_ok(self, details):
         if _target(details) == self._run.endpoint:
             endpoint = Endpoints().get(self._run.endpoint)
             if endpoint:
@@ -152,6 +149,6 @@ class Outcome:
 
 
 def _target(details):
-    """The host that a task really ran on."""
+    """Returns the host that a task ran on, considering delegation."""
     delegated = (details.get("res") or {}).get("_ansible_delegated_vars") or {}
     return delegated.get("ansible_delegated_host") or details.get("host")

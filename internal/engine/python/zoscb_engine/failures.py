@@ -1,10 +1,10 @@
-"""What went wrong, in one line that starts with a reason."""
+"""Describes failures in one line that starts with a reason."""
 
 import re
 
 import yaml
 
-# Exactly what ssh says: a remote command may print "Permission denied" too.
+# The exact messages of ssh: a remote command may also print "Permission denied".
 _REFUSED = re.compile(r"^\S*: Permission denied \([\w,-]*\)\.?\s*$|Too many authentication failures", re.M)
 _HOST_KEY = re.compile(r"^Host key verification failed\.?\s*$", re.M)
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
@@ -14,8 +14,8 @@ _LIMIT = 1000
 
 
 def unreachable(host, endpoint, result_message):
-    """The reason and a message for a host that Ansible could not reach; endpoint
-    is None if the host is none of ours."""
+    """Returns the reason and a message for a host that Ansible could not reach. endpoint is None if the host is not an
+    endpoint of the installation."""
     text = result_message.replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
     who = f"endpoint {host}{_address(endpoint)}" if endpoint else f"host {host}"
     if _HOST_KEY.search(text):
@@ -26,8 +26,7 @@ def unreachable(host, endpoint, result_message):
 
 
 def playbook_error(output):
-    """The message for a playbook that Ansible gave up on without a failed task,
-    such as one that it could not parse."""
+    """Returns the message for a playbook that failed without a failed task, such as one that cannot be parsed."""
     text = _COLOR.sub("", output).replace("\r", "")
     at = max(text.rfind("ERROR! "), text.rfind("[ERROR]: "))
     lines = [line.strip() for line in text[max(at, 0) :].splitlines() if line.strip()]
@@ -36,8 +35,7 @@ def playbook_error(output):
 
 
 def _gist(text):
-    """ssh says what matters last, and what is wrong with a key before that;
-    banners and debug output say nothing."""
+    """Returns the last message of ssh, after one about a key if there is any, without banners and debug output."""
     lines = text.splitlines()
     telling = [line.strip() for line in lines if not _NOISE.match(line)] or lines or ["no message"]
     keys = [line for line in telling[:-1] if line.startswith("Load key ")]
@@ -45,7 +43,7 @@ def _gist(text):
 
 
 def _address(endpoint):
-    """" (host:port)" if the endpoint's variables say it plainly."""
+    """Returns " (host:port)", or "" if the endpoint's variables do not contain them or are templates."""
     declared = yaml.safe_load(endpoint.read("vars.yaml") or b"") or {}
     host, port = str(declared.get("ansible_host", "")), str(declared.get("ansible_port", 22))
     return "" if not host or "{{" in host + port else f" ({host}:{port})"

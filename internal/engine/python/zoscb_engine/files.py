@@ -5,7 +5,7 @@ import tempfile
 
 
 def state_dir(*parts):
-    """A folder below ZOSCB_STATE_DIR, made if needed, readable by us alone."""
+    """Returns a folder below ZOSCB_STATE_DIR that only this user can read. Creates it if necessary."""
     base = os.environ.get("ZOSCB_STATE_DIR") or "/opt/ansible/home/zoscb"
     folder = os.path.join(base, *parts)
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -13,7 +13,7 @@ def state_dir(*parts):
 
 
 def write(path, content):
-    """Replaces a file's content atomically; mode 0600. An equal file is left alone."""
+    """Replaces a file atomically, with mode 0600, unless its content is equal."""
     try:
         with open(path, "rb") as file:
             if file.read() == content:

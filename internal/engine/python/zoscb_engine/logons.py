@@ -1,17 +1,15 @@
-"""Whether a run may use an endpoint's credential.
+"""Decides whether a run may use an endpoint's credential.
 
-A refused credential is remembered, because ansible-operator runs a failed
-resource again and again, and z/OS revokes a user ID after a few refused logons.
-A credential that was never accepted yet is tried by one run at a time; the
-others wait for what comes of it. On the writable volume, per endpoint:
+A refused credential is recorded, because ansible-operator retries failed resources, and z/OS revokes a user ID after a
+few refused logons. Until a credential is accepted, only one run at a time uses it, and other runs wait for the outcome.
+State on the writable volume, per endpoint:
 
     refused/NAME    {"credential": FINGERPRINT, "message": TEXT, "tried": {RESOURCE: DIGEST}}
     accepted/NAME   FINGERPRINT
     trying/NAME     the run whose turn it is
 
-The memory holds until the endpoint's variables or credential change. A resource
-may try once more when it was changed itself; one that is first seen while the
-credential is refused does not try."""
+The record is valid until the endpoint's variables or credential change. A resource may use the credential once more after
+the resource itself has changed. A resource that is new while the credential is refused may not use it."""
 
 import json
 import os
@@ -19,20 +17,19 @@ import time
 
 from .files import remove, state_dir, write
 
-# A turn ends when its run knows the outcome, or with the run. Nothing waits
-# longer, in case something killed that run.
+# A turn ends when the outcome is known, or with the run. Other runs wait no longer than this, in case the run was killed.
 _TURN_SECONDS = 120
 _POLL_SECONDS = 0.2
 
 
 def refusal(endpoint, run, local):
-    """Why the run must not use the endpoint, or None. May wait for another run.
-    A local endpoint (one that is not connected to) needs no credential."""
+    """Returns the reason why the run must not use the endpoint, or None. May wait for another run. A local endpoint
+    needs no credential."""
     if run.reserved_variables:
         return "ReservedVariable: a resource must not set " + ", ".join(run.reserved_variables)
-    told = (endpoint.read("refusal") or b"").decode(errors="replace").strip()
-    if told:
-        return told
+    given = (endpoint.read("refusal") or b"").decode(errors="replace").strip()
+    if given:
+        return given
     if local:
         return None
     if endpoint.read("key") is None and endpoint.read("password") is None:
@@ -45,7 +42,7 @@ def refusal(endpoint, run, local):
 
 
 def refused(endpoint, run, message):
-    """Notes that the endpoint refused its credential in this run."""
+    """Records that the endpoint refused its credential in this run."""
     memory = _load(endpoint) or {"credential": endpoint.fingerprint(), "tried": {}}
     memory["message"] = message
     memory["tried"][run.resource] = run.digest
@@ -55,14 +52,14 @@ def refused(endpoint, run, message):
 
 
 def accepted(endpoint, run):
-    """Notes that the endpoint accepted its credential in this run."""
+    """Records that the endpoint accepted its credential in this run."""
     write(_path("accepted", endpoint), endpoint.fingerprint().encode())
     remove(_path("refused", endpoint))
     end_turn(endpoint, run)
 
 
 def end_turn(endpoint, run):
-    """Lets other runs try, if it is this run's turn."""
+    """Ends this run's turn, if it has one."""
     if _content(_path("trying", endpoint)) == run.ident.encode():
         remove(_path("trying", endpoint))
 
@@ -85,8 +82,7 @@ def _is_accepted(endpoint):
 
 
 def _take_turn(endpoint, run):
-    """Whether it is now, or was already, this run's turn: Ansible asks in more
-    than one process."""
+    """Takes the turn for this run, unless another run has it. Several processes of one run may call it."""
     path = _path("trying", endpoint)
     try:
         if time.time() - os.stat(path).st_mtime > _TURN_SECONDS:
@@ -115,7 +111,7 @@ def _content(path):
 
 
 def _load(endpoint):
-    """What is remembered about the endpoint's present credential, or None."""
+    """Returns the record for the endpoint's current credential, or None."""
     try:
         memory = json.loads(_content(_path("refused", endpoint)) or b"{}")
     except ValueError:

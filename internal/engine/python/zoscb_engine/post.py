@@ -9,12 +9,12 @@ _TIMEOUT_SECONDS = 15
 
 
 class PostError(Exception):
-    """An event that decides the outcome of a run did not arrive. Not an OSError,
-    which ansible-runner would swallow."""
+    """An event that determines the outcome of a run could not be posted. It is not an OSError, which ansible-runner
+    ignores."""
 
 
 class Receiver:
-    """Where a run's events go. Without a socket, nowhere."""
+    """Receives the events of a run. Without a socket, events are discarded."""
 
     def __init__(self, socket_path, url_path):
         self._socket_path = socket_path
@@ -28,7 +28,7 @@ class Receiver:
         return cls(setting("runner_http_url"), setting("runner_http_path"))
 
     def post(self, event, decisive):
-        """Posts one event; raises PostError if it is decisive and did not arrive."""
+        """Posts one event. Raises PostError if a decisive event could not be posted."""
         if not self._socket_path:
             return
         try:

@@ -1,4 +1,4 @@
-"""One run of ansible-runner: which resource it is for, and which endpoint."""
+"""The resource and the endpoint of an ansible-runner run."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import os
 
 
 class Run:
-    """Reads the extra vars that ansible-operator wrote for a run."""
+    """A run with the extra vars that ansible-operator wrote for it."""
 
     def __init__(self, private_data_dir, ident):
         self.ident = ident
@@ -20,8 +20,8 @@ class Run:
 
     @classmethod
     def of_ansible(cls):
-        """The run that this Ansible process belongs to. ansible-runner names
-        PRIVATE_DATA_DIR/artifacts/IDENT in the environment."""
+        """Returns the run of this Ansible process. ansible-runner sets PRIVATE_DATA_DIR/artifacts/IDENT in the
+        environment."""
         artifacts = os.environ.get("AWX_ISOLATED_DATA_DIR", "")
         return cls(os.path.dirname(os.path.dirname(artifacts)), os.path.basename(artifacts))
 
@@ -37,15 +37,14 @@ class Run:
 
     @property
     def path(self):
-        """Where the API server has the resource."""
+        """The path of the resource on the API server."""
         meta = self._variables.get("ansible_operator_meta") or {}
         plural = self._text("k8s_cr_kind").lower() + "s"
         return f"/apis/{self._text('k8s_cr_version')}/namespaces/{meta.get('namespace')}/{plural}/{meta.get('name')}"
 
     @property
     def reserved_variables(self):
-        """Variables that would change how Ansible connects, were they let in:
-        extra vars beat everything."""
+        """Variables that would override connection settings, since extra vars have the highest precedence."""
         return sorted(v for v in self._variables if v.startswith("ansible_") and v != "ansible_operator_meta")
 
     def _text(self, name):

@@ -115,7 +115,7 @@ def update(module):
 
 
 def wanted_status(current, params):
-    """The status that the arguments ask for, given the current one."""
+    """Returns the new status for the current one and the arguments."""
     status = copy.deepcopy(params["status"]) if params["force"] else merged(current, params["status"])
     if params["conditions"] is not None:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -124,7 +124,7 @@ def wanted_status(current, params):
 
 
 def merged(old, new):
-    """New over old: dictionaries are merged, anything else is replaced, None removes."""
+    """Merges new into old: dictionaries are merged, other values are replaced, None removes a key."""
     result = copy.deepcopy(old)
     for key, value in new.items():
         if value is None:
@@ -137,7 +137,7 @@ def merged(old, new):
 
 
 def merge_patch(old, new):
-    """The JSON merge patch (RFC 7386) that turns old into new."""
+    """Returns the JSON merge patch (RFC 7386) from old to new."""
     patch = {key: None for key in old if key not in new}
     for key, value in new.items():
         if isinstance(value, dict) and isinstance(old.get(key), dict):
@@ -150,7 +150,7 @@ def merge_patch(old, new):
 
 
 def merged_conditions(old, new, now):
-    """Replaces conditions by type. The transition time changes with the status only."""
+    """Replaces conditions by type. The transition time only changes with the status."""
     result = {condition["type"]: condition for condition in old}
     for condition in new:
         before = result.get(condition["type"], {})

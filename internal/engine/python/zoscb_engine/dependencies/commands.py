@@ -6,14 +6,14 @@ import signal
 import subprocess
 import tempfile
 
-# The longest time that one command may take, in seconds.
+# Timeout of one command in seconds.
 LIMIT = 900
 
 _OUTPUT_LIMIT = 256 << 10
 
 
 class Runner:
-    """Runs commands in a home of their own, which no later run sees."""
+    """Runs commands with a temporary home directory."""
 
     def __init__(self, settings):
         self.settings = settings
@@ -34,7 +34,7 @@ class Runner:
         return path
 
     def run(self, command, environment, cwd=None):
-        """Returns the exit code and the end of what the command printed, without secrets."""
+        """Returns the exit code and the end of the command's output, without secrets."""
         env = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
         env.update({"HOME": self.folder("home"), "TMPDIR": self.folder("tmp"), "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
         env.update(self.trust)
@@ -55,7 +55,7 @@ class Runner:
         return code, text
 
     def _trust(self):
-        """The variables that make both programs trust the certificates of the Secret beside those of the image."""
+        """Returns variables with which both programs trust the Secret's CA certificates in addition to the image's."""
         authority = self.settings.credentials().get("ca.crt")
         if not authority:
             return {}

@@ -1,9 +1,8 @@
-"""Ansible collections: what is there, what is missing, and getting it.
+"""Installs missing Ansible collections.
 
-ansible-galaxy fetches one collection at a time. What fits together is decided
-here, so that each problem can be told with where it comes from, and what the
-image has is used without asking a server. The newest version that fits what is
-known so far is taken; an older version of the one who asks is not tried.
+ansible-galaxy installs one collection at a time. Versions are resolved here, so that each problem can be reported with its
+origin, and collections of the image are used without a request to a server. The newest version that meets the known
+requirements is installed. Older versions of a collection with conflicting requirements are not tried.
 """
 
 import json
@@ -13,7 +12,7 @@ import shutil
 import sys
 
 _NAME = re.compile(r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")
-# The name and range, which follow, are told already.
+# The name and range that follow are part of the problem already.
 _NO_VERSION = re.compile(r"Failed to resolve the requested dependencies map\. Could not satisfy the following requirements:.*")
 _METADATA_LIMIT = 8 << 20
 _FETCH_LIMIT = 300
@@ -21,7 +20,7 @@ _SAME_LIMIT = 4
 
 
 class Need:
-    """One version range of one collection, and who asks for it."""
+    """A version range of a collection, with the origin of the requirement."""
 
     def __init__(self, name, version, origin, source=""):
         self.name, self.version, self.origin, self.source = name, version or "*", origin, source
@@ -31,13 +30,13 @@ class Collections:
     def __init__(self, settings, runner):
         self.settings, self.runner, self.plan = settings, runner, settings.plan
         self.problems = []
-        # Collections that are as they are: this one, and those that come from files and addresses.
+        # Collections whose version cannot change: this one, and those from files and URLs.
         self.fixed = {self.plan["collection"]}
         self.failed = set()
         self.fetched = {}
 
     def install(self):
-        """Installs what is missing and returns the problems."""
+        """Installs missing collections and returns the problems."""
         direct = []
         for entry in self.plan.get("collections", []):
             if entry["type"] == "galaxy":
@@ -51,7 +50,7 @@ class Collections:
             self._install_missing(*missing)
 
     def _next_missing(self, direct):
-        """The first collection that is not there as it is needed, with its needs."""
+        """Returns the first collection that is missing or does not meet the requirements, with its requirements, or None."""
         needs, queue = {}, sorted(self.fixed)
         for need in direct:
             needs.setdefault(need.name, []).append(need)
@@ -63,7 +62,7 @@ class Collections:
                 continue
             seen.add(name)
             found = self.find(name)
-            # What this collection itself needs is among the direct needs.
+            # The requirements of this collection are direct ones.
             if not found or name == self.plan["collection"]:
                 continue
             for dependency, version in sorted(found.dependencies.items()):
@@ -80,7 +79,7 @@ class Collections:
 
     def _install_missing(self, name, needs):
         ranges = sorted({need.version for need in needs} - {"*"})
-        who = f"collection {name} {_told(needs)}"
+        who = f"collection {name} {_describe(needs)}"
         if name in self.fixed:
             self._fail(name, f"{who}, but it is there in version {self.find(name).version}")
             return
@@ -113,7 +112,7 @@ class Collections:
         self.problems.append(problem)
 
     def _fetch(self, what, source):
-        """Installs one collection; returns the names of what came, none if it failed, and the output."""
+        """Installs one collection. Returns the names of the installed collections, none if it failed, and the output."""
         incoming = os.path.join(self.settings.collections, ".incoming")
         shutil.rmtree(incoming, ignore_errors=True)
         os.makedirs(incoming)
@@ -127,7 +126,7 @@ class Collections:
         return names, output
 
     def _take(self, incoming):
-        """Moves what was installed to its place."""
+        """Moves installed collections to their final folder."""
         names, clash = [], ""
         for namespace in sorted(os.listdir(incoming)) if os.path.isdir(incoming) else []:
             for name in sorted(os.listdir(os.path.join(incoming, namespace))) if not namespace.endswith(".info") else []:
@@ -161,7 +160,7 @@ class Collections:
         return env
 
     def _server(self, source):
-        """The address to ask, "" for the image's own configuration, and the credentials that it may see."""
+        """Returns the URL of the server, "" for the image's configuration, and the credentials for it."""
         credentials = {k: v for k, v in self.settings.credentials().items() if k.startswith("galaxy")}
         configured = self.plan.get("galaxyURL", "")
         if source and source.rstrip("/") != configured.rstrip("/"):
@@ -177,7 +176,7 @@ class Collections:
         return self.settings.redact(url) or ", ".join(servers) or constants.GALAXY_SERVER
 
     def find(self, name):
-        """The collection that Ansible would use, or None."""
+        """Returns the collection that Ansible would use, or None."""
         if not _NAME.match(name):
             return None
         for folder in self._folders():
@@ -192,7 +191,7 @@ class Collections:
 
 
 class Found:
-    """A collection that is there: its version ("*" if it says none) and what it needs."""
+    """An installed collection with its version, "*" if it has none, and its dependencies."""
 
     def __init__(self, place):
         info = self._manifest(os.path.join(place, "MANIFEST.json")) or self._galaxy(os.path.join(place, "galaxy.yml"))
@@ -217,7 +216,7 @@ class Found:
 
 
 def fits(version, wanted):
-    """Whether a version is in a range, as ansible-galaxy sees it."""
+    """Returns whether a version is in a range, as ansible-galaxy decides it."""
     from ansible.galaxy.dependency_resolution.versioning import meets_requirements
 
     try:
@@ -227,7 +226,7 @@ def fits(version, wanted):
 
 
 def gist(output):
-    """What ansible-galaxy says is wrong, on one line."""
+    """Returns the error of ansible-galaxy on one line."""
     at = max(output.rfind("ERROR! "), output.rfind("[ERROR]: "))
     lines = [line.strip() for line in output[max(at, 0) :].splitlines() if line.strip() and not line.startswith("[WARNING]")]
     text = " ".join(lines if at >= 0 else lines[-3:])
@@ -236,7 +235,7 @@ def gist(output):
     return text[:500] or "it printed nothing"
 
 
-def _told(needs):
+def _describe(needs):
     ranges = {}
     for need in needs:
         ranges.setdefault(need.version, set()).add(need.origin)

@@ -1,4 +1,4 @@
-"""The two ways to run: once, and until all is there."""
+"""The two modes: install once, and retry until everything is installed."""
 
 import http.server
 import os
@@ -14,7 +14,7 @@ from .galaxy import Collections
 from .packages import Packages
 from .settings import Settings, load_environment
 
-# The manager recognizes the message of a container that ended by this.
+# The prefix by which the manager recognizes the termination message.
 PREFIX = "DependencyMissing: "
 INSTALLED = "all dependencies are installed"
 
@@ -35,7 +35,7 @@ def main(arguments):
 
 
 def install(settings):
-    """The pod goes on in any case: with the problem in the marker the operator's container waits."""
+    """Installs once, and always succeeds. If dependencies are missing, the marker makes the operator container wait."""
     clean(settings)
     problem = attempt(settings)
     record(settings, problem)
@@ -43,7 +43,7 @@ def install(settings):
 
 
 def wait(settings):
-    """Tries again with growing delays; ends when all is there, or with another problem than before."""
+    """Retries with increasing delays. Returns when everything is installed, or when the problem has changed."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     serve_probes(settings.probe_port)
     with open(settings.marker, encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def wait(settings):
 
 
 def attempt(settings):
-    """Installs all that can be installed; returns what is missing as one line, "" if nothing is."""
+    """Installs all dependencies that can be installed. Returns the problems as one line, or ""."""
     try:
         runner = Runner(settings)
         problems = ansible_problems(settings.plan)
@@ -74,7 +74,7 @@ def attempt(settings):
 
 
 def ansible_problems(plan):
-    """Ansible compares without what marks a pre-release."""
+    """Checks the version of ansible-core. Like Ansible, it ignores pre-release suffixes."""
     wanted = plan.get("requiresAnsible")
     if not wanted:
         return []
@@ -101,7 +101,7 @@ def message(settings, problems):
 
 
 def record(settings, problem):
-    """Leaves the marker for the operator's container, and the message for the manager."""
+    """Writes the marker for the operator container, and the termination message for the manager."""
     os.makedirs(settings.home, exist_ok=True)
     if problem:
         with open(settings.marker, "w", encoding="utf-8") as file:
@@ -115,7 +115,7 @@ def record(settings, problem):
 
 
 def clean(settings):
-    """Removes what an earlier run of the container left, but not the link to the content."""
+    """Removes the files of an earlier run of the container, but not the link to the content."""
     for folder in [settings.home, os.path.join(settings.collections, ".incoming")]:
         for name in os.listdir(folder) if os.path.isdir(folder) else []:
             _remove(os.path.join(folder, name))
@@ -134,7 +134,7 @@ def _remove(path):
 
 
 def pause(settings, seconds):
-    """Waits, but no longer than until the credentials change."""
+    """Waits for some seconds, or until the credentials change."""
     before, end = settings.credentials(), time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, _LOOK_SECONDS))
@@ -143,7 +143,7 @@ def pause(settings, seconds):
 
 
 def serve_probes(port):
-    """The container lives, and is not ready."""
+    """Serves probes: the container is alive, but not ready."""
 
     class Probes(http.server.BaseHTTPRequestHandler):
         def do_GET(self):  # pylint: disable=invalid-name

@@ -1,7 +1,7 @@
-"""Python packages: pip installs what the image has not into the pod's volume.
+"""Installs missing Python packages into the pod's volume.
 
-pip works as with --user, and PYTHONUSERBASE is the volume: so it sees what the
-image has, leaves alone what fits, and puts other versions before them.
+pip runs with --user, and PYTHONUSERBASE is the volume: it finds the packages of the image, keeps those that meet the
+requirements, and installs other versions with higher precedence.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 from importlib import metadata
 from urllib.parse import urlsplit
 
-# The engine's own: a package that needs another version cannot be had.
+# Packages of the engine. A package that requires another version of them cannot be installed.
 _PROTECTED = ("ansible-core", "ansible-runner", "ansible-runner-http")
 
 
@@ -21,7 +21,7 @@ class Packages:
         self.problems = []
 
     def install(self):
-        """Installs what is missing and returns the problems."""
+        """Installs missing packages and returns the problems."""
         files = self.plan.get("python", [])
         if not files:
             return []
@@ -38,17 +38,18 @@ class Packages:
 
     def _install_file(self, file):
         path = os.path.join(self.settings.content, file["file"])
-        # Without an index first: then nobody is asked for what the image or a folder with wheels has.
+        # First without an index, to use the packages of the image or of a folder with wheels without a request.
         for options in (["--no-index"], []):
             code, output = self._install(file, [*options, "-r", path])
             if code == 0:
                 return
-        if not self._name_culprits(file):
+        if not self._report_unavailable(file):
             why = self._conflict(file, output) or gist(output)
             self.problems.append(f"Python packages of {file['file']} could not be installed from {self._index(file)}: {why}")
 
-    def _name_culprits(self, file):
-        """Looks for the file's requirements one by one to name those that cannot be had at all; whether there are any."""
+    def _report_unavailable(self, file):
+        """Checks the file's requirements one by one, and reports those that cannot be installed. Returns whether there are
+        any."""
         before = len(self.problems)
         options = file.get("options") or []
         for line in file["requirements"]:
@@ -64,29 +65,29 @@ class Packages:
         return len(self.problems) > before
 
     def _conflict(self, file, output):
-        """Who asks for the versions that exclude each other, "" if that is not what pip said."""
+        """Returns the conflicting requirements with their origins, or "" if pip reports no conflict."""
         found = re.search(r"The conflict is caused by:\n(.*?)\n\s*\n", output, re.S)
         if not found:
             return ""
-        told = []
+        requirements = []
         for line in (line.strip() for line in found.group(1).splitlines()):
             need, requested = line.replace("The user requested ", ""), line.startswith("The user requested ")
             if not requested:
-                told.append(line)
+                requirements.append(line)
             elif not need.startswith("(constraint) "):
-                told.append(f"{need} (from {file['file']})")
+                requirements.append(f"{need} (from {file['file']})")
             else:
-                told += self._told_elsewhere(need.split(" ", 1)[1], file["file"])
-        return "these exclude each other: " + ", ".join(dict.fromkeys(told))
+                requirements += self._requirements_elsewhere(need.split(" ", 1)[1], file["file"])
+        return "these exclude each other: " + ", ".join(dict.fromkeys(requirements))
 
-    def _told_elsewhere(self, constraint, here):
-        """What others ask for of a package, of which pip shows everybody's ranges in one."""
-        told = []
+    def _requirements_elsewhere(self, constraint, here):
+        """Returns the requirements of other files for a package, since pip merges the ranges of all files."""
+        requirements = []
         for line, origins in sorted(self.origins.items()):
             others = ", ".join(sorted(origins - {here}))
             if others and _project(line) == _project(constraint):
-                told.append(f"{line} (from {others})")
-        return told
+                requirements.append(f"{line} (from {others})")
+        return requirements
 
     def _install(self, file, arguments):
         return self._pip(file, "install", ["--user", "--no-warn-script-location", "-c", self.constraints, *arguments])
@@ -105,7 +106,7 @@ class Packages:
         if url:
             env["PIP_INDEX_URL"] = url
         if url.startswith("http://"):
-            # Whoever configures such an address wants it to be used.
+            # The administrator has chosen HTTP.
             env["PIP_TRUSTED_HOST"] = urlsplit(url).netloc
         if url and credentials.get("pipUsername"):
             words = (urlsplit(url).hostname, credentials["pipUsername"], credentials["pipPassword"])
@@ -114,8 +115,8 @@ class Packages:
         return env
 
     def _constraints(self, files):
-        """What all files ask for holds for each of them, and the engine's packages stay as they are: lines of a pip
-        constraints file, each with who asks for it."""
+        """Returns the lines of a pip constraints file with their origins: the requirements of all files apply to each of
+        them, and the versions of the engine's packages are fixed."""
         from packaging.requirements import InvalidRequirement, Requirement
 
         origins = {}
@@ -135,7 +136,7 @@ class Packages:
         return origins
 
     def _index(self, file):
-        """What pip was told to look at."""
+        """Returns the indexes and links that pip uses."""
         options = file.get("options") or []
         given = {option: [v for o, v in zip(options, options[1:]) if o in names] for option, names in (
             ("links", ("-f", "--find-links")), ("index", ("-i", "--index-url")), ("extra", ("--extra-index-url",)),
@@ -149,7 +150,7 @@ class Packages:
         return output.strip() if code == 0 else "https://pypi.org/simple"
 
     def _link(self):
-        """Makes the packages' folder, whose name has Python's version, visible at the place that is in PYTHONPATH."""
+        """Links the folder of the packages, whose name contains Python's version, to the path in PYTHONPATH."""
         code = "import site; print(site.getusersitepackages())"
         _, output = self.runner.run([sys.executable, "-c", code], {"PYTHONUSERBASE": self.base})
         link = os.path.join(self.settings.home, "site-packages")
@@ -163,7 +164,7 @@ _REFUSED = re.compile(r"(40[13]) (?:Client )?Error[^\n]*")
 
 
 def gist(output):
-    """What pip says is wrong, on one line."""
+    """Returns the error of pip on one line."""
     errors = [line[len("ERROR: ") :].strip() for line in output.splitlines() if line.startswith("ERROR: ")]
     errors = [line for line in errors if not line.startswith(("No matching distribution", "ResolutionImpossible"))]
     errors += sorted({"the server answered " + match.group(0).strip() for match in _REFUSED.finditer(output)})
@@ -173,7 +174,7 @@ def gist(output):
 
 
 def _project(requirement):
-    """The name of a package, as all its spellings are compared."""
+    """Returns the normalized name of a package."""
     return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]*", requirement).group(0)).lower()
 
 

@@ -1,4 +1,4 @@
-"""What the pod was told: folders, the plan that the manager wrote, credentials."""
+"""The configuration of the pod: folders, the plan that the manager wrote, and credentials."""
 
 import json
 import os
@@ -7,12 +7,12 @@ import re
 _PLAN_LIMIT = 2 << 20
 _SECRET_LIMIT = 1 << 20
 
-# The keys of the Secret that are secret.
+# The confidential keys of the Secret.
 _SECRET_KEYS = ("galaxyToken", "galaxyPassword", "pipPassword")
 
 
 def load_environment():
-    """Sets the variables of the file "env" that the pod does not set."""
+    """Sets the variables in the file "env" that the pod does not set."""
     engine = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
     with open(os.path.join(engine, "env"), encoding="utf-8") as lines:
         for line in lines:
@@ -36,11 +36,11 @@ class Settings:
 
     @property
     def marker(self):
-        """The file that says, with the problem, that something is missing."""
+        """The path of the file with the problem. It exists while dependencies are missing."""
         return os.path.join(self.home, "problem")
 
     def credentials(self):
-        """The keys of the Secret as they are now; the kubelet refreshes them."""
+        """Returns the current keys of the Secret, which the kubelet updates."""
         found = {}
         try:
             names = os.listdir(self.secrets)
@@ -53,7 +53,7 @@ class Settings:
         return found
 
     def redact(self, text):
-        """The text without secrets, and without names of temporary files, which differ each time."""
+        """Returns the text without secrets and without names of temporary files, which change with every run."""
         credentials = self.credentials()
         for secret in sorted((credentials.get(key, "") for key in _SECRET_KEYS), key=len, reverse=True):
             if secret:
