@@ -242,11 +242,14 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	}
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
-		Fetcher: &fetch.Fetcher{
-			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
-			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
+		Source: &controller.ArchiveSource{
+			Reader: mgr.GetAPIReader(), Collections: collections,
+			Fetcher: &fetch.Fetcher{
+				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
+				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
+			},
+			UploadDir: filepath.Join(s.storageDir, "suboperator"),
 		},
-		UploadDir: filepath.Join(s.storageDir, "suboperator"),
 	}
 	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error

@@ -80,12 +80,12 @@ func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader
 	return c.Store.RemoveUnused(inUse.digests(nil), before)
 }
 
-// removeArchive deletes an archive unless something else than this OperatorCollection uses it. It reads live objects: a
-// cached status may be older than an import of the same archive.
-func (r *OperatorCollectionReconciler) removeArchive(ctx context.Context, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
-	inUse, err := listArchivesInUse(ctx, r.Reader)
+// removeUnlessUsed deletes an archive unless something else than this OperatorCollection uses it. The reader is of live
+// objects: a cached status may be older than an import of the same archive.
+func (c *CollectionCache) removeUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
+	inUse, err := listArchivesInUse(ctx, reader)
 	if err != nil || inUse.digests(oc)[archive] {
 		return err
 	}
-	return r.Collections.Remove(archive)
+	return c.Remove(archive)
 }

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/fetch"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -35,17 +34,10 @@ type OperatorCollectionReconciler struct {
 	Recorder events.EventRecorder
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
-	// Fetcher downloads archives.
-	Fetcher *fetch.Fetcher
-	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
-	UploadDir string
+	// Source brings archives into the store.
+	Source *ArchiveSource
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
-
-	sourceChecks sourceChecks
-	// working limits concurrent reconciles that do not download. Those that do are limited by downloads.
-	working   *semaphore.Weighted
-	downloads *namespaceLimit
 }
 
 const (
@@ -59,20 +51,20 @@ const (
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.working.Acquire(ctx, 1); err != nil {
+	if err := r.Source.working.Acquire(ctx, 1); err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.working.Release(1)
+	defer r.Source.working.Release(1)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
-		r.sourceChecks.Delete(req.NamespacedName)
+		r.Source.checks.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if oc.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(oc, Finalizer) {
 			return ctrl.Result{}, nil
 		}
-		return r.patchStatus(ctx, oc, nil, r.finalize(ctx, oc))
+		return r.patchStatus(ctx, oc, nil, (&collectionFinalizer{r.Client, r.Reader, r.Recorder, r.Collections}).finalize(ctx, oc))
 	}
 	if oc.Spec.Suspend {
 		return ctrl.Result{}, nil
@@ -88,7 +80,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		return scope, err
 	}
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
-		r.ensureArtifact,
+		r.Source.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
 		r.checkClaim,
@@ -109,8 +101,8 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.working = semaphore.NewWeighted(maxConcurrentCollections)
-	r.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
+	r.Source.working = semaphore.NewWeighted(maxConcurrentCollections)
+	r.Source.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
 	b := ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).

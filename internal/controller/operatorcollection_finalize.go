@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -20,31 +21,39 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
+// collectionFinalizer removes what an OperatorCollection installed.
+type collectionFinalizer struct {
+	Client      client.Client
+	Reader      client.Reader
+	Recorder    events.EventRecorder
+	Collections *CollectionCache
+}
+
 // finalize removes what the collection installed, in the order that its deletion policy asks for. It returns nil once
 // nothing is left and the finalizer is gone.
-func (r *OperatorCollectionReconciler) finalize(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	steps := []func(context.Context, *v2beta2.OperatorCollection) error{
-		r.releaseInstances,
-		r.removeSubOperatorConfigs,
-		r.awaitCRDRemoval,
-		r.removeArtifact,
+		f.releaseInstances,
+		f.removeSubOperatorConfigs,
+		f.awaitCRDRemoval,
+		f.removeArtifact,
 	}
 	for _, step := range steps {
 		if err := step(ctx, oc); err != nil {
 			return err
 		}
 	}
-	return removeFinalizer(ctx, r.Client, oc)
+	return removeFinalizer(ctx, f.Client, oc)
 }
 
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
 // policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
-func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
-	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
-	items, abandoned, err := r.servedInstances(ctx, oc, existing)
+	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
+	items, abandoned, err := f.servedInstances(ctx, oc, existing)
 	if err != nil || len(items)+len(abandoned) == 0 {
 		return err
 	}
@@ -65,25 +74,25 @@ func (r *OperatorCollectionReconciler) releaseInstances(ctx context.Context, oc 
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
 // consent to it. Those in namespaces that are being deleted are abandoned: their operator goes with the namespace.
-func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
-	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
+func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
+	socs, err := subOperatorConfigsOf(ctx, f.Reader, oc)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
-			allowed, err := consents(ctx, r.Reader, soc.Namespace, installation.Namespace)
+			err := mapping.Consent(ctx, f.Reader, soc.Namespace, installation.Namespace)
+			if status.Is(err) {
+				continue // They belong to others now.
+			}
 			if err != nil {
 				return nil, nil, err
-			}
-			if !allowed {
-				continue
 			}
 			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
 			if err != nil {
 				return nil, nil, err
 			}
-			terminating, err := instances.IsTerminating(ctx, r.Reader, installation.Namespace)
+			terminating, err := instances.IsTerminating(ctx, f.Reader, installation.Namespace)
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -97,18 +106,8 @@ func (r *OperatorCollectionReconciler) servedInstances(ctx context.Context, oc *
 	return served, abandoned, nil
 }
 
-// consents says whether a namespace may be mapped from another one. It takes a reader of live objects where that decides
-// what is deleted.
-func consents(ctx context.Context, reader client.Reader, from, namespace string) (bool, error) {
-	err := mapping.Consent(ctx, reader, from, namespace)
-	if status.Is(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
+func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	socs, err := subOperatorConfigsOf(ctx, f.Reader, oc)
 	if err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Cont
 		if socs[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := r.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
+		if err := f.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting SubOperatorConfig %q: %w", socs[i].Name, err)
 		}
 	}
@@ -129,19 +128,19 @@ func (r *OperatorCollectionReconciler) removeSubOperatorConfigs(ctx context.Cont
 }
 
 // awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
-func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	key := importedID(oc)
 	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
+	if err := f.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
 		return nil
 	}
-	existing := &instances.Finder{Reader: r.Reader}
+	existing := &instances.Finder{Reader: f.Reader}
 	crds, err := existing.CRDs(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
@@ -152,7 +151,7 @@ func (r *OperatorCollectionReconciler) awaitCRDRemoval(ctx context.Context, oc *
 	}
 	if len(items) > 0 {
 		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
-		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
+		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
 		return nil
 	}
 	var names []string
@@ -172,9 +171,9 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 }
 
 // removeArtifact deletes the archive of a collection that goes.
-func (r *OperatorCollectionReconciler) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return r.removeArchive(ctx, oc, digest.Digest(oc.Status.Artifact.Digest))
+	return f.Collections.removeUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

@@ -67,19 +67,19 @@ func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators)
 
 // checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
 // returns that one, else nil. A failed check is a warning: the installed archive remains valid.
-func (r *OperatorCollectionReconciler) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if oc.Spec.Interval == nil {
 		return nil, nil
 	}
 	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
-	if last, known := r.sourceChecks.last(oc); known {
+	if last, known := a.checks.last(oc); known {
 		if time.Now().Before(last.due) {
 			scope.check = &last
 			return nil, nil
 		}
 		scope.validators = last.validators
 	}
-	file, err := r.fetchArchive(ctx, oc, scope)
+	file, err := a.fetchArchive(ctx, oc, scope)
 	scope.check = newSourceCheck(oc, scope.validators)
 	if status.Is(err) && ctx.Err() == nil {
 		scope.check.failed = err.Error()
@@ -126,5 +126,5 @@ func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2
 	if scope.accepted || scope.artifact == nil || current != nil && scope.artifact.Digest == current.Digest {
 		return nil
 	}
-	return r.removeArchive(ctx, oc, digest.Digest(scope.artifact.Digest))
+	return r.Collections.removeUnlessUsed(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest))
 }

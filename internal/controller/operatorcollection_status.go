@@ -42,7 +42,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
 	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.sourceChecks.wait(oc)
+		result.RequeueAfter = r.Source.checks.wait(oc)
 	}
 	return result, err
 }

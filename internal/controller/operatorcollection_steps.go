@@ -16,10 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -56,122 +54,6 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 }
 
-// ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
-// says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
-// have changed.
-func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	policy, err := r.verificationPolicy(ctx, oc)
-	if err != nil {
-		return err
-	}
-	fetchArchive := r.fetchArchive
-	scope.artifact, err = r.verifyStored(oc, policy)
-	if err != nil && oc.Spec.Interval == nil {
-		return err
-	}
-	if scope.artifact != nil {
-		fetchArchive = r.checkSource
-	}
-	file, err := fetchArchive(ctx, oc, scope)
-	if err != nil || file == nil {
-		return err
-	}
-	defer func() { _ = file.Remove() }() // In the store it has another name.
-	scope.check = newSourceCheck(oc, file.Validators)
-
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
-		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
-			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
-	}
-	verified, err := r.verifyFile(oc, policy, file)
-	if err != nil {
-		return err
-	}
-	if err := r.Collections.Store.Put(file); err != nil {
-		return status.Retry(v2beta2.ReasonStorageFailed, err)
-	}
-	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
-	scope.artifact = verified
-	return nil
-}
-
-// fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
-// still has the one that scope.validators are of.
-func (r *OperatorCollectionReconciler) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	if oc.Spec.CollectionURL == "" {
-		return r.upload(oc, scope)
-	}
-	credentials, err := r.credentials(ctx, oc)
-	if err != nil {
-		return nil, err
-	}
-	file, err := r.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: scope.validators})
-	if errors.Is(err, fetch.ErrNotModified) {
-		return nil, nil
-	}
-	return file, err
-}
-
-// download fetches an archive, which may take long, and lets another reconcile work meanwhile. It does not wait for other
-// downloads.
-func (r *OperatorCollectionReconciler) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
-	release := r.downloads.tryAcquire(oc.Namespace)
-	if release == nil {
-		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
-	}
-	defer release()
-	r.working.Release(1)
-	// Reconcile releases it again, also if ctx ends.
-	defer func() { _ = r.working.Acquire(context.WithoutCancel(ctx), 1) }()
-	file, err := r.Fetcher.Fetch(ctx, request, r.Collections.Store.TempDir())
-	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
-		err = fetchFailure(err)
-	}
-	return file, err
-}
-
-func (r *OperatorCollectionReconciler) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
-	if name == "" || version == "" {
-		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
-			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
-	}
-	path, err := artifact.LatestUpload(r.UploadDir, name, version)
-	if errors.Is(err, artifact.ErrNoUpload) {
-		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
-	}
-	if err != nil {
-		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
-	}
-	file, err := r.Collections.Store.Stage(path, r.Fetcher.MaxBytes)
-	if err != nil {
-		return nil, fetchFailure(err)
-	}
-	scope.uploadPath = path
-	return file, nil
-}
-
-// credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.
-func (r *OperatorCollectionReconciler) credentials(ctx context.Context, oc *v2beta2.OperatorCollection) (fetch.Credentials, error) {
-	if oc.Spec.CredentialsSecret == "" {
-		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
-	}
-	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
-	if err != nil {
-		return fetch.Credentials{}, err
-	}
-	if !credential.Is(secret) {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, credential.Label)
-	}
-	credentials, err := fetch.ParseCredentials(secret.Data)
-	if err != nil {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
-			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
-	}
-	return credentials, nil
-}
-
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
 	c, err := r.Collections.Load(digest.Digest(scope.artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +69,7 @@ func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2be
 // acceptArtifact records a new archive, which passed all checks, as the one that is imported.
 func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	scope.accepted = true
-	r.sourceChecks.record(oc, scope.check)
+	r.Source.checks.record(oc, scope.check)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
 	// The CRD controller makes CRDs from this status.

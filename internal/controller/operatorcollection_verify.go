@@ -31,12 +31,12 @@ type verificationPolicy struct {
 }
 
 // verificationPolicy fails if no archive could satisfy the spec.
-func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, oc *v2beta2.OperatorCollection) (*verificationPolicy, error) {
+func (a *ArchiveSource) verificationPolicy(ctx context.Context, oc *v2beta2.OperatorCollection) (*verificationPolicy, error) {
 	policy := &verificationPolicy{Policy: verify.Policy{
 		Digest: digest.Digest(oc.Spec.Digest), SkipSignatureVerification: oc.Spec.SkipSignatureVerification,
 	}}
 	if oc.Spec.SignatureSecret != "" && !oc.Spec.SkipSignatureVerification {
-		if err := r.readEvidence(ctx, oc, policy); err != nil {
+		if err := a.readEvidence(ctx, oc, policy); err != nil {
 			return nil, err
 		}
 	}
@@ -46,8 +46,8 @@ func (r *OperatorCollectionReconciler) verificationPolicy(ctx context.Context, o
 	return policy, nil
 }
 
-func (r *OperatorCollectionReconciler) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
-	secret, err := credential.Require(ctx, r.Reader, oc.Namespace, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
+func (a *ArchiveSource) readEvidence(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) error {
+	secret, err := credential.Require(ctx, a.Reader, oc.Namespace, "spec.signatureSecret", oc.Spec.SignatureSecret, v2beta2.ReasonSignatureSecretInvalid)
 	if err != nil {
 		return err
 	}
@@ -65,24 +65,24 @@ func isKnown(oc *v2beta2.OperatorCollection) bool {
 
 // verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
 // or for a verification that this one does not pass.
-func (r *OperatorCollectionReconciler) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
+func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
 	current, known := oc.Status.Artifact, isKnown(oc)
 	if current == nil || !known && !onlyVerificationChanged(oc, policy) {
 		return nil, nil
 	}
 	stored := digest.Digest(current.Digest)
-	if !r.Collections.Store.Has(stored) {
+	if !a.Collections.Store.Has(stored) {
 		return nil, nil
 	}
 	open := func() (io.ReadCloser, error) {
-		content, _, err := r.Collections.Store.Open(stored)
+		content, _, err := a.Collections.Store.Open(stored)
 		return content, err
 	}
-	verified, err := r.accept(oc, policy, stored, current.Size, open)
+	verified, err := a.accept(oc, policy, stored, current.Size, open)
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
 		// The store is damaged. The archive that is fetched must have the same digest.
-		if err := r.Collections.Remove(stored); err != nil {
+		if err := a.Collections.Remove(stored); err != nil {
 			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
 		return nil, nil
@@ -106,8 +106,8 @@ func onlyVerificationChanged(oc *v2beta2.OperatorCollection, policy *verificatio
 }
 
 // verifyFile verifies an archive that is not in the store yet.
-func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection, policy *verificationPolicy, file *fetch.File) (*v2beta2.Artifact, error) {
-	verified, err := r.accept(oc, policy, file.Digest, file.Size, func() (io.ReadCloser, error) { return os.Open(file.Path) })
+func (a *ArchiveSource) verifyFile(oc *v2beta2.OperatorCollection, policy *verificationPolicy, file *fetch.File) (*v2beta2.Artifact, error) {
+	verified, err := a.accept(oc, policy, file.Digest, file.Size, func() (io.ReadCloser, error) { return os.Open(file.Path) })
 	if err != nil {
 		return nil, verifyFailure(err)
 	}
@@ -115,7 +115,7 @@ func (r *OperatorCollectionReconciler) verifyFile(oc *v2beta2.OperatorCollection
 }
 
 // accept verifies an archive and records how it was accepted. Its errors are those of [verify.Verify].
-func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, archived digest.Digest, size int64,
+func (a *ArchiveSource) accept(oc *v2beta2.OperatorCollection, policy *verificationPolicy, archived digest.Digest, size int64,
 	open func() (io.ReadCloser, error)) (*v2beta2.Artifact, error) {
 	candidate := verify.Archive{Digest: archived, Size: size, Open: open, Manifest: readManifest}
 	now, before := metav1.Now().Rfc3339Copy(), oc.Status.Artifact
@@ -123,11 +123,11 @@ func (r *OperatorCollectionReconciler) accept(oc *v2beta2.OperatorCollection, po
 		before = &v2beta2.Artifact{VerifiedAt: &now}
 	}
 	policy.Time = now.Time
-	result, err := r.Collections.signatures.verify(policy, candidate)
+	result, err := a.Collections.signatures.verify(policy, candidate)
 	if errors.Is(err, verify.ErrInvalidSignature) && before.Verification == verify.MethodGalaxySignature {
 		// An archive remains verified if the GPG key expired afterwards.
 		policy.Time = before.VerifiedAt.Time
-		if then, thenErr := r.Collections.signatures.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
+		if then, thenErr := a.Collections.signatures.verify(policy, candidate); thenErr == nil && then.Key == before.VerifiedBy {
 			result, err = then, nil
 		}
 	}

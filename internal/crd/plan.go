@@ -1,5 +1,5 @@
-// Package crd plans the CRDs that the versions of a collection share: it merges what each version contributes into what
-// is live, and refuses what living custom resources would not survive.
+// Package crd validates the CRDs of a collection and plans those that its versions share: it merges what each version
+// contributes into what is live, and refuses what living custom resources would not survive.
 package crd
 
 import (

@@ -1,4 +1,3 @@
-// Package crd decides about CustomResourceDefinitions that are made of collections.
 package crd
 
 import (
