@@ -44,7 +44,7 @@ catalog: ## Make a catalog that offers what `make bundle` packed: make catalog B
 test: build devcluster ## Run unit tests, the engine's, and integration specs against real API servers (no root needed).
 	hack/test-packages.sh
 	$(DEVCLUSTER) build --control-plane
-	hack/parts.sh 'unit=nice make test-unit' 'engine=make test-engine' 'integration=make test-integration'
+	hack/parts.sh 'unit=nice make test-unit' 'engine=nice -n 5 make test-engine' 'integration=make test-integration'
 
 # Prints the slowest tests of what gotestsum wrote down.
 SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --jsonfile
@@ -66,7 +66,7 @@ test-engine:
 GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m
 
 # Each process has a control plane and a manager of its own.
-INTEGRATION_PROCS ?= 4
+INTEGRATION_PROCS ?= 3
 .PHONY: test-integration
 test-integration:
 	$(GINKGO) --procs=$(INTEGRATION_PROCS) $(ARGS) ./test/integration

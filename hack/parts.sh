@@ -8,9 +8,9 @@ declare -A pids
 names=()
 finish() {
 	trap - EXIT INT TERM
-	# Each part leads a process group of its own.
-	for name in "${!pids[@]}"; do kill -TERM -- "-${pids[$name]}" 2>/dev/null || true; done
-	wait
+	# Each part leads a process group of its own, and specs clean up before they end.
+	for pid in "${pids[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
+	for pid in "${pids[@]}"; do timeout 60 bash -c "while kill -0 -- -$pid; do sleep 1; done" 2>/dev/null || kill -KILL -- "-$pid" || true; done
 	rm -rf "$logs"
 }
 trap finish EXIT

@@ -53,6 +53,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 
 		By("looking at it again without a write")
 		settled(ctx, oc)
+		expectRest(ctx)
 		mark := markAudit()
 		grantVersion(ctx)
 		Consistently(func(g Gomega) {

@@ -171,6 +171,14 @@ func (m *auditMark) writesSince() []string {
 	return m.writes
 }
 
+// expectRest waits until the manager has written nothing for two seconds.
+func expectRest(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Consistently(markAudit().writesSince).WithTimeout(2 * time.Second).Should(BeEmpty())
+	}).WithContext(ctx).Should(Succeed(), "it comes to rest")
+}
+
 // afterwards waits until an object that is created now is younger than the given one: the API server counts seconds.
 func afterwards(ctx context.Context, object client.Object) {
 	GinkgoHelper()

@@ -139,7 +139,7 @@ var _ = Describe("A collection's permissions", func() {
 		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(And(HaveKey("lpar1_refusal"), Not(HaveKey("lpar1_key"))))
 		Remove(ctx, endpoint)
 		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
-		Expect(lacking(ctx, soc)(NewWithT(GinkgoT()))).To(ContainSubstring("/metrics: get"))
+		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("/metrics: get"))
 
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)

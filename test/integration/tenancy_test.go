@@ -162,9 +162,11 @@ var _ = Describe("Mapping another namespace", func() {
 		Get(ctx, NewWithT(GinkgoT()), deployment(own, operator))
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(other)}}
 		Expect(Gone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), soc)
-		Expect(soc.Status.Inventory).To(HaveLen(9))
-		Expect(soc.Status.Installations).To(HaveLen(1))
+		Eventually(func(g Gomega) {
+			Get(ctx, g, soc)
+			g.Expect(soc.Status.Inventory).To(HaveLen(9))
+			g.Expect(soc.Status.Installations).To(HaveLen(1))
+		}).WithContext(ctx).Should(Succeed())
 		attack.Repelled("Tenancy", "stay in a namespace after its consent was withdrawn", "the operator, its keys and its permissions are removed", seen(ctx, soc))
 		Remove(ctx, s.instance(other, "one"))
 		Remove(ctx, s.instance(other, "two"))
