@@ -16,37 +16,29 @@ import (
 
 // writeStatus computes the status from the results and from the error of the failed step, if any, and writes it.
 func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *configScope, err error) (ctrl.Result, error) {
-	deleting := s.soc.DeletionTimestamp != nil
-	if deleting && err == nil {
+	if s.soc.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, nil // The finalizer was removed: the object is deleted.
 	}
 	before := s.soc.DeepCopy()
 	now := &s.soc.Status
-	errs := []error{err}
-	if !deleting {
-		errs = append(errs, s.problems...)
-	}
-	applied, complete := s.collection != nil && err == nil, true
 	for _, result := range s.results {
-		errs = append(errs, result.Err)
-		complete = complete && (result.Applied || !mapping.Contains(s.mappings, result.Namespace))
-		if result.Status == nil {
-			now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
-			continue
+		now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
+		if result.Status != nil {
+			now.Installations = install.WithInstallation(now.Installations, *result.Status)
 		}
-		now.Installations = install.WithInstallation(now.Installations, *result.Status)
 	}
 	if s.suspended {
 		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {
 			return status.Result(patchErr)
 		}
-		return status.Result(status.Join(errs[1+len(s.problems):]...))
+		s.problems = nil
+		return status.Result(s.join(nil))
 	}
 	now.ObservedGeneration = s.soc.Generation
-	if applied {
-		s.describeInstallations(now, complete)
+	if s.collection != nil && err == nil {
+		s.describeInstallations(now)
 	}
-	err = status.Join(errs...)
+	err = s.join(err)
 	status.SetReady(&now.Conditions, s.soc.Generation, err, s.readyMessage())
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
@@ -54,9 +46,26 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	return writer.Write(ctx, s.soc, before, err)
 }
 
+// join joins the errors of the steps. What keeps an installation from being applied comes first. While the object is being
+// deleted, problems of its mappings do not matter.
+func (s *configScope) join(err error) error {
+	blocking, others := []error{err}, slices.Clone(s.problems)
+	if s.soc.DeletionTimestamp != nil {
+		others = nil
+	}
+	for _, result := range s.results {
+		if result.Applied {
+			others = append(others, result.Err)
+		} else {
+			blocking = append(blocking, result.Err)
+		}
+	}
+	return status.Join(append(blocking, others...)...)
+}
+
 // describeInstallations sets the version once it is applied in all namespaces, and the object names that clients read.
-func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus, complete bool) {
-	if complete {
+func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus) {
+	if !slices.ContainsFunc(s.results, func(r install.Result) bool { return !r.Applied && mapping.Contains(s.mappings, r.Namespace) }) {
 		now.Version = s.collection.Version.String()
 		now.ClusterServiceVersion, now.Packages = s.namesInOLM()
 	}

@@ -149,12 +149,12 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 
 	It("in another namespace does not get the credentials of dependencies by itself", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
 		spec := s.pinned()
 		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "galaxy"}
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
 		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		allowMapping(ctx, other, namespace)
 		subscription := newSubscription(other, s)
 		Create(ctx, subscription)
 		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).WithContext(ctx).

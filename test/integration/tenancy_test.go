@@ -223,7 +223,7 @@ var _ = Describe("Mapping another namespace", func() {
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{loot}}
 		Create(ctx, soc)
 		importSample(ctx, own, s)
-		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" must not read a Secret`, false)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 
 		By("not harming the operator that runs there already")
@@ -232,7 +232,7 @@ var _ = Describe("Mapping another namespace", func() {
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
 		setEnvironment(ctx, soc, loot)
-		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" reads a Secret`, false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" must not read a Secret`, false)
 		Consistently(func(g Gomega) {
 			d := deployment(other, s.operator())
 			Get(ctx, g, d)
