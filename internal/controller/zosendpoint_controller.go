@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -141,10 +139,6 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.Zos
 		}
 	}
 	scope.shown, scope.unreachable = r.Prober.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
-}
-
-func address(endpoint *v2beta2.ZosEndpoint) string {
-	return net.JoinHostPort(endpoint.Spec.Host, strconv.Itoa(int(endpoint.Spec.EffectivePort())))
 }
 
 // patchStatus writes the status that follows from the scope, and an event when Ready changed.

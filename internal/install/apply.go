@@ -25,9 +25,10 @@ func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
 	written := &metav1.PartialObjectMetadata{}
 	written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	key := client.ObjectKeyFromObject(s.endpoints)
-	if err := r.Client.Get(ctx, key, written); client.IgnoreNotFound(err) != nil {
+	switch err := r.Client.Get(ctx, key, written); {
+	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading Secret %q: %w", key, err)
-	} else if err != nil || !OwnedBy(s.Owner)(written) {
+	case apierrors.IsNotFound(err), !OwnedBy(s.Owner)(written):
 		return nil
 	}
 	s.current = true

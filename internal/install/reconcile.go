@@ -114,7 +114,7 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 		}
 	}
 	plan.Objects = slices.Concat([]client.Object{s.endpoints}, plan.Objects)
-	s.plan, s.result.Warnings = plan, append(plan.Warnings, render.EgressWarnings(s.options)...)
+	s.plan, s.result.Warnings = plan, slices.Concat(plan.Warnings, render.EgressWarnings(s.options))
 	return nil
 }
 

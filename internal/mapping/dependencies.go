@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Dependencies returns where the collection's dependencies are downloaded from: the OperatorCollection's settings, or else

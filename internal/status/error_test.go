@@ -79,7 +79,7 @@ func TestJoin(t *testing.T) {
 		"one":                             {[]error{nil, Stalled("A", cause)}, &Error{Reason: "A", Stalled: true}, "cause"},
 		"the first reason wins":           {[]error{Waiting("A", time.Minute, "a"), Waiting("B", time.Hour, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "a\nb"},
 		"unless it is one of progress":    {[]error{progress, Waiting("B", time.Minute, "b")}, &Error{Reason: "B", RetryAfter: 5 * time.Second}, "soon\nb"},
-		"all are stalled":                 {[]error{Stalled("A", cause), Stalled("B", cause)}, &Error{Reason: "A", Stalled: true}, "cause\ncause"},
+		"all are stalled":                 {[]error{Stalled("A", cause), Stalled("B", errors.New("b"))}, &Error{Reason: "A", Stalled: true}, "cause\nb"},
 		"one can be retried":              {[]error{Stalled("A", cause), Waiting("B", time.Minute, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "cause\nb"},
 		"growing delays begin with short": {[]error{Waiting("A", time.Minute, "a"), cause}, &Error{Reason: "A"}, "a\ncause"},
 	} {
