@@ -7,16 +7,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install"
 )
 
 // Fields by which the cache finds objects, with [client.MatchingFields]. The API server does not know them.
 const (
 	// indexCollection finds the OperatorCollections that have a collection, or say by their labels that they will.
 	indexCollection = "collection"
-	// indexSecret finds the OperatorCollections that name a Secret.
+	// indexSecret finds the objects that name a Secret.
 	indexSecret = "secret"
 	// indexOperatorCollection finds the SubOperatorConfigs that name an OperatorCollection.
 	indexOperatorCollection = "operatorCollection"
+	// indexNamespace finds the SubOperatorConfigs that map a namespace, or have installed there.
+	indexNamespace = "namespace"
 )
 
 // AddIndexes makes the cache keep the indexes that the controllers use. It is called before the cache starts.
@@ -28,10 +31,40 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}),
 		indexer.IndexField(ctx, &v2beta2.OperatorCollection{}, indexSecret, func(object client.Object) []string {
 			spec := object.(*v2beta2.OperatorCollection).Spec
-			return []string{spec.CredentialsSecret, spec.SignatureSecret}
+			names := []string{spec.CredentialsSecret, spec.SignatureSecret}
+			if spec.Dependencies != nil {
+				names = append(names, spec.Dependencies.CredentialsSecret)
+			}
+			return names
+		}),
+		indexer.IndexField(ctx, &v2beta2.ZosEndpoint{}, indexSecret, func(object client.Object) []string {
+			return []string{object.(*v2beta2.ZosEndpoint).Spec.CredentialName}
+		}),
+		indexer.IndexField(ctx, &v2beta2.SubOperatorConfig{}, indexSecret, mappedCredentials),
+		indexer.IndexField(ctx, &v2beta2.SubOperatorConfig{}, indexNamespace, func(object client.Object) []string {
+			soc := object.(*v2beta2.SubOperatorConfig)
+			names := install.Namespaces(soc)
+			for _, m := range soc.Spec.Mapping {
+				names = append(names, m.Namespace)
+			}
+			return names
 		}),
 		indexer.IndexField(ctx, &v2beta2.SubOperatorConfig{}, indexOperatorCollection, func(object client.Object) []string {
 			return []string{object.(*v2beta2.SubOperatorConfig).Spec.OperatorCollection}
 		}),
 	)
+}
+
+// mappedCredentials returns the Secrets that the mappings of a SubOperatorConfig name.
+func mappedCredentials(object client.Object) []string {
+	var names []string
+	for _, m := range object.(*v2beta2.SubOperatorConfig).Spec.Mapping {
+		if m.ZosEndpoints == nil {
+			continue
+		}
+		for _, endpoint := range *m.ZosEndpoints {
+			names = append(names, endpoint.CredentialName)
+		}
+	}
+	return names
 }
