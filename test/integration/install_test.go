@@ -554,7 +554,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
 		Get(ctx, NewWithT(GinkgoT()), soc)
-		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("with the rights of ServiceAccount installer")))
+		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("with the permissions of ServiceAccount installer")))
 		Expect(madeInOLM(ctx, namespace)).NotTo(ContainElement("OperatorGroup/collection-operator"))
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
