@@ -2,8 +2,12 @@ package controller
 
 import (
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // namespaceLimit limits what waits for servers that users chose: in all, and for one namespace, so that servers which do
@@ -33,5 +37,17 @@ func (l *namespaceLimit) tryAcquire(namespace string) (release func()) {
 	return func() {
 		l.total.Release(1)
 		own.Release(1)
+	}
+}
+
+// options are those of all controllers: a limit of concurrent reconciles, and growing delays between attempts.
+func options(concurrency int) controller.Options {
+	return typedOptions[reconcile.Request](concurrency)
+}
+
+func typedOptions[request comparable](concurrency int) controller.TypedOptions[request] {
+	return controller.TypedOptions[request]{
+		MaxConcurrentReconciles: concurrency,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
 	}
 }
