@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"internal/engine":     {},
 	"internal/credential": {"internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
-	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/render", "internal/status"},
+	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
 	"internal/install": {
 		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/grants", "internal/instances", "internal/render",
 		"internal/status",

@@ -82,8 +82,8 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 	for _, soc := range socs {
 		for _, installation := range soc.Status.Installations {
 			err := mapping.Consent(ctx, f.Reader, soc.Namespace, installation.Namespace)
-			if status.Is(err) {
-				continue // They belong to others now.
+			if status.Is(err) || err == nil && !mapping.Maps(&soc, installation.Namespace) {
+				continue // They belong to others now, or their operator is being removed.
 			}
 			if err != nil {
 				return nil, nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -98,7 +99,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 	return &install.Installer{
 		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: r.Settings,
-		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader},
+		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }
 
@@ -133,7 +134,14 @@ func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *c
 // runs first and needs nothing but status and inventory, so that no other failure can prevent it.
 func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *configScope) error {
 	for _, namespace := range install.Namespaces(s.soc) {
-		if !mapping.Contains(s.mappings, namespace) {
+		if mapping.Contains(s.mappings, namespace) {
+			continue
+		}
+		terminating, err := instances.IsTerminating(ctx, r.Reader, namespace)
+		if err != nil {
+			return err
+		}
+		if !terminating { // Otherwise the operator is deleted with its namespace.
 			s.results = append(s.results, r.installer().Uninstall(ctx, s.soc, namespace))
 		}
 	}
@@ -207,8 +215,11 @@ func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *c
 			return err
 		}
 		before := s.soc.DeepCopy()
-		s.soc.Status.Collection = nil
+		s.soc.Status.Collection, s.results = nil, nil
 		if err := status.Patch(ctx, r.Client, s.soc, before); err != nil {
+			return err
+		}
+		if err := r.resolveNamespaces(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -217,14 +228,12 @@ func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *c
 
 func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScope) error {
 	dependencies, blocked := r.resolver().Dependencies(ctx, s.oc, r.Settings.Dependencies)
-	if blocked != nil && !status.Is(blocked) {
-		return blocked
-	}
 	installer := r.installer()
 	for _, m := range s.mappings {
 		endpoints, problems, err := r.resolver().Endpoints(ctx, s.soc, m)
 		if err != nil {
-			return err
+			s.results = append(s.results, install.Result{Namespace: m.Namespace, Status: install.Recorded(s.soc, m.Namespace), Err: err})
+			continue
 		}
 		s.problems = append(s.problems, problems...)
 		i := &install.Installation{

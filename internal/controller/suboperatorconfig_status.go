@@ -63,11 +63,16 @@ func (s *configScope) join(err error) error {
 	return status.Join(append(blocking, others...)...)
 }
 
-// describeInstallations sets the version once it is applied in all namespaces, and the object names that clients read.
+// describeInstallations sets version and warnings once all namespaces are up to date, and the object names that clients read.
 func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus) {
 	if !slices.ContainsFunc(s.results, func(r install.Result) bool { return !r.Applied && mapping.Contains(s.mappings, r.Namespace) }) {
 		now.Version = s.collection.Version.String()
 		now.ClusterServiceVersion, now.Packages = s.namesInOLM()
+		var warnings []string
+		for _, result := range s.results {
+			warnings = append(warnings, result.Warnings...)
+		}
+		now.Warnings = boundWarnings(warnings)
 	}
 	now.CustomResourceDefinition = nil
 	for _, resource := range s.collection.Resources {
@@ -75,11 +80,6 @@ func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus
 			Metadata: v2beta2.NamedObjectMeta{Name: resource.Plural() + "." + groupOf(s.oc, s.collection)},
 		})
 	}
-	var warnings []string
-	for _, result := range s.results {
-		warnings = append(warnings, result.Warnings...)
-	}
-	now.Warnings = boundWarnings(warnings)
 }
 
 // namesInOLM returns the names of the ClusterServiceVersion and the package, if OLM installed the operator in any namespace.

@@ -99,7 +99,8 @@ func ApplyError(err error) error {
 		return nil
 	case errors.As(err, &foreign):
 		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%w", err)
-	case errors.As(err, &refused) && refused.Kind.Group == rbacv1.GroupName && apierrors.IsForbidden(refused.Err):
+	case errors.As(err, &refused) && refused.Kind.Group == rbacv1.GroupName && apierrors.IsForbidden(refused.Err) &&
+		!apierrors.HasStatusCause(refused.Err, corev1.NamespaceTerminatingCause):
 		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
 			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", render.LabelGrants, err)
 	case errors.As(err, &refused):
@@ -111,5 +112,10 @@ func ApplyError(err error) error {
 // prune removes the recorded objects that the plan no longer contains.
 func (r *Installer) prune(ctx context.Context, s *scope) error {
 	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
-	return r.remove(ctx, s.Owner, obsolete)
+	err := r.remove(ctx, s.Owner, obsolete)
+	if status.Is(err) {
+		s.pruning = err
+		return nil
+	}
+	return err
 }

@@ -43,7 +43,9 @@ type scope struct {
 	plan    *Plan
 	// before is the status entry before this reconciliation, or nil.
 	before *v2beta2.InstallationStatus
-	result Result
+	// pruning is what the removal of obsolete objects waits for, or nil. It does not affect the operator.
+	pruning error
+	result  Result
 }
 
 // Reconcile applies an installation. Endpoints and keys are updated first: a problem such as a withdrawn grant must not keep
@@ -77,13 +79,14 @@ func (r *Installer) Reconcile(ctx context.Context, i *Installation) Result {
 		if !s.result.Applied {
 			applied = nil
 		}
-		if notifyErr := i.Backend.Notify(ctx, i, applied, err); notifyErr != nil && err == nil {
-			err = notifyErr
+		if notifyErr := i.Backend.Notify(ctx, i, applied, err); notifyErr != nil {
+			err = status.Join(notifyErr, err)
 		}
 	}
 	if err != nil {
 		s.result.fail(err)
 	}
+	s.result.Err = status.Join(s.result.Err, s.pruning)
 	return s.result
 }
 

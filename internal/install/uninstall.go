@@ -21,6 +21,8 @@ import (
 
 // Remover removes objects that OLM created for a Subscription of an installation.
 type Remover interface {
+	// Available says whether the cluster has OLM and the manager may use it.
+	Available() bool
 	// InUse reports whether other operators need a shared object.
 	InUse(ctx context.Context, live client.Object) (bool, error)
 	// RemoveOperator removes the operator of a collection whose Subscription is deleted, and reports whether the removal is
@@ -55,7 +57,7 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 	if err := r.awaitRuns(ctx, soc, namespace, since); err != nil {
 		return err
 	}
-	if RecordedMethod(soc, namespace) == v2beta2.InstallOLM && !subscribed {
+	if RecordedMethod(soc, namespace) == v2beta2.InstallOLM && !subscribed && r.OLM.Available() {
 		// OLM keeps the operator of a deleted user-managed Subscription. It is removed before the objects that its pods
 		// need.
 		if err := r.removeOperator(ctx, soc, namespace); err != nil {
@@ -66,7 +68,9 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		return err
 	}
 	r.reportInstances(ctx, soc, namespace)
-	return nil
+	before := soc.DeepCopy()
+	soc.Status.Installations = WithoutInstallation(soc.Status.Installations, namespace)
+	return saveStatus(ctx, r.Client, soc, before)
 }
 
 // uninstallFormer removes the operator that the other method installed, with its pods, before anything of the new one is
@@ -75,6 +79,10 @@ func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
 	method, orphaned := RecordedMethod(s.Owner, s.Namespace), s.Backend.Orphaned()
 	if (method == "" || method == s.Backend.Method()) && !orphaned {
 		return nil
+	}
+	if method == "" {
+		orphan := v2beta2.InstallationStatus{Namespace: s.Namespace, Install: v2beta2.InstallOLM}
+		s.Owner.Status.Installations = WithInstallation(s.Owner.Status.Installations, orphan)
 	}
 	since, err := r.startRemoval(ctx, s.Owner, s.Namespace)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -34,7 +35,7 @@ type Resolver struct {
 // Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.
 func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfig) (agreed []v2beta2.NamespaceMapping, problems []error, err error) {
 	for _, m := range soc.Spec.Mapping {
-		refused := Consent(ctx, r.Client, soc.Namespace, m.Namespace)
+		refused := r.usable(ctx, soc.Namespace, m.Namespace)
 		switch {
 		case refused == nil:
 			agreed = append(agreed, m)
@@ -45,6 +46,18 @@ func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		}
 	}
 	return agreed, problems, nil
+}
+
+// usable returns nil if an operator can be installed in a namespace, else an error with a reason.
+func (r *Resolver) usable(ctx context.Context, from, namespace string) error {
+	if err := Consent(ctx, r.Client, from, namespace); err != nil {
+		return err
+	}
+	terminating, err := instances.IsTerminating(ctx, r.Client, namespace)
+	if err == nil && terminating && namespace != from {
+		err = status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q is being deleted", namespace)
+	}
+	return err
 }
 
 // Consent returns nil if SubOperatorConfigs in the namespace from may map namespace, else an error. The error has a reason
@@ -61,9 +74,6 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 	}
 	if err != nil {
 		return fmt.Errorf("reading namespace %q: %w", namespace, err)
-	}
-	if object.DeletionTimestamp != nil {
-		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q is being deleted", namespace)
 	}
 	for allowed := range strings.SplitSeq(object.Annotations[AnnotationAllow], ",") {
 		if strings.TrimSpace(allowed) == from {

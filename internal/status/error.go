@@ -52,8 +52,8 @@ func Waiting(reason string, after time.Duration, format string, args ...any) err
 	return &Error{Reason: reason, RetryAfter: after, Err: fmt.Errorf(format, args...)}
 }
 
-// Join joins independent errors. The first reason that does not signal progress wins, and so does the shortest delay. The
-// result is stalled if all errors are.
+// Join joins independent errors. The first reason that does not signal progress wins, and so does the shortest delay; growing
+// delays, which begin short, count as the shortest. The result is stalled if all errors are.
 func Join(problems ...error) error {
 	var joined *Error
 	var errs []error

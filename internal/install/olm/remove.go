@@ -23,7 +23,12 @@ type Remover struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
+	// Cluster may be nil.
+	Cluster *Cluster
 }
+
+// Available says whether the cluster has OLM and the manager may use it.
+func (r *Remover) Available() bool { return r.Cluster.Available() }
 
 // RemoveOperator removes what OLM created for a deleted Subscription: its ClusterServiceVersions, which OLM keeps, and what
 // the garbage collector removes after these.
