@@ -187,6 +187,29 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
+
+	It("names the custom resources of a mapped namespace that is being deleted", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
+		Create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
+		oc := importSample(ctx, namespace, s)
+		for _, n := range []string{namespace, other} {
+			makeAvailable(ctx, n, s.operator())
+		}
+		ExpectReady(ctx, oc)
+		thing := s.instance(other, "one")
+		thing.SetFinalizers([]string{InstanceFinalizer})
+		Create(ctx, thing)
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}
+		Remove(ctx, object)
+		ExpectFailure(ctx, newSOC(namespace, "soc", "oc"), v2beta2.ReasonMappingNotAllowed, "is being deleted", false)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+other+"/one", false)
+
+		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
 })
 
 func clusterRoleIsGone(ctx context.Context, kind, name string) bool {
