@@ -30,7 +30,7 @@ func olmInstallation(e *olmEnvironment) {
 			"stable": pagesPackage + ".v1.0.0", "v1.0.0": pagesPackage + ".v1.0.0",
 		}))
 		AddReportEntry("PackageManifest after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
-		Expect(Condition(ctx, e.collection, v2beta2.ConditionPublished)(Default)).To(ConditionTrue())
+		Eventually(Condition(ctx, e.collection, v2beta2.ConditionPublished)).WithContext(ctx).Should(ConditionTrue())
 
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.0.0"))
 		AddReportEntry("CSV Succeeded after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)

@@ -336,7 +336,7 @@ var _ = Describe("A download", func() {
 		attack.Repelled("Fetching", "put an older version in the place of the installed one", "what is installed stays", seen(ctx, oc))
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(newer)))
-		Expect(theManager.storedArchives()).NotTo(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(older), "sha256:"))), "a refused archive is not kept")
+		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(older), "sha256:"))), "a refused archive is not kept")
 
 		By("going on with a warning while the origin is away")
 		source.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
