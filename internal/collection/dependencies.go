@@ -91,7 +91,7 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 		if !exists {
 			continue
 		}
-		content, err := l.read(file)
+		content, err := l.readAtMost(file, maxFileBytes)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func (l *loader) readGalaxy(c *Collection) error {
 			continue
 		}
 		l.galaxySource = source.file
-		content, err := l.read(source.file)
+		content, err := l.readAtMost(source.file, maxFileBytes)
 		if err != nil || content == nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (l *loader) readRuntime(c *Collection) error {
 	if err != nil || !exists {
 		return err
 	}
-	content, err := l.read(runtimeFile)
+	content, err := l.readAtMost(runtimeFile, maxFileBytes)
 	if err != nil || content == nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func ReadGalaxyYAML(fsys fs.FS) (Galaxy, findings.Mapping, *findings.Reporter, e
 	if err != nil || !exists {
 		return Galaxy{}, findings.Mapping{}, l.Reporter, err
 	}
-	content, err := l.read(GalaxyFile)
+	content, err := l.readAtMost(GalaxyFile, maxFileBytes)
 	if err != nil || content == nil {
 		return Galaxy{}, findings.Mapping{}, l.Reporter, err
 	}

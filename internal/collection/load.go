@@ -119,7 +119,7 @@ func (l *loader) readConfig(c *Collection) error {
 		return nil
 	}
 	l.configFile = found[0]
-	content, err := l.read(l.configFile)
+	content, err := l.readAtMost(l.configFile, maxFileBytes)
 	if err != nil || content == nil {
 		return err
 	}
@@ -130,8 +130,6 @@ func (l *loader) readConfig(c *Collection) error {
 }
 
 // read returns the content of a file; nil if it is too large or not a file, which is reported.
-func (l *loader) read(name string) ([]byte, error) { return l.readAtMost(name, maxFileBytes) }
-
 func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if errors.Is(err, archive.ErrNotKept) {

@@ -47,7 +47,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 	slices.Sort(files)
 	total := 0
 	for _, file := range files {
-		content, err := l.read(file)
+		content, err := l.readAtMost(file, maxFileBytes)
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func (b *library) script(kind scriptKind, name string) *script {
 		s.unknown = true
 		return s
 	}
-	r := scriptReader{script: s, namesLeft: &b.namesLeft}
+	r := scriptReader{nameReader: nameReader{script: s, namesLeft: &b.namesLeft}}
 	if kind == asTemplate {
 		r.take(readTemplate(string(content)), nil)
 		return s

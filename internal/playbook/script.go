@@ -85,10 +85,16 @@ type lead struct {
 	local bool
 }
 
+// nameReader adds the names of variables that a script defines, needs or mentions.
+type nameReader struct {
+	*script
+	// namesLeft bounds the names of all scripts.
+	namesLeft *int
+}
+
 // scriptReader fills a script from the YAML of its file.
 type scriptReader struct {
-	*script
-	namesLeft *int
+	nameReader
 	// local says that the play under way runs in the operator's pod only.
 	local bool
 }
@@ -204,7 +210,7 @@ func (r *scriptReader) follow(l lead) {
 }
 
 // vars reads variables and their values. Values are evaluated only where the variables are used.
-func (r *scriptReader) vars(node *yaml.Node) {
+func (r *nameReader) vars(node *yaml.Node) {
 	node = resolved(node)
 	switch node.Kind {
 	case yaml.SequenceNode:
@@ -248,7 +254,7 @@ func (r *scriptReader) varsFiles(node *yaml.Node) {
 	}
 }
 
-func (r *scriptReader) varsPrompt(node *yaml.Node) {
+func (r *nameReader) varsPrompt(node *yaml.Node) {
 	for _, item := range elementsOf(node) {
 		var p prompt
 		hasDefault := false
@@ -317,7 +323,7 @@ func (r *scriptReader) meta(root *yaml.Node) {
 	}
 }
 
-func (r *scriptReader) mentionKeys(node *yaml.Node) {
+func (r *nameReader) mentionKeys(node *yaml.Node) {
 	for _, e := range entriesOf(node) {
 		r.mentionWord(e.key)
 		r.mentionKeys(e.value)

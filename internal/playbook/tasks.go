@@ -112,7 +112,7 @@ func (r *scriptReader) action(module string, args *yaml.Node) {
 
 var keyValue = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)=`)
 
-func (r *scriptReader) setFact(args *yaml.Node) {
+func (r *nameReader) setFact(args *yaml.Node) {
 	if text, ok := textOf(args); ok {
 		for _, match := range keyValue.FindAllStringSubmatch(text, -1) {
 			r.define(match[1])
@@ -224,7 +224,7 @@ func (r *scriptReader) apply(node *yaml.Node) {
 	}
 }
 
-func (r *scriptReader) assert(args *yaml.Node) {
+func (r *nameReader) assert(args *yaml.Node) {
 	for _, e := range entriesOf(args) {
 		if e.key == "that" {
 			r.conditional(e.key, e.value)
@@ -235,7 +235,7 @@ func (r *scriptReader) assert(args *yaml.Node) {
 }
 
 // debug takes the name in var for an expression, and prints it also if it is not defined.
-func (r *scriptReader) debug(args *yaml.Node) {
+func (r *nameReader) debug(args *yaml.Node) {
 	for _, e := range entriesOf(args) {
 		if text, ok := textOf(e.value); ok && e.key == "var" {
 			r.take(readExpression(text), nil)
@@ -245,7 +245,7 @@ func (r *scriptReader) debug(args *yaml.Node) {
 }
 
 // template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
-func (r *scriptReader) template(args *yaml.Node) {
+func (r *nameReader) template(args *yaml.Node) {
 	source := ""
 	for _, e := range entriesOf(args) {
 		if e.key == "src" {
@@ -262,7 +262,7 @@ func (r *scriptReader) template(args *yaml.Node) {
 const maxConditionNames = 20
 
 // conditional reads one expression or a list of them.
-func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
+func (r *nameReader) conditional(keyword string, node *yaml.Node) {
 	node = resolved(node)
 	for _, item := range elementsOf(node) {
 		text, ok := textOf(item)
@@ -288,7 +288,7 @@ func (r *scriptReader) conditional(keyword string, node *yaml.Node) {
 
 // takeCondition takes what a condition says. A name that is given a default there counts as tested for: the condition
 // may keep the task from running without it.
-func (r *scriptReader) takeCondition(w usage, place findings.Problem) {
+func (r *nameReader) takeCondition(w usage, place findings.Problem) {
 	r.take(w, &place)
 	for _, ref := range w.references {
 		if !ref.needed {
@@ -298,12 +298,12 @@ func (r *scriptReader) takeCondition(w usage, place findings.Problem) {
 }
 
 // need reads a value that is evaluated whenever the task or play runs.
-func (r *scriptReader) need(node *yaml.Node) { r.evaluate(node, true) }
+func (r *nameReader) need(node *yaml.Node) { r.evaluate(node, true) }
 
 // mention reads a value that may never be evaluated, or of which a failure does not matter.
-func (r *scriptReader) mention(node *yaml.Node) { r.evaluate(node, false) }
+func (r *nameReader) mention(node *yaml.Node) { r.evaluate(node, false) }
 
-func (r *scriptReader) evaluate(node *yaml.Node, needed bool) {
+func (r *nameReader) evaluate(node *yaml.Node, needed bool) {
 	node = resolved(node)
 	if node.Kind == yaml.ScalarNode {
 		text, ok := textOf(node)
@@ -323,7 +323,7 @@ func (r *scriptReader) evaluate(node *yaml.Node, needed bool) {
 }
 
 // take adds what a text says about variables; with a place, variables that it needs are needed there.
-func (r *scriptReader) take(w usage, place *findings.Problem) {
+func (r *nameReader) take(w usage, place *findings.Problem) {
 	r.usesAll = r.usesAll || w.anything
 	for _, word := range w.words {
 		r.mentionWord(word)
@@ -339,7 +339,7 @@ func (r *scriptReader) take(w usage, place *findings.Problem) {
 	}
 }
 
-func (r *scriptReader) needAt(name string, place findings.Problem) {
+func (r *nameReader) needAt(name string, place findings.Problem) {
 	if _, known := r.needed[name]; known || !r.room() {
 		return
 	}
@@ -349,10 +349,10 @@ func (r *scriptReader) needAt(name string, place findings.Problem) {
 	r.needed[name] = place
 }
 
-func (r *scriptReader) mentionWord(word string) { r.add(&r.mentioned, word) }
+func (r *nameReader) mentionWord(word string) { r.add(&r.mentioned, word) }
 
 // define notes that a variable gets a value. One with a template as name may be any.
-func (r *scriptReader) define(name string) {
+func (r *nameReader) define(name string) {
 	if isTemplate(name) {
 		r.definesAll = true
 		return
@@ -360,13 +360,13 @@ func (r *scriptReader) define(name string) {
 	r.add(&r.defined, name)
 }
 
-func (r *scriptReader) defineText(node *yaml.Node) {
+func (r *nameReader) defineText(node *yaml.Node) {
 	if text, ok := textOf(node); ok {
 		r.define(text)
 	}
 }
 
-func (r *scriptReader) add(set *map[string]bool, name string) {
+func (r *nameReader) add(set *map[string]bool, name string) {
 	if (*set)[name] || !identifier.MatchString(name) || !r.room() {
 		return
 	}
@@ -377,7 +377,7 @@ func (r *scriptReader) add(set *map[string]bool, name string) {
 }
 
 // room reports whether another name may be kept. Beyond the bound any name may be used or defined.
-func (r *scriptReader) room() bool {
+func (r *nameReader) room() bool {
 	if *r.namesLeft <= 0 {
 		r.usesAll, r.definesAll = true, true
 		return false
@@ -387,6 +387,6 @@ func (r *scriptReader) room() bool {
 }
 
 // at is a place in the file; path is the keyword there.
-func (r *scriptReader) at(node *yaml.Node, path string) findings.Problem {
+func (r *nameReader) at(node *yaml.Node, path string) findings.Problem {
 	return findings.Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
 }
