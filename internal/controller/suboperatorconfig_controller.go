@@ -137,9 +137,12 @@ func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *
 		if mapping.Contains(s.mappings, namespace) {
 			continue
 		}
-		terminating, err := instances.IsTerminating(ctx, r.Reader, namespace)
-		if err != nil {
-			return err
+		terminating := false
+		if namespace != "" { // A forged inventory may list cluster-scoped objects of nobody.
+			var err error
+			if terminating, err = instances.IsTerminating(ctx, r.Reader, namespace); err != nil {
+				return err
+			}
 		}
 		if !terminating { // Otherwise the operator is deleted with its namespace.
 			s.results = append(s.results, r.installer().Uninstall(ctx, s.soc, namespace))

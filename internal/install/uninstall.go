@@ -167,11 +167,14 @@ func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, 
 // reportInstances records an event with the custom resources that lose their operator. The operator is gone: that they
 // cannot be counted must not keep the namespace from others.
 func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) {
+	if Recorded(soc, namespace) == nil {
+		return
+	}
 	finder := &instances.Finder{Reader: r.Reader}
 	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
 	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
 	switch {
-	case Recorded(soc, namespace) == nil, err == nil && len(items) == 0:
+	case err == nil && len(items) == 0:
 		return
 	case err != nil:
 		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
