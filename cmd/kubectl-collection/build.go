@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/explain"
-	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 func buildCommand() *cobra.Command {
@@ -66,7 +64,7 @@ func build(cmd *cobra.Command, folder, output string, force bool) error {
 		return err
 	}
 	problems := built.collection.Problems
-	if slices.ContainsFunc(problems, func(p findings.Problem) bool { return p.Severity != findings.SeverityInfo }) {
+	if len(problems.Findings()) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "a cluster accepts it, with %s: see `%s lint %s`\n", explain.Count(problems), cmd.Root().DisplayName(), folder)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), output, built.digest)

@@ -27,7 +27,7 @@ func (o *operatorOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.apiGroup, "api-group", string(v2beta2.APIGroupShared), "spec.apiGroup of the OperatorCollection: Shared or PerCollection")
 	flags.StringVar(&o.image, "runtime-image", defaults.RuntimeImage, "the manager's flag of this name")
 	flags.StringSliceVar(&o.architectures, "runtime-architectures", defaults.Architectures, "the manager's flag of this name")
-	completeAPIGroup(command)
+	completeWords(command, "api-group", apiGroups...)
 }
 
 func (o *operatorOptions) validate() error {

@@ -85,17 +85,13 @@ func identify(s *source) diffSide {
 func loadSide(cmd *cobra.Command, path string) (diff.Side, *source, error) {
 	loaded, err := loadSource(path)
 	if err != nil {
-		return diff.Side{}, nil, notRefused(refused(cmd, path, err), path)
+		if err = refused(cmd, path, err); errors.Is(err, errFindings) {
+			err = fmt.Errorf("%s cannot be compared", path)
+		}
+		return diff.Side{}, nil, err
 	}
 	sums, err := checksums(loaded.files)
 	return diff.Side{Collection: loaded.collection, Files: sums}, loaded, err
-}
-
-func notRefused(err error, path string) error {
-	if errors.Is(err, errFindings) {
-		return fmt.Errorf("%s cannot be compared", path)
-	}
-	return err
 }
 
 func (r *diffReport) print(w io.Writer, output string) error {

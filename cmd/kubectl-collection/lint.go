@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/lint"
@@ -170,16 +172,11 @@ func displayPath(source string) string {
 
 // lintSummary is the last line of the text output.
 func lintSummary(shown, hidden findings.Problems) string {
-	count := map[findings.Severity]int{}
-	for _, p := range shown {
-		count[p.Severity]++
-	}
-	parts := []string{
-		plural(count[findings.SeverityError], "error"),
-		plural(count[findings.SeverityWarning], "warning"),
-		plural(count[findings.SeverityInfo], "hint"),
-	}
-	line := strings.Join(parts, ", ")
+	line := strings.Join([]string{
+		explain.Plural(len(shown.WithSeverity(findings.SeverityError)), "error"),
+		explain.Plural(len(shown.WithSeverity(findings.SeverityWarning)), "warning"),
+		explain.Plural(len(shown.WithSeverity(findings.SeverityInfo)), "hint"),
+	}, ", ")
 	if len(hidden) > 0 {
 		line += fmt.Sprintf(", %d hidden by %s", len(hidden), lint.SettingsFile)
 	}
@@ -187,13 +184,6 @@ func lintSummary(shown, hidden findings.Problems) string {
 		return line + ": a cluster would refuse this collection"
 	}
 	return line + ": a cluster would accept this collection"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // lintWriters are the forms in which findings are printed, by the value of --output.
@@ -216,21 +206,13 @@ type finding struct {
 // newFinding puts a problem of a whole file at its beginning, so that editors can show it, and one of no file at the
 // path that was checked.
 func newFinding(path string, p findings.Problem) finding {
-	file := p.File
-	if file == "" {
-		file = filepath.Base(path)
+	if p.Path != "" {
+		p.Message = p.Path + ": " + p.Message
 	}
 	return finding{
-		File: file, Line: max(p.Line, 1), Column: max(p.Column, 1),
-		Severity: p.Severity, Rule: p.Rule, Message: findingMessage(p),
+		File: cmp.Or(p.File, filepath.Base(path)), Line: max(p.Line, 1), Column: max(p.Column, 1),
+		Severity: p.Severity, Rule: p.Rule, Message: p.Message,
 	}
-}
-
-func findingMessage(p findings.Problem) string {
-	if p.Path == "" {
-		return p.Message
-	}
-	return p.Path + ": " + p.Message
 }
 
 func writeJSON(w io.Writer, path string, problems findings.Problems) error {

@@ -8,8 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/collection-operator/collection-operator/internal/explain"
 )
 
 // toolName is that of the executable, which kubectl and oc find by it.
@@ -49,19 +54,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // exactly wants n arguments, and says which if there are others.
 func exactly(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return fmt.Errorf("takes %s, not %d: %s", plural(n, "argument"), len(args), cmd.UseLine())
-		}
-		return nil
-	}
+	return wants(explain.Plural(n, "argument"), cobra.ExactArgs(n))
 }
 
 // atLeast wants n arguments or more, and says so if there are less.
 func atLeast(n int) cobra.PositionalArgs {
+	return wants("at least "+explain.Plural(n, "argument"), cobra.MinimumNArgs(n))
+}
+
+func wants(what string, check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return fmt.Errorf("takes at least %s, not %d: %s", plural(n, "argument"), len(args), cmd.UseLine())
+		if check(cmd, args) != nil {
+			return fmt.Errorf("takes %s, not %d: %s", what, len(args), cmd.UseLine())
 		}
 		return nil
 	}
@@ -87,4 +91,35 @@ Kubernetes operator.`,
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), versionCommand(),
 	)
 	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this tool",
+		Example: "  kubectl collection version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			version := moduleVersion()
+			if version == "" {
+				version = "development"
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s (%s)\n", toolName, version, runtime.Version())
+			return err
+		},
+	}
+}
+
+// moduleVersion is the version this tool was built at; "" if it was built from changed or unknown sources.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" || strings.Contains(info.Main.Version, "+dirty") {
+		return ""
+	}
+	return strings.TrimPrefix(info.Main.Version, "v")
+}
+
+// completeWords makes shells offer the words for a flag, which exists.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -20,9 +20,10 @@ import (
 
 // renderOptions are the flags of render.
 type renderOptions struct {
-	namespace, apiGroup, output string
-	endpoints                   []string
-	settings                    render.Settings
+	operatorOptions
+	namespace, output string
+	endpoints         []string
+	settings          render.Settings
 }
 
 func renderCommand() *cobra.Command {
@@ -59,14 +60,11 @@ adds. Secrets are never printed. A folder is built in memory first, so that the 
 	flags.StringArrayVar(&o.endpoints, "endpoint", nil, "ZosEndpoint that the operator may use, may be repeated; without it all of the namespace. "+
 		"Endpoints are in a Secret alone: this changes the comment at the head of the YAML, and no object")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml: one document per object; json: one v1 List")
-	flags.StringVar(&o.apiGroup, "api-group", string(v2beta2.APIGroupShared), "spec.apiGroup of the OperatorCollection: Shared or PerCollection")
-	flags.StringVar(&o.settings.RuntimeImage, "runtime-image", o.settings.RuntimeImage, "the manager's flag of this name")
-	flags.StringSliceVar(&o.settings.Architectures, "runtime-architectures", o.settings.Architectures, "the manager's flag of this name")
 	flags.StringVar(&o.settings.ArtifactURL, "artifact-url", o.settings.ArtifactURL, "the manager's flag of this name")
 	flags.StringVar(&o.settings.Dependencies.GalaxyURL, "galaxy-url", "", "the manager's flag of this name")
 	flags.StringVar(&o.settings.Dependencies.PipIndexURL, "pip-index-url", "", "the manager's flag of this name")
 	completeWords(command, "output", "yaml", "json")
-	completeAPIGroup(command)
+	o.addFlags(command)
 	return command
 }
 
@@ -90,8 +88,6 @@ func (o *renderOptions) validate() error {
 
 // apiGroups are what --api-group takes.
 var apiGroups = []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection)}
-
-func completeAPIGroup(command *cobra.Command) { completeWords(command, "api-group", apiGroups...) }
 
 func validateAPIGroup(group string) error {
 	if !slices.Contains(apiGroups, group) {
@@ -128,8 +124,8 @@ func (o *renderOptions) print(w io.Writer, s *source) error {
 
 // objects are those of the collection in the order in which the manager writes them.
 func (o *renderOptions) objects(s *source) ([]map[string]any, error) {
-	c := s.collection
-	group := c.Group(o.apiGroup == string(v2beta2.APIGroupPerCollection))
+	c, group := s.collection, o.group(s)
+	o.settings.RuntimeImage, o.settings.Architectures = o.image, o.architectures
 	crds, err := render.ClaimedCRDs(c, group, o.namespace, s.digest)
 	if err != nil {
 		return nil, err

@@ -132,16 +132,10 @@ func folderOf(path string) string {
 	if err != nil || !info.IsDir() {
 		return ""
 	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return ""
-	}
-	there, err := filepath.Abs(path)
-	if err != nil {
-		return ""
-	}
+	here, errHere := filepath.Abs(".")
+	there, errThere := filepath.Abs(path)
 	folder, err := filepath.Rel(here, there)
-	if err != nil || folder == ".." || strings.HasPrefix(folder, ".."+string(filepath.Separator)) {
+	if errHere != nil || errThere != nil || err != nil || !filepath.IsLocal(folder) {
 		return ""
 	}
 	return folder

@@ -42,13 +42,10 @@ import (
 
 // settings are the manager's flags.
 type settings struct {
-	runtimeImage    string
+	render          render.Settings
 	architectures   string
 	storageDir      string
 	artifactAddress string
-	artifactURL     string
-	artifactServer  render.ArtifactServer
-	dependencies    render.DependencySettings
 	probeAddress    string
 	metricsAddress  string
 	leaderElect     bool
@@ -67,14 +64,14 @@ type catalogSettings struct {
 }
 
 func (s *settings) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.runtimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
+	flags.StringVar(&s.render.RuntimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
 	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
-	flags.StringVar(&s.artifactURL, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required)")
-	flags.StringVar(&s.artifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
-	flags.StringVar(&s.dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
-	flags.StringVar(&s.dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
+	flags.StringVar(&s.render.ArtifactURL, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required)")
+	flags.StringVar(&s.render.ArtifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
+	flags.StringVar(&s.render.Dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
+	flags.StringVar(&s.render.Dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
@@ -102,14 +99,14 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 func (s *settings) validate() error {
 	var errs []error
-	if s.runtimeImage == "" {
+	if s.render.RuntimeImage == "" {
 		errs = append(errs, errors.New("--runtime-image is not set"))
 	}
-	if s.artifactURL == "" {
+	if s.render.ArtifactURL == "" {
 		errs = append(errs, errors.New("--artifact-url is not set"))
 	}
 	for _, flag := range []struct{ name, url string }{
-		{"--galaxy-url", s.dependencies.GalaxyURL}, {"--pip-index-url", s.dependencies.PipIndexURL},
+		{"--galaxy-url", s.render.Dependencies.GalaxyURL}, {"--pip-index-url", s.render.Dependencies.PipIndexURL},
 	} {
 		if flag.url != "" && !strings.HasPrefix(flag.url, "https://") && !strings.HasPrefix(flag.url, "http://") {
 			errs = append(errs, fmt.Errorf("%s must be an http or https address", flag.name))
@@ -132,7 +129,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return fmt.Errorf("--artifact-bind-address: %w", err)
 	}
-	s.artifactServer.Port = port
+	s.render.ArtifactServer.Port = port
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	mgr, err := newManager(s)
 	if err != nil {
@@ -236,10 +233,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		return err
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
-	settings := render.Settings{
-		RuntimeImage: s.runtimeImage, Architectures: strings.Split(s.architectures, ","),
-		ArtifactURL: strings.TrimSuffix(s.artifactURL, "/"), ArtifactServer: s.artifactServer, Dependencies: s.dependencies,
-	}
+	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
 		Source: &controller.ArchiveSource{
@@ -258,7 +252,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		importer,
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: settings,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
@@ -273,7 +267,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: settings, OLM: cluster,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster,
 			Server: server, Publications: importer.Publications,
 		})
 	}

@@ -34,7 +34,7 @@ func unpackCommand() *cobra.Command {
 			} {
 				var err error
 				if *setting, err = readSetting(filepath.Join(runtimeDir, key)); err != nil {
-					return err
+					return fmt.Errorf("reading the runtime settings: %w", err)
 				}
 			}
 			return artifact.Install(cmd.Context(), options)
@@ -49,14 +49,11 @@ func unpackCommand() *cobra.Command {
 func readSetting(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("reading the runtime settings: %w", err)
+		return "", err
 	}
 	if info.Size() > maxSettingBytes {
-		return "", fmt.Errorf("reading the runtime settings: %s is larger than %d bytes", path, maxSettingBytes)
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSettingBytes)
 	}
 	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the runtime settings: %w", err)
-	}
-	return strings.TrimSpace(string(content)), nil
+	return strings.TrimSpace(string(content)), err
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,15 +89,9 @@ func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours)
 }
 
 func (a *Applier) preflight(ctx context.Context, objects []client.Object, ours Ours) ([]change, error) {
-	changes := make([]change, 0, len(objects))
-	var errs []error
-	for _, object := range objects {
-		c, err := a.dryRun(ctx, object, ours)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		changes = append(changes, c)
+	changes, errs := make([]change, len(objects)), make([]error, len(objects))
+	for i, object := range objects {
+		changes[i], errs[i] = a.dryRun(ctx, object, ours)
 	}
 	return changes, errors.Join(errs...)
 }
@@ -176,19 +172,11 @@ func refused(object client.Object, err error) error {
 }
 
 func isBinding(u *unstructured.Unstructured) bool {
-	switch u.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"},
-		schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:
-		return true
-	}
-	return false
+	return u.GroupVersionKind().Group == rbacv1.GroupName && (u.GetKind() == "RoleBinding" || u.GetKind() == "ClusterRoleBinding")
 }
 
 // Name returns the kind and namespace/name of an object for messages.
 func Name(object client.Object) string {
-	kind := object.GetObjectKind().GroupVersionKind().Kind
-	if object.GetNamespace() == "" {
-		return fmt.Sprintf("%s %q", kind, object.GetName())
-	}
-	return fmt.Sprintf("%s %q", kind, object.GetNamespace()+"/"+object.GetName())
+	name := strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
+	return fmt.Sprintf("%s %q", object.GetObjectKind().GroupVersionKind().Kind, name)
 }

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,13 +54,18 @@ func makeDirectory(root *os.Root, name string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("extract directory %s: %w", quote(name), err)
+	if err == nil {
+		err = root.Chmod(name, directoryMode)
 	}
-	if err := root.Chmod(name, directoryMode); err != nil {
-		return fmt.Errorf("extract directory %s: %w", quote(name), err)
+	return extracting("directory", name, err)
+}
+
+// extracting adds to an error what was extracted, unless the archive is refused. It returns nil for nil.
+func extracting(what, name string, err error) error {
+	if refused := (*Error)(nil); err == nil || errors.As(err, &refused) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("extract %s %s: %w", what, quote(name), err)
 }
 
 func makeLink(root *os.Root, name string, content io.Reader) error {
@@ -70,31 +76,17 @@ func makeLink(root *os.Root, name string, content io.Reader) error {
 	if err := makeDirectory(root, path.Dir(name)); err != nil {
 		return err
 	}
-	if err := root.Symlink(string(target), name); err != nil {
-		return fmt.Errorf("extract link %s: %w", quote(name), err)
-	}
-	return nil
+	return extracting("link", name, root.Symlink(string(target), name))
 }
 
-func writeFile(root *os.Root, name string, perm fs.FileMode, size int64, content io.Reader) (err error) {
+func writeFile(root *os.Root, name string, perm fs.FileMode, size int64, content io.Reader) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
-		return fmt.Errorf("extract file %s: %w", quote(name), err)
+		return extracting("file", name, err)
 	}
-	defer func() {
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("extract file %s: %w", quote(name), closeErr)
-		}
-	}()
-	if _, err := io.CopyN(f, content, size); err != nil {
-		var refused *Error
-		if errors.As(err, &refused) {
-			return refused
-		}
-		return fmt.Errorf("extract file %s: %w", quote(name), err)
+	_, err = io.CopyN(f, content, size)
+	if err == nil {
+		err = f.Chmod(perm) // The umask may have removed permissions of the group.
 	}
-	if err := f.Chmod(perm); err != nil { // The umask may have removed permissions of the group.
-		return fmt.Errorf("extract file %s: %w", quote(name), err)
-	}
-	return nil
+	return extracting("file", name, cmp.Or(err, f.Close()))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -25,8 +24,6 @@ type Files struct {
 
 var (
 	_ fs.StatFS     = (*Files)(nil)
-	_ fs.ReadDirFS  = (*Files)(nil)
-	_ fs.ReadFileFS = (*Files)(nil)
 	_ fs.ReadLinkFS = (*Files)(nil)
 )
 
@@ -77,6 +74,19 @@ func Read(r io.Reader, limits Limits, keep func(name string, size int64) bool) (
 	return files, nil
 }
 
+// ReadFile returns the content of one regular file of a tar.gz. It validates the whole archive. It fails with *Error if the
+// archive is rejected, and with fs.ErrNotExist if there is no such file.
+func ReadFile(r io.Reader, limits Limits, name string) ([]byte, error) {
+	files, err := Read(r, limits, func(file string, _ int64) bool { return file == name })
+	if err != nil {
+		return nil, err
+	}
+	if info, err := files.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return fs.ReadFile(files, name)
+}
+
 func (f *Files) put(name string, e *entry) {
 	parent := f.directory(path.Dir(name))
 	parent.children = append(parent.children, e)
@@ -106,33 +116,6 @@ func (f *Files) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotKept}
 	}
 	return &openFile{Reader: bytes.NewReader(e.data), entry: e}, nil
-}
-
-// ReadFile implements fs.ReadFileFS.
-func (f *Files) ReadFile(name string) ([]byte, error) {
-	e, err := f.lookup("read", name, true)
-	if err != nil {
-		return nil, err
-	}
-	if e.IsDir() {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
-	}
-	if !e.kept {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: ErrNotKept}
-	}
-	return bytes.Clone(e.data), nil
-}
-
-// ReadDir implements fs.ReadDirFS. Entries are sorted by name. Links are not followed.
-func (f *Files) ReadDir(name string) ([]fs.DirEntry, error) {
-	e, err := f.lookup("readdir", name, true)
-	if err != nil {
-		return nil, err
-	}
-	if !e.IsDir() {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("not a directory")}
-	}
-	return e.list(), nil
 }
 
 // Stat implements fs.StatFS. It also works for files that were not kept.
@@ -266,7 +249,7 @@ func (d *openDirectory) Stat() (fs.FileInfo, error) { return d.entry, nil }
 func (d *openDirectory) Close() error               { return nil }
 
 func (d *openDirectory) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.entry.name, Err: fmt.Errorf("is a directory")}
+	return 0, &fs.PathError{Op: "read", Path: d.entry.name, Err: errors.New("is a directory")}
 }
 
 func (d *openDirectory) ReadDir(n int) ([]fs.DirEntry, error) {

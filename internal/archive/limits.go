@@ -1,5 +1,7 @@
 package archive
 
+import "cmp"
+
 // Limits are the limits for one archive. A field that is zero has its value from DefaultLimits. The compressed size is
 // limited by the fetcher.
 type Limits struct {
@@ -28,23 +30,12 @@ var DefaultLimits = Limits{
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.TotalBytes <= 0 {
-		l.TotalBytes = DefaultLimits.TotalBytes
+	return Limits{
+		TotalBytes: cmp.Or(max(l.TotalBytes, 0), DefaultLimits.TotalBytes),
+		FileBytes:  cmp.Or(max(l.FileBytes, 0), DefaultLimits.FileBytes),
+		KeptBytes:  cmp.Or(max(l.KeptBytes, 0), DefaultLimits.KeptBytes),
+		Entries:    cmp.Or(max(l.Entries, 0), DefaultLimits.Entries),
+		Depth:      cmp.Or(max(l.Depth, 0), DefaultLimits.Depth),
+		NameBytes:  cmp.Or(max(l.NameBytes, 0), DefaultLimits.NameBytes),
 	}
-	if l.FileBytes <= 0 {
-		l.FileBytes = DefaultLimits.FileBytes
-	}
-	if l.KeptBytes <= 0 {
-		l.KeptBytes = DefaultLimits.KeptBytes
-	}
-	if l.Entries <= 0 {
-		l.Entries = DefaultLimits.Entries
-	}
-	if l.Depth <= 0 {
-		l.Depth = DefaultLimits.Depth
-	}
-	if l.NameBytes <= 0 {
-		l.NameBytes = DefaultLimits.NameBytes
-	}
-	return l
 }

@@ -2,7 +2,9 @@ package archive
 
 import (
 	"archive/tar"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -36,17 +38,18 @@ func kindOf(header *tar.Header) (kind, error) {
 	what := "an entry of an unknown type"
 	switch header.Typeflag {
 	case tar.TypeReg:
-		if isSparse(header) {
-			what = "a sparse file"
-			break
+		// Tar readers handle a file of which the tar contains only parts differently.
+		if !hasRecord(header, func(key string) bool { return strings.HasPrefix(key, "GNU.sparse.") }) {
+			return file, nil
 		}
-		return file, nil
+		what = "a sparse file"
 	case tar.TypeDir:
 		return directory, nil
 	case tar.TypeSymlink:
 		return symlink, nil
 	case tar.TypeXGlobalHeader:
-		if onlyComments(header) {
+		// `git archive` records the commit in a comment.
+		if !hasRecord(header, func(key string) bool { return key != "comment" }) {
 			return ignored, nil
 		}
 		what = "a header that sets attributes of all entries, which not every reader heeds"
@@ -60,24 +63,8 @@ func kindOf(header *tar.Header) (kind, error) {
 	return 0, refuse(UnsupportedEntry, header.Name, "is %s; only files, directories and symbolic links are supported", what)
 }
 
-// isSparse reports whether the tar contains only parts of a file, which tar readers handle differently.
-func isSparse(header *tar.Header) bool {
-	for key := range header.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
-}
-
-// onlyComments reports whether a header is the global header in which `git archive` records the commit.
-func onlyComments(header *tar.Header) bool {
-	for key := range header.PAXRecords {
-		if key != "comment" {
-			return false
-		}
-	}
-	return true
+func hasRecord(header *tar.Header, is func(key string) bool) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(header.PAXRecords)), is)
 }
 
 // cleanName validates a path of the archive and returns its clean form, or "." for the top directory itself.
@@ -130,14 +117,10 @@ func isInvisible(r rune) bool {
 // the composition of accents, and compatibility forms such as full width. Similar letters of different scripts have
 // different keys.
 func collisionKey(name string) string {
-	if isASCII(name) {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return strings.ToLower(name)
 	}
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(name)))
-}
-
-func isASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // add records an entry and the directories that its path implies.

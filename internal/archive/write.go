@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -25,10 +26,7 @@ func Write(w io.Writer, fsys fs.FS, names []string) error {
 			return fmt.Errorf("write archive entry %s: %w", quote(name), err)
 		}
 	}
-	if err := archive.Close(); err != nil {
-		return fmt.Errorf("write archive: %w", err)
-	}
-	if err := zipped.Close(); err != nil {
+	if err := cmp.Or(archive.Close(), zipped.Close()); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	return nil

@@ -43,8 +43,12 @@ func Download(ctx context.Context, options DownloadOptions) (*fetch.File, error)
 	var last string
 	for {
 		file, err := fetcher.Fetch(ctx, fetch.Request{URL: options.URL}, options.Dir)
+		if err == nil && file.Digest != options.Digest {
+			err = fmt.Errorf("download artifact %s: the file at the artifact's URL has the digest %s", options.Digest, file.Digest)
+			return nil, errors.Join(err, file.Remove())
+		}
 		if err == nil {
-			return checkDigest(file, options)
+			return file, nil
 		}
 		var failed *fetch.Error
 		if ctx.Err() != nil || !errors.As(err, &failed) || !failed.Retryable {
@@ -61,12 +65,4 @@ func Download(ctx context.Context, options DownloadOptions) (*fetch.File, error)
 			wait = min(2*wait, longest)
 		}
 	}
-}
-
-func checkDigest(file *fetch.File, options DownloadOptions) (*fetch.File, error) {
-	if file.Digest != options.Digest {
-		err := fmt.Errorf("download artifact %s: the file at the artifact's URL has the digest %s", options.Digest, file.Digest)
-		return nil, errors.Join(err, file.Remove())
-	}
-	return file, nil
 }

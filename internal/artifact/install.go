@@ -43,9 +43,10 @@ func Install(ctx context.Context, options InstallOptions) error {
 	if err != nil {
 		return err
 	}
-	err = unpack(file.Path, options)
-	if err == nil {
-		err = linkCollection(options)
+	if err = unpack(file.Path, options); err != nil {
+		err = fmt.Errorf("unpack artifact %s: %w", options.Digest, err)
+	} else if err = linkCollection(options); err != nil {
+		err = fmt.Errorf("link collection: %w", err)
 	}
 	return errors.Join(err, file.Remove())
 }
@@ -53,22 +54,22 @@ func Install(ctx context.Context, options InstallOptions) error {
 func unpack(path string, options InstallOptions) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("unpack artifact %s: %w", options.Digest, err)
+		return err
 	}
 	defer f.Close()
 	if err := os.MkdirAll(options.ContentDir, directoryMode); err != nil {
-		return fmt.Errorf("unpack artifact %s: %w", options.Digest, err)
+		return err
 	}
 	root, err := os.OpenRoot(options.ContentDir)
 	if err != nil {
-		return fmt.Errorf("unpack artifact %s: %w", options.Digest, err)
+		return err
 	}
 	defer root.Close()
 	if err := empty(root); err != nil {
-		return fmt.Errorf("unpack artifact %s: empty %s: %w", options.Digest, options.ContentDir, err)
+		return fmt.Errorf("empty %s: %w", options.ContentDir, err)
 	}
 	if err := archive.Extract(f, root, options.Limits); err != nil {
-		return errors.Join(fmt.Errorf("unpack artifact %s: %w", options.Digest, err), empty(root))
+		return errors.Join(err, empty(root))
 	}
 	return nil
 }
@@ -91,22 +92,19 @@ func linkCollection(options InstallOptions) error {
 	parent := filepath.Join(options.CollectionsDir, "ansible_collections", options.Namespace)
 	link := filepath.Join(parent, options.Name)
 	if err := os.MkdirAll(parent, directoryMode); err != nil {
-		return fmt.Errorf("link collection: %w", err)
+		return err
 	}
 	info, err := os.Lstat(link)
 	switch {
+	case err == nil && info.Mode().Type() != fs.ModeSymlink:
+		return fmt.Errorf("%s exists and is not a symbolic link", link)
+	case err == nil:
+		err = os.Remove(link)
 	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("link collection: %w", err)
-	case info.Mode().Type() != fs.ModeSymlink:
-		return fmt.Errorf("link collection: %s exists and is not a symbolic link", link)
-	default:
-		if err := os.Remove(link); err != nil {
-			return fmt.Errorf("link collection: %w", err)
-		}
+		err = nil
 	}
-	if err := os.Symlink(options.ContentDir, link); err != nil {
-		return fmt.Errorf("link collection: %w", err)
+	if err != nil {
+		return err
 	}
-	return nil
+	return os.Symlink(options.ContentDir, link)
 }

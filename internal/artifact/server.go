@@ -32,12 +32,10 @@ func (s *Store) Handler() http.Handler {
 		}
 		archive := digest.NewDigestFromEncoded(algorithm, hex)
 		f, info, err := s.open(archive)
-		if err != nil {
-			http.NotFound(w, r)
-			return
+		if err == nil {
+			defer f.Close()
 		}
-		defer f.Close()
-		if !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() {
 			http.NotFound(w, r)
 			return
 		}

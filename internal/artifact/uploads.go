@@ -31,15 +31,7 @@ func LatestUpload(dir, name, version string) (string, error) {
 	}
 	folder := filepath.Join(dir, name, version)
 	none := fmt.Errorf("%w in the manager's folder %s: upload a .tar.gz there or set spec.collectionURL", ErrNoUpload, folder)
-	root, err := os.OpenRoot(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", none
-	}
-	if err != nil {
-		return "", fmt.Errorf("find uploaded archive: %w", err)
-	}
-	defer root.Close()
-	uploads, err := root.Open(filepath.Join(name, version))
+	uploads, err := os.OpenInRoot(dir, filepath.Join(name, version))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", none
 	}

@@ -37,11 +37,11 @@ func newVersion(index int, csv *operatorsv1alpha1.ClusterServiceVersion) (versio
 	if err := validate(csv); err != nil {
 		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
 	}
+	var planned []byte
 	content, err := encode(csv)
-	if err != nil {
-		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+	if err == nil {
+		planned, err = json.Marshal(content)
 	}
-	planned, err := json.Marshal(content)
 	if err != nil {
 		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
 	}

@@ -30,19 +30,20 @@ func readDefault(v findings.Value, variable Var) any {
 		return nil
 	}
 	before := v.Errors()
-	var out any
+	if out := convertDefault(v, variable); v.Errors() == before {
+		return out
+	}
+	return nil
+}
+
+func convertDefault(v findings.Value, variable Var) any {
 	switch {
 	case variable.Array:
-		out = readArrayDefault(v, variable)
+		return readArrayDefault(v, variable)
 	case variable.Type == Object:
-		out = readObjectDefault(v, variable)
-	default:
-		out = readScalarDefault(v, variable)
+		return readObjectDefault(v, variable)
 	}
-	if v.Errors() > before {
-		return nil
-	}
-	return out
+	return readScalarDefault(v, variable)
 }
 
 func readArrayDefault(v findings.Value, variable Var) any {
@@ -108,13 +109,7 @@ func readMemberDefault(v findings.Value, variable Var) any {
 	if v.Blank() && !variable.Array && (variable.Type == String || variable.Type == Password) && len(variable.Options) == 0 {
 		return ""
 	}
-	switch {
-	case variable.Array:
-		return readArrayDefault(v, variable)
-	case variable.Type == Object:
-		return readObjectDefault(v, variable)
-	}
-	return readScalarDefault(v, variable)
+	return convertDefault(v, variable)
 }
 
 func readScalarDefault(v findings.Value, variable Var) any {

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -84,14 +85,7 @@ var (
 // readCollectionRequirements reads the files that list needed collections, and the Galaxy metadata.
 func (l *loader) readCollectionRequirements(c *Collection) error {
 	for _, file := range requirementsFiles {
-		exists, err := l.exists(file)
-		if err != nil {
-			return err
-		}
-		if !exists {
-			continue
-		}
-		content, err := l.readAtMost(file, maxFileBytes)
+		content, _, err := l.readOptional(file)
 		if err != nil {
 			return err
 		}
@@ -155,10 +149,8 @@ func (l *loader) readRequirement(v findings.Value) (r Requirement, ok bool) {
 	if r.Name == "" {
 		return r, false
 	}
-	if kind.Blank() {
+	if r.Type = RequirementType(kind.Text()); kind.Blank() {
 		r.Type = guessType(r.Name)
-	} else {
-		r.Type = RequirementType(kind.Text())
 	}
 	if name, version, found := strings.Cut(r.Name, ":"); found && r.Type == FromGalaxy && r.Version == "" {
 		r.Name, r.Version = name, version
@@ -237,16 +229,11 @@ func (l *loader) requiredPath(from, name string) (clean, problem string) {
 
 // addGalaxyDependencies adds the dependencies of MANIFEST.json or galaxy.yml, sorted by name.
 func (l *loader) addGalaxyDependencies(c *Collection) {
-	names := make([]string, 0, len(c.Galaxy.Dependencies))
-	for name := range c.Galaxy.Dependencies {
-		names = append(names, name)
-	}
-	if len(names) > maxRequirements {
+	if len(c.Galaxy.Dependencies) > maxRequirements {
 		l.ReportFile(l.galaxySource, ruleRequirements, "dependencies: the collection needs more than %d collections", maxRequirements)
 		return
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(c.Galaxy.Dependencies)) {
 		version, problem := checkCollection(name, c.Galaxy.Dependencies[name])
 		if problem != "" {
 			if l.galaxySource == ManifestFile {

@@ -70,11 +70,9 @@ func (l *loader) checkFiles(*Collection) error {
 	if l.galaxySource != ManifestFile {
 		return nil
 	}
-	exists, err := l.exists(FilesFile)
-	if err != nil {
+	if exists, err := l.exists(FilesFile); err != nil {
 		return err
-	}
-	if !exists {
+	} else if !exists {
 		l.ReportFile(FilesFile, ruleFilesMissing, "is missing: it lists the files of the archive; build the archive with ansible-galaxy")
 		return nil
 	}
@@ -112,7 +110,7 @@ func (l *loader) checkEntry(e listedFile) error {
 	case info.IsDir():
 		return nil
 	}
-	sum, err := l.checksum(e.Name)
+	sum, err := checksum(l.fsys, e.Name)
 	if err != nil {
 		return err
 	}
@@ -122,13 +120,13 @@ func (l *loader) checkEntry(e listedFile) error {
 	return nil
 }
 
-func (l *loader) checksum(name string) ([]byte, error) {
-	if known, ok := l.fsys.(hasher); ok {
+func checksum(fsys fs.FS, name string) ([]byte, error) {
+	if known, ok := fsys.(hasher); ok {
 		if sum, ok := known.SHA256(name); ok {
 			return sum[:], nil
 		}
 	}
-	f, err := l.fsys.Open(name)
+	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -23,15 +23,11 @@ func (l *loader) readGalaxy(c *Collection) error {
 		{ManifestFile, l.readManifest},
 		{GalaxyFile, func(content []byte) Galaxy { g, _ := l.readGalaxyYAML(content); return g }},
 	} {
-		exists, err := l.exists(source.file)
-		if err != nil {
-			return err
-		}
-		if !exists {
+		content, exists, err := l.readOptional(source.file)
+		if err == nil && !exists {
 			continue
 		}
 		l.galaxySource = source.file
-		content, err := l.readAtMost(source.file, maxFileBytes)
 		if err != nil || content == nil {
 			return err
 		}
@@ -61,11 +57,7 @@ func (l *loader) readCreated(c *Collection) error {
 
 // readRuntime reads meta/runtime.yml, which a collection may leave out.
 func (l *loader) readRuntime(c *Collection) error {
-	exists, err := l.exists(runtimeFile)
-	if err != nil || !exists {
-		return err
-	}
-	content, err := l.readAtMost(runtimeFile, maxFileBytes)
+	content, _, err := l.readOptional(runtimeFile)
 	if err != nil || content == nil {
 		return err
 	}
@@ -104,22 +96,19 @@ func (l *loader) readManifest(content []byte) Galaxy {
 		m.report(nil, ruleGalaxyName, "is required, and an object")
 		return Galaxy{}
 	}
-	g := Galaxy{
-		Namespace:     decode[string](m, "namespace"),
-		Name:          decode[string](m, "name"),
-		Version:       decode[string](m, "version"),
-		Authors:       decode[[]string](m, "authors"),
-		License:       decode[[]string](m, "license"),
-		Tags:          decode[[]string](m, "tags"),
-		Description:   decode[string](m, "description"),
-		Documentation: decode[string](m, "documentation"),
-		Homepage:      decode[string](m, "homepage"),
-		Repository:    decode[string](m, "repository"),
-		Issues:        decode[string](m, "issues"),
-		Dependencies:  decode[map[string]string](m, "dependencies"),
-	}
+	text := func(key string) string { return decode[string](m, key) }
+	g := newGalaxy(text, func(key string) []string { return decode[[]string](m, key) })
+	g.Dependencies = decode[map[string]string](m, "dependencies")
 	g.check(func(key string, rule findings.Rule, message string) { m.report([]string{key}, rule, "%s", message) })
 	return g
+}
+
+func newGalaxy(text func(key string) string, list func(key string) []string) Galaxy {
+	return Galaxy{
+		Namespace: text("namespace"), Name: text("name"), Version: text("version"),
+		Authors: list("authors"), License: list("license"), Tags: list("tags"), Description: text("description"),
+		Documentation: text("documentation"), Homepage: text("homepage"), Repository: text("repository"), Issues: text("issues"),
+	}
 }
 
 // decode reads one field; null and absent give the zero value.
@@ -214,14 +203,10 @@ var galaxyKeys = []string{
 // The document is empty if it cannot be read. Problems are those of the Reporter.
 func ReadGalaxyYAML(fsys fs.FS) (Galaxy, findings.Mapping, *findings.Reporter, error) {
 	l := newLoader(fsys)
-	exists, err := l.exists(GalaxyFile)
+	content, exists, err := l.readOptional(GalaxyFile)
 	if err == nil && !exists {
 		l.ReportFile(GalaxyFile, RuleMissingGalaxy, "the folder has no galaxy.yml at its root")
 	}
-	if err != nil || !exists {
-		return Galaxy{}, findings.Mapping{}, l.Reporter, err
-	}
-	content, err := l.readAtMost(GalaxyFile, maxFileBytes)
 	if err != nil || content == nil {
 		return Galaxy{}, findings.Mapping{}, l.Reporter, err
 	}
@@ -230,29 +215,18 @@ func ReadGalaxyYAML(fsys fs.FS) (Galaxy, findings.Mapping, *findings.Reporter, e
 }
 
 func (l *loader) readGalaxyYAML(content []byte) (Galaxy, findings.Mapping) {
+	var root findings.Mapping
 	doc, ok := l.ParseDocument(GalaxyFile, content)
-	if !ok {
-		return Galaxy{}, findings.Mapping{}
+	if ok {
+		root, ok = doc.Mapping()
 	}
-	root, ok := doc.Mapping()
 	if !ok {
 		return Galaxy{}, findings.Mapping{}
 	}
 	root.WarnUnknown(galaxyKeys...)
-	g := Galaxy{
-		Namespace:     root.Get("namespace").Text(),
-		Name:          root.Get("name").Text(),
-		Version:       root.Get("version").Text(),
-		Authors:       root.Get("authors").TextOrList(),
-		License:       root.Get("license").TextOrList(),
-		Tags:          root.Get("tags").TextOrList(),
-		Description:   root.Get("description").Text(),
-		Documentation: root.Get("documentation").Text(),
-		Homepage:      root.Get("homepage").Text(),
-		Repository:    root.Get("repository").Text(),
-		Issues:        root.Get("issues").Text(),
-		Dependencies:  readDependencies(root.Get("dependencies")),
-	}
+	text := func(key string) string { return root.Get(key).Text() }
+	g := newGalaxy(text, func(key string) []string { return root.Get(key).TextOrList() })
+	g.Dependencies = readDependencies(root.Get("dependencies"))
 	g.check(func(key string, rule findings.Rule, message string) { root.Get(key).Report(rule, "%s", message) })
 	return g, root
 }

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"regexp"
 	"slices"
@@ -65,10 +66,9 @@ func readIcon(data, mediaType findings.Value) (icon Icon, ok bool) {
 	if !slices.Contains(ShownIconTypes, icon.MediaType) {
 		mediaType.Report(ruleIconType, "%s is not shown in OperatorHub; use one of %s", icon.MediaType, strings.Join(ShownIconTypes, ", "))
 	}
-	if is := sniffImage(content); is != icon.MediaType && (is != "" || isSniffed(icon.MediaType)) {
-		if is == "" {
-			is = "none of PNG, JPEG, GIF, WebP and SVG"
-		}
+	sniffed := icon.MediaType == "image/webp" || slices.Contains(ShownIconTypes, icon.MediaType)
+	if is := sniffImage(content); is != icon.MediaType && (is != "" || sniffed) {
+		is = cmp.Or(is, "none of PNG, JPEG, GIF, WebP and SVG")
 		mediaType.Report(ruleIconContent, "is %s, but the content of base64data is %s", icon.MediaType, is)
 	}
 	if len(content) > maxIconBytes {
@@ -102,12 +102,4 @@ func sniffImage(content []byte) string {
 		return "image/svg+xml"
 	}
 	return ""
-}
-
-func isSniffed(mediaType string) bool {
-	switch mediaType {
-	case "image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml":
-		return true
-	}
-	return false
 }

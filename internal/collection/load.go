@@ -130,6 +130,14 @@ func (l *loader) readConfig(c *Collection) error {
 }
 
 // read returns the content of a file; nil if it is too large or not a file, which is reported.
+// readOptional is readAtMost for a file that may be missing.
+func (l *loader) readOptional(name string) (content []byte, exists bool, err error) {
+	if exists, err = l.exists(name); err == nil && exists {
+		content, err = l.readAtMost(name, maxFileBytes)
+	}
+	return content, exists, err
+}
+
 func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := l.fsys.Open(name)
 	if errors.Is(err, archive.ErrNotKept) {

@@ -136,6 +136,23 @@ type Var struct {
 	Place findings.Problem `json:"-"`
 }
 
+// ID identifies a collection in all its versions. It is always the pair: "a-b" and "c" joined read like "a" and "b-c".
+type ID struct {
+	Domain, Name string
+}
+
+func (id ID) String() string { return id.Domain + "/" + id.Name }
+
+// ID returns the collection's identity.
+func (c *Collection) ID() ID { return ID{Domain: c.Domain, Name: c.Name} }
+
+// OperatorName is the name of the collection's Deployment and ServiceAccount: "<domain>-<name>-operator" with the dots
+// of domain and name replaced by dashes; a DNS-1123 label. Different collections may share it ("a-b" "c" and "a"
+// "b-c"): identity is the pair of Domain and Name.
+func (id ID) OperatorName() string {
+	return strings.ReplaceAll(id.Domain+"-"+id.Name, ".", "-") + "-operator"
+}
+
 // OperatorName returns [ID.OperatorName].
 func (c *Collection) OperatorName() string { return c.ID().OperatorName() }
 
@@ -150,9 +167,7 @@ func (c *Collection) VersionLabel() string {
 
 // CSVName is the name of the collection's ClusterServiceVersion: "<domain>-<name>-operator.v<version>".
 // It is a DNS-1123 subdomain and at most 63 characters long.
-func (c *Collection) CSVName() string {
-	return c.OperatorName() + ".v" + c.VersionLabel()
-}
+func (c *Collection) CSVName() string { return c.OperatorName() + ".v" + c.VersionLabel() }
 
 // APIVersion is the version name of the collection's kinds: 1.2.0 is "v1minor2patch0", 1.0.0-beta.1 is
 // "v1minor0patch0-beta-1". Build metadata has no part in it; two versions may map to one name.
@@ -173,18 +188,12 @@ func (c *Collection) Group(perCollection bool) string {
 	return Group
 }
 
-// CRDName is the name of the CustomResourceDefinition of r: "<plural>.<group>".
-func (c *Collection) CRDName(r Resource, perCollection bool) string {
-	return r.Plural() + "." + c.Group(perCollection)
-}
-
 // Resource returns the resource of the given kind and whether there is one.
 func (c *Collection) Resource(kind string) (Resource, bool) {
-	i := slices.IndexFunc(c.Resources, func(r Resource) bool { return r.Kind == kind })
-	if i < 0 {
-		return Resource{}, false
+	if i := slices.IndexFunc(c.Resources, func(r Resource) bool { return r.Kind == kind }); i >= 0 {
+		return c.Resources[i], true
 	}
-	return c.Resources[i], true
+	return Resource{}, false
 }
 
 // UsesPasswords reports whether a variable of any kind names a Secret, which the playbooks then read.

@@ -99,11 +99,10 @@ func readVersion(v findings.Value) *semver.Version {
 
 // readProvider accepts a name, or the {name, url} that operator bundles use.
 func readProvider(v findings.Value) (name, address string) {
-	if v.Node == nil || v.Node.Kind != yaml.MappingNode {
-		return v.Text(), ""
+	if m, ok := v.Keyed(); ok {
+		return m.Get("name").Text(), m.Get("url").Text()
 	}
-	m, _ := v.Mapping()
-	return m.Get("name").Text(), m.Get("url").Text()
+	return v.Text(), ""
 }
 
 // groupName also takes hyphens: Ansible warns about them, and collections use them (hosts: some-host).

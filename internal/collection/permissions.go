@@ -59,10 +59,7 @@ func readRule(m findings.Mapping, cluster bool) []rbacv1.PolicyRule {
 		ResourceNames:   m.Get("resourceNames").Texts(false),
 		NonResourceURLs: m.Get("nonResourceURLs").Texts(false),
 	}
-	if m.Errors() > before {
-		return nil
-	}
-	if !checkRule(m, rule, cluster) {
+	if m.Errors() > before || !checkRule(m, rule, cluster) {
 		return nil
 	}
 	for _, key := range []string{"apiGroups", "resources", "verbs", "nonResourceURLs"} {

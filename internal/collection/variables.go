@@ -124,10 +124,9 @@ var ansibleKeywords = strings.Fields(`
 
 // IsReservedVar reports whether a variable of this name is set by Ansible or the operator.
 func IsReservedVar(name string) bool {
-	for _, prefix := range []string{"ansible_", "zoscb_", "k8s_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
+	prefixes := []string{"ansible_", "zoscb_", "k8s_"}
+	if slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return true
 	}
 	// ansible-operator hands the whole resource to playbooks as _<group>_<kind> and _<group>_<kind>_spec. The group may
 	// be one of the collection's own.

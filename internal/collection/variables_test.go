@@ -228,14 +228,13 @@ func TestDerivedNames(t *testing.T) {
 	resource, found := c.Resource("SomeMiddleware")
 	got := map[string]any{
 		"operator": c.OperatorName(), "csv": c.CSVName(), "version": c.APIVersion(), "label": c.VersionLabel(),
-		"shared": c.Group(false), "own": c.Group(true), "crd": c.CRDName(resource, true),
+		"shared": c.Group(false), "own": c.Group(true),
 		"plural": resource.Plural(), "list": resource.ListKind(), "found": found, "passwords": c.UsesPasswords(),
 	}
 	want := map[string]any{
 		"operator": "acme-tools-zos-demo-operator", "csv": "acme-tools-zos-demo-operator.v1.0.0-beta.1",
 		"version": "v1minor0patch0-beta-1", "label": "1.0.0-beta.1",
 		"shared": "suboperator.zoscb.ibm.com", "own": "zos-demo.acme.tools.suboperator.zoscb.ibm.com",
-		"crd":    "somemiddlewares.zos-demo.acme.tools.suboperator.zoscb.ibm.com",
 		"plural": "somemiddlewares", "list": "SomeMiddlewareList", "found": true, "passwords": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

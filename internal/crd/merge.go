@@ -132,14 +132,13 @@ func parseVersionName(name string) *semver.Version {
 		return nil
 	}
 	number := strings.Join(m[1:4], ".")
-	if m[4] == "" {
-		v, _ := semver.StrictNewVersion(number)
-		return v
+	if m[4] != "" {
+		number += "-"
 	}
-	if v, err := semver.StrictNewVersion(number + "-" + strings.ReplaceAll(m[4], "-", ".")); err == nil {
-		return v
+	v, err := semver.StrictNewVersion(number + strings.ReplaceAll(m[4], "-", "."))
+	if err != nil {
+		v, _ = semver.StrictNewVersion(number + m[4])
 	}
-	v, _ := semver.StrictNewVersion(number + "-" + m[4])
 	return v
 }
 
@@ -278,15 +277,10 @@ func tightened(was, is *apiextensionsv1.JSONSchemaProps, path string) string {
 			return problem
 		}
 	}
-	if was.Items != nil && is.Items != nil && was.Items.Schema != nil && is.Items.Schema != nil {
+	if hasItems(was) && hasItems(is) {
 		return tightened(was.Items.Schema, is.Items.Schema, path+"[]")
 	}
 	return ""
 }
 
-func joinPath(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
+func joinPath(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }

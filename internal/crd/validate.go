@@ -59,11 +59,11 @@ func Validate(c *collection.Collection) findings.Problems {
 func validateKind(c *collection.Collection, r collection.Resource) findings.Problems {
 	alone := *c
 	alone.Resources = []collection.Resource{r}
+	var crd *apiextensions.CustomResourceDefinition
 	crds, err := render.CRDs(&alone, c.Group(false))
-	if err != nil {
-		return findings.Problems{ruleSchema.At(r.Place, "%v", err)}
+	if err == nil {
+		crd, err = stored(crds[0])
 	}
-	crd, err := stored(crds[0])
 	if err != nil {
 		return findings.Problems{ruleSchema.At(r.Place, "%v", err)}
 	}

@@ -105,9 +105,8 @@ func (c *comparison) property(area Area, subject, name, was, is string) {
 
 func (c *comparison) identity() {
 	was, is := c.was.Collection, c.is.Collection
-	subject := is.Domain + "/" + is.Name
 	if !c.sameCollection() {
-		c.add(Change{Area: Identity, Type: Changed, Subject: "domain and name", Old: was.Domain + "/" + was.Name, New: subject, Breaking: true,
+		c.add(Change{Area: Identity, Type: Changed, Subject: "domain and name", Old: was.ID().String(), New: is.ID().String(), Breaking: true,
 			Note: "these are two collections: the new one upgrades nothing, and a cluster has it beside the old one"})
 	}
 	c.property(Identity, "API version", "", was.APIVersion(), is.APIVersion())
@@ -154,9 +153,7 @@ func (c *comparison) texts() {
 	}
 }
 
-func (c *comparison) sameCollection() bool {
-	return c.was.Collection.Domain == c.is.Collection.Domain && c.was.Collection.Name == c.is.Collection.Name
-}
+func (c *comparison) sameCollection() bool { return c.was.Collection.ID() == c.is.Collection.ID() }
 
 // content compares the bytes of files, by folder, but of those whose meaning was compared before.
 func (c *comparison) content() {

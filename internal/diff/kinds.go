@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,11 +11,13 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 func (c *comparison) kinds() {
-	before, after := byKind(c.was.Collection), byKind(c.is.Collection)
+	kind := func(r collection.Resource) string { return r.Kind }
+	before, after := index(c.was.Collection.Resources, kind), index(c.is.Collection.Resources, kind)
 	for _, was := range c.was.Collection.Resources {
 		is, exists := after[was.Kind]
 		if !exists {
@@ -27,7 +28,8 @@ func (c *comparison) kinds() {
 		c.property(Text, was.Kind, "description", was.Description, is.Description)
 		c.property(Text, was.Kind, "hideResource", fmt.Sprint(was.Hidden), fmt.Sprint(is.Hidden))
 		c.fields(was.Kind, "spec", was.Vars, is.Vars)
-		c.playbooks(was, is)
+		c.playbook(was.Kind, "playbook", was.Playbook, is.Playbook)
+		c.playbook(was.Kind, "finalizer", was.Finalizer, is.Finalizer)
 	}
 	for _, is := range c.is.Collection.Resources {
 		if _, existed := before[is.Kind]; !existed {
@@ -39,10 +41,11 @@ func (c *comparison) kinds() {
 	}
 }
 
-func byKind(c *collection.Collection) map[string]collection.Resource {
-	m := make(map[string]collection.Resource, len(c.Resources))
-	for _, r := range c.Resources {
-		m[r.Kind] = r
+// index returns items by name.
+func index[T any](items []T, name func(T) string) map[string]T {
+	m := make(map[string]T, len(items))
+	for _, item := range items {
+		m[name(item)] = item
 	}
 	return m
 }
@@ -62,10 +65,7 @@ func (c *comparison) refusals() {
 	if errWas != nil || errIs != nil {
 		return // One of them cannot be rendered, which a cluster says whatever the other is.
 	}
-	after := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, wanted := range is {
-		after[wanted.Name] = wanted
-	}
+	after := index(is, func(crd *apiextensionsv1.CustomResourceDefinition) string { return crd.Name })
 	for _, live := range was {
 		wanted, exists := after[live.Name]
 		if !exists {
@@ -97,7 +97,8 @@ func (c *comparison) refusal(live, wanted *apiextensionsv1.CustomResourceDefinit
 
 // fields compares the fields of a kind below path.
 func (c *comparison) fields(kind, path string, was, is []collection.Var) {
-	before, after := byName(was), byName(is)
+	name := func(v collection.Var) string { return v.Name }
+	before, after := index(was, name), index(is, name)
 	for _, old := range was {
 		field := path + "." + old.Name
 		subject := kind + " " + field
@@ -129,14 +130,6 @@ func (c *comparison) fields(kind, path string, was, is []collection.Var) {
 		}
 		c.add(change)
 	}
-}
-
-func byName(vars []collection.Var) map[string]collection.Var {
-	m := make(map[string]collection.Var, len(vars))
-	for _, v := range vars {
-		m[v.Name] = v
-	}
-	return m
 }
 
 const mustBeSetNote = "must be set: custom resources without it are refused when their spec changes next; a default avoids this"
@@ -183,18 +176,7 @@ func valueText(v any) string {
 	if v == nil {
 		return ""
 	}
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSpace(b.String())
-}
-
-func (c *comparison) playbooks(was, is collection.Resource) {
-	c.playbook(was.Kind, "playbook", was.Playbook, is.Playbook)
-	c.playbook(was.Kind, "finalizer", was.Finalizer, is.Finalizer)
+	return explain.JSON(v)
 }
 
 func (c *comparison) playbook(kind, property, was, is string) {

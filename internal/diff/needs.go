@@ -16,16 +16,17 @@ func (c *comparison) permissions() {
 	was, is := c.was.Collection, c.is.Collection
 	c.rules("in the namespace", was.Roles, is.Roles)
 	c.rules("in the whole cluster", was.ClusterRoles, is.ClusterRoles)
-	secrets := Change{Area: Permission, Subject: "in the namespace"}
-	const getSecrets, note = "get secrets of API group core", "operators have it if a field of their kinds names a Secret"
+	const getSecrets = "get secrets of API group core"
+	secrets := Change{Area: Permission, Subject: "in the namespace", Note: "operators have it if a field of their kinds names a Secret"}
 	switch {
-	case !was.UsesPasswords() && is.UsesPasswords():
-		secrets.Type, secrets.New, secrets.Note = Added, getSecrets, note
-		c.add(secrets)
-	case was.UsesPasswords() && !is.UsesPasswords():
-		secrets.Type, secrets.Old, secrets.Note = Removed, getSecrets, note
-		c.add(secrets)
+	case was.UsesPasswords() == is.UsesPasswords():
+		return
+	case is.UsesPasswords():
+		secrets.Type, secrets.New = Added, getSecrets
+	default:
+		secrets.Type, secrets.Old = Removed, getSecrets
 	}
+	c.add(secrets)
 }
 
 // rules compares lists of rules, as sets of rules whose items are sets.
@@ -82,29 +83,26 @@ func (c *comparison) dependencies() {
 	c.property(Dependency, "ansible-core", "", was.Galaxy.RequiresAnsible, is.Galaxy.RequiresAnsible)
 	old, now := versionsOf(was.Dependencies.Collections), versionsOf(is.Dependencies.Collections)
 	c.requirements("collection", old, now)
-	old, now = map[string]string{}, map[string]string{}
-	for _, side := range []struct {
-		dependencies collection.Dependencies
-		lines        map[string]string
-	}{{was.Dependencies, old}, {is.Dependencies, now}} {
-		for _, file := range side.dependencies.Python {
-			for _, line := range slices.Concat(file.Options, file.Requirements) {
-				side.lines[file.File+": "+line] = ""
-			}
+	c.requirements("Python", pythonLines(was.Dependencies.Python), pythonLines(is.Dependencies.Python))
+}
+
+func pythonLines(files []collection.PythonRequirements) map[string]string {
+	lines := map[string]string{}
+	for _, file := range files {
+		for _, line := range slices.Concat(file.Options, file.Requirements) {
+			lines[file.File+": "+line] = ""
 		}
 	}
-	c.requirements("Python", old, now)
+	return lines
 }
 
 // requirements compares version ranges by name.
 func (c *comparison) requirements(what string, was, is map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		version, exists := is[name]
-		switch {
-		case !exists:
-			c.add(Change{Area: Dependency, Type: Removed, Subject: what + " " + name, Old: was[name]})
-		default:
+		if version, exists := is[name]; exists {
 			c.property(Dependency, what+" "+name, "", was[name], version)
+		} else {
+			c.add(Change{Area: Dependency, Type: Removed, Subject: what + " " + name, Old: was[name]})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {

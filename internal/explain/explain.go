@@ -5,7 +5,6 @@ package explain
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -113,7 +112,7 @@ func constraints(v collection.Var) string {
 	}
 	switch {
 	case v.Default != nil:
-		parts = append(parts, "default "+jsonText(v.Default))
+		parts = append(parts, "default "+JSON(v.Default))
 	case v.Type == collection.Boolean && !v.Array:
 		parts = append(parts, "default false")
 	}
@@ -171,7 +170,7 @@ func ruleText(rule rbacv1.PolicyRule) string {
 		items := slices.Clone(field.items)
 		for i, item := range items {
 			if !plain.MatchString(item) {
-				items[i] = jsonText(item)
+				items[i] = JSON(item)
 			}
 		}
 		fields = append(fields, field.name+": ["+strings.Join(items, ", ")+"]")
@@ -259,29 +258,26 @@ func Count(problems findings.Problems) string {
 		severity findings.Severity
 		name     string
 	}{{findings.SeverityError, "error"}, {findings.SeverityWarning, "warning"}, {findings.SeverityInfo, "hint"}} {
-		n := 0
-		for _, p := range problems {
-			if p.Severity == severity.severity {
-				n++
-			}
-		}
-		switch {
-		case n == 1:
-			counts = append(counts, "1 "+severity.name)
-		case n > 1:
-			counts = append(counts, fmt.Sprintf("%d %ss", n, severity.name))
+		if n := len(problems.WithSeverity(severity.severity)); n > 0 {
+			counts = append(counts, Plural(n, severity.name))
 		}
 	}
 	return enumerate(counts)
 }
 
-// jsonText returns a value as JSON on one line.
-func jsonText(v any) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+// Plural is a number with a noun: "1 error", "2 errors".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// JSON returns a value as JSON on one line.
+func JSON(v any) string {
+	text, err := render.JSON(v, "")
+	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return strings.TrimSpace(b.String())
+	return string(text)
 }

@@ -151,7 +151,6 @@ func (v Value) Blank() bool {
 	return v.Node == nil || v.Node.Kind == yaml.ScalarNode && v.Node.ShortTag() == "!!str" && v.Node.Value == ""
 }
 
-// Report records that the value breaks a rule.
 // Place is a Problem without rule and message.
 func (v Value) Place() Problem {
 	return Problem{File: v.File, Line: v.at.Line, Column: v.at.Column, Path: v.Path}

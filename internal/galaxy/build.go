@@ -96,21 +96,14 @@ func newManifest(g metadata, files []byte) manifestContent {
 	sum := sha256.Sum256(files)
 	info := manifestInfo{
 		Namespace: g.Namespace, Name: g.Name, Version: g.Version,
-		Authors: notNil(g.Authors), Readme: g.readme, Tags: notNil(g.Tags), Description: optional(g.Description),
-		License: notNil(g.License), LicenseFile: optional(g.licenseFile), Dependencies: g.Dependencies,
+		Authors: append([]string{}, g.Authors...), Readme: g.readme, Tags: append([]string{}, g.Tags...), Description: optional(g.Description),
+		License: append([]string{}, g.License...), LicenseFile: optional(g.licenseFile), Dependencies: g.Dependencies,
 		Repository: optional(g.Repository), Documentation: optional(g.Documentation), Homepage: optional(g.Homepage), Issues: optional(g.Issues),
 	}
 	if info.Dependencies == nil {
 		info.Dependencies = map[string]string{}
 	}
 	return manifestContent{Info: info, Files: checkedEntry(collection.FilesFile, sum[:]), Format: manifestFormat}
-}
-
-func notNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
 
 // optional is null for a text that the author left out.

@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -247,9 +248,9 @@ func (r *reach) inventoryVars(folder string) {
 		for _, name := range r.files(path.Join(folder, kind)) {
 			if isYAML(name) {
 				r.visit(visit{kind: asDefaults, name: name, folder: folder})
-				continue
+			} else {
+				r.definesAll = true
 			}
-			r.definesAll = true
 		}
 	}
 }
@@ -403,14 +404,10 @@ func (r *reach) followRole(v visit, l lead) bool {
 
 // rolePart visits the file of one part of a role: main, or the one that is asked for. Variables may fill a folder.
 func (r *reach) rolePart(at visit, kind scriptKind, part, from string) {
-	base := path.Join(at.role, part, "main")
-	switch from {
-	case unknownPart:
+	if from == unknownPart {
 		return
-	case "":
-	default:
-		base = path.Join(at.role, part, from)
 	}
+	base := path.Join(at.role, part, cmp.Or(from, "main"))
 	at.kind = kind
 	if name, ok := r.find(base+".yml", base+".yaml", base); ok {
 		at.name = name

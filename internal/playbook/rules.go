@@ -217,12 +217,7 @@ func (r *runRules) checkPrompts(resource collection.Resource, s *script, declare
 
 func (r *runRules) checkConditions(s *script, declared map[string]collection.Var) {
 	for _, condition := range s.conditions {
-		var names []string
-		for _, name := range condition.names {
-			if _, ok := declared[name]; ok {
-				names = append(names, name)
-			}
-		}
+		names := slices.DeleteFunc(slices.Clone(condition.names), func(name string) bool { return declared[name].Name == "" })
 		if len(names) == 0 {
 			continue
 		}
@@ -272,12 +267,7 @@ var provided = []string{
 }
 
 func isProvided(name string) bool {
-	for _, prefix := range []string{"ansible_", "k8s_", "zoscb_", "_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return slices.Contains(provided, name)
+	return slices.Contains(provided, name) || strings.HasPrefix(name, "_") || collection.IsReservedVar(name)
 }
 
 // reportMissing reports each variable once for all kinds that lack it at the same place.
@@ -286,9 +276,8 @@ func (r *runRules) reportMissing() {
 		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line), cmp.Compare(a.name, b.name))
 	})
 	for _, key := range keys {
-		kinds := r.missing[key]
-		of := "kind " + kinds[0]
-		if len(kinds) > 1 {
+		of := "kind " + r.missing[key][0]
+		if kinds := r.missing[key]; len(kinds) > 1 {
 			of = "kinds " + strings.Join(kinds, ", ")
 		}
 		switch key.rule {

@@ -20,9 +20,9 @@ type script struct {
 
 	plays      []play
 	conditions []bracedCondition
-	prompts    []prompt
-	settings   []setting
-	leads      []lead
+	// prompts are variables that the playbook would ask a person for, settings those of the connection that get a value.
+	prompts, settings []named
+	leads             []lead
 	variables
 }
 
@@ -53,14 +53,8 @@ func (p play) localOnly() bool {
 
 func isLocalhost(host string) bool { return host == "localhost" || host == "127.0.0.1" }
 
-// prompt is a variable that the playbook would ask a person for.
-type prompt struct {
-	place findings.Problem
-	name  string
-}
-
-// setting is a value that a playbook gives to a variable or keyword of the connection.
-type setting struct {
+// named is a variable or keyword with its place.
+type named struct {
 	place findings.Problem
 	name  string
 }
@@ -241,7 +235,7 @@ func (r *scriptReader) connection(node *yaml.Node) {
 
 func (r *scriptReader) set(e entry) {
 	if !r.local {
-		r.settings = append(r.settings, setting{place: r.at(e.place(), e.key), name: e.key})
+		r.settings = append(r.settings, named{place: r.at(e.place(), e.key), name: e.key})
 	}
 }
 
@@ -256,7 +250,7 @@ func (r *scriptReader) varsFiles(node *yaml.Node) {
 
 func (r *nameReader) varsPrompt(node *yaml.Node) {
 	for _, item := range elementsOf(node) {
-		var p prompt
+		var p named
 		hasDefault := false
 		for _, e := range entriesOf(item) {
 			switch e.key {
@@ -280,12 +274,11 @@ var roleKeywords = []string{"role", "name", "when", "vars", "tags", "become", "b
 // roles reads the roles of a play, or the dependencies of a role.
 func (r *scriptReader) roles(node *yaml.Node) {
 	for _, item := range elementsOf(node) {
+		l := lead{place: r.at(item, "roles"), kind: toRole}
 		if item.Kind != yaml.MappingNode {
 			r.mention(item)
-			r.follow(lead{place: r.at(item, "roles"), kind: toRole, name: literal(item)})
-			continue
+			l.name = literal(item)
 		}
-		l := lead{place: r.at(item, "roles"), kind: toRole}
 		for _, e := range entriesOf(item) {
 			switch {
 			case e.key == "role" || e.key == "name" && l.name == "":
@@ -317,9 +310,9 @@ func (r *scriptReader) meta(root *yaml.Node) {
 	for _, e := range entriesOf(root) {
 		if e.key == "dependencies" {
 			r.roles(e.value)
-			continue
+		} else {
+			r.mentionKeys(e.value)
 		}
-		r.mentionKeys(e.value)
 	}
 }
 

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,15 +46,13 @@ func (r *scriptReader) taskKey(e entry) {
 	case "action", "local_action":
 		r.oldAction(e)
 	default:
-		switch {
-		case strings.HasPrefix(e.key, "with_"):
-			if text, ok := textOf(e.value); ok {
-				r.mentionWord(text) // with_dict: name
-			}
+		isLoop := strings.HasPrefix(e.key, "with_")
+		if text, ok := textOf(e.value); ok && isLoop {
+			r.mentionWord(text) // with_dict: name
+		}
+		if isLoop || slices.Contains(taskKeywords, e.key) {
 			r.need(e.value)
-		case slices.Contains(taskKeywords, e.key):
-			r.need(e.value)
-		default:
+		} else {
 			r.action(shortName(e.key), e.value)
 		}
 	}
@@ -61,8 +60,7 @@ func (r *scriptReader) taskKey(e entry) {
 
 func (r *scriptReader) loopControl(node *yaml.Node) {
 	for _, e := range entriesOf(node) {
-		switch e.key {
-		case "loop_var", "index_var":
+		if e.key == "loop_var" || e.key == "index_var" {
 			r.defineText(e.value)
 		}
 		r.mention(e.value)
@@ -76,13 +74,7 @@ func (r *scriptReader) oldAction(e entry) {
 		r.action(shortName(module), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: rest, Line: e.value.Line, Column: e.value.Column})
 		return
 	}
-	module := ""
-	for _, argument := range entriesOf(e.value) {
-		if argument.key == "module" {
-			module, _ = textOf(argument.value)
-		}
-	}
-	r.action(shortName(module), e.value)
+	r.action(shortName(argument(e.value, "module")), e.value)
 }
 
 // action reads what a task runs. Modules that lead to other files or set variables are looked into; of all others the
@@ -141,10 +133,9 @@ func (r *scriptReader) includeVars(args *yaml.Node) {
 		}
 	}
 	r.need(args)
-	if named && l.name == "" {
-		return
+	if !named || l.name != "" {
+		r.follow(l)
 	}
-	r.follow(l)
 }
 
 // firstWord is the file in "file.yml key=value".
@@ -208,11 +199,8 @@ var nameArgument = regexp.MustCompile(`(?:^|\s)name=([^\s{]+)(?:\s|$)`)
 // partOfRole returns the file that tasks_from and the like name; one that is known only in a run may define anything.
 func (r *scriptReader) partOfRole(node *yaml.Node) string {
 	name := literal(node)
-	if name == "" {
-		r.definesAll = true
-		return unknownPart
-	}
-	return name
+	r.definesAll = r.definesAll || name == ""
+	return cmp.Or(name, unknownPart)
 }
 
 // unknownPart stands for a file of a role that is known only in a run. It is no file's name.
@@ -228,33 +216,21 @@ func (r *nameReader) assert(args *yaml.Node) {
 	for _, e := range entriesOf(args) {
 		if e.key == "that" {
 			r.conditional(e.key, e.value)
-			continue
+		} else {
+			r.mention(e.value)
 		}
-		r.mention(e.value)
 	}
 }
 
 // debug takes the name in var for an expression, and prints it also if it is not defined.
 func (r *nameReader) debug(args *yaml.Node) {
-	for _, e := range entriesOf(args) {
-		if text, ok := textOf(e.value); ok && e.key == "var" {
-			r.take(readExpression(text), nil)
-		}
-	}
+	r.take(readExpression(argument(args, "var")), nil)
 	r.need(args)
 }
 
 // template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
 func (r *nameReader) template(args *yaml.Node) {
-	source := ""
-	for _, e := range entriesOf(args) {
-		if e.key == "src" {
-			source, _ = textOf(e.value)
-		}
-	}
-	if !strings.HasSuffix(strings.TrimSpace(source), templateSuffix) {
-		r.usesAll = true
-	}
+	r.usesAll = r.usesAll || !strings.HasSuffix(strings.TrimSpace(argument(args, "src")), templateSuffix)
 	r.need(args)
 }
 
@@ -305,17 +281,12 @@ func (r *nameReader) mention(node *yaml.Node) { r.evaluate(node, false) }
 
 func (r *nameReader) evaluate(node *yaml.Node, needed bool) {
 	node = resolved(node)
-	if node.Kind == yaml.ScalarNode {
-		text, ok := textOf(node)
-		switch {
-		case !ok || !isTemplate(text):
-		case needed:
-			place := r.at(node, "")
-			r.take(readTemplate(text), &place)
-		default:
-			r.take(readTemplate(text), nil)
+	if text, ok := textOf(node); ok && isTemplate(text) {
+		var place *findings.Problem
+		if needed {
+			place = new(r.at(node, ""))
 		}
-		return
+		r.take(readTemplate(text), place)
 	}
 	for _, child := range node.Content {
 		r.evaluate(child, needed)
@@ -353,11 +324,8 @@ func (r *nameReader) mentionWord(word string) { r.add(&r.mentioned, word) }
 
 // define notes that a variable gets a value. One with a template as name may be any.
 func (r *nameReader) define(name string) {
-	if isTemplate(name) {
-		r.definesAll = true
-		return
-	}
-	r.add(&r.defined, name)
+	r.definesAll = r.definesAll || isTemplate(name)
+	r.add(&r.defined, name) // A template is no identifier, and not added.
 }
 
 func (r *nameReader) defineText(node *yaml.Node) {

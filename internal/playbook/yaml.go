@@ -71,6 +71,16 @@ func elementsOf(node *yaml.Node) []*yaml.Node {
 	return out
 }
 
+// argument returns the text of one argument of a module, "" if there is none.
+func argument(args *yaml.Node, key string) string {
+	for _, e := range entriesOf(args) {
+		if text, ok := textOf(e.value); ok && e.key == key {
+			return text
+		}
+	}
+	return ""
+}
+
 // resolved follows an alias. The bounds on documents exclude circles.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {

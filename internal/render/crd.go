@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -117,14 +118,10 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 		Pattern:     endpointPattern,
 	}
 	spec.Required = sortedNames(append(spec.Required, EndpointField))
-	description := r.Description
-	if description == "" {
-		description = r.DisplayName
-	}
 	return &apiextensionsv1.JSONSchemaProps{
 		Type:        "object",
 		Title:       r.DisplayName,
-		Description: description,
+		Description: cmp.Or(r.Description, r.DisplayName),
 		Required:    []string{"spec"},
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{
 			"apiVersion": {Type: "string"},

@@ -1,16 +1,14 @@
 package render
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
@@ -61,34 +59,26 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 
 // addKindAnnotations adds the examples for forms, the hidden kinds, and the resource to create after the installation.
 func addKindAnnotations(annotations map[string]string, c *collection.Collection, o ClusterServiceVersionOptions) error {
-	examples := []json.RawMessage{}
-	var hidden []string
-	size := 0
+	var examples, hidden []string
+	left := maxExamplesBytes
 	for _, r := range c.Resources {
 		if r.Hidden {
 			hidden = append(hidden, r.Plural()+"."+o.Group)
 		}
-		example, err := compactJSON(formExample(c, r, o.Group))
+		example, err := JSON(formExample(c, r, o.Group), "")
 		if err != nil {
 			return fmt.Errorf("kind %s: example: %w", r.Kind, err)
 		}
 		// Without an example, a form starts with the defaults of the schema.
-		if size+len(example) <= maxExamplesBytes {
-			examples = append(examples, example)
-			size += len(example)
+		if left >= len(example) {
+			examples = append(examples, string(example))
+			left -= len(example)
 		}
 	}
-	all, err := compactJSON(examples)
-	if err != nil {
-		return fmt.Errorf("examples: %w", err)
-	}
-	annotations[annotationExamples] = string(all)
+	annotations[annotationExamples] = "[" + strings.Join(examples, ",") + "]"
 	if len(hidden) > 0 {
-		names, err := compactJSON(slices.Sorted(slices.Values(hidden)))
-		if err != nil {
-			return fmt.Errorf("hidden kinds: %w", err)
-		}
-		annotations[annotationInternal] = string(names)
+		slices.Sort(hidden)
+		annotations[annotationInternal] = `["` + strings.Join(hidden, `","`) + `"]` // Names need no escapes.
 	}
 	return addInitialization(annotations, c, o)
 }
@@ -100,7 +90,7 @@ func addInitialization(annotations map[string]string, c *collection.Collection, 
 	if len(visible) != 1 || !slices.ContainsFunc(visible[0].Vars, func(v collection.Var) bool { return v.Required }) {
 		return nil
 	}
-	example, err := compactJSON(formExample(c, visible[0], o.Group))
+	example, err := JSON(formExample(c, visible[0], o.Group), "")
 	if err != nil {
 		return fmt.Errorf("kind %s: example: %w", visible[0].Kind, err)
 	}
@@ -173,7 +163,7 @@ func formValue(v collection.Var) any {
 	case holdsEmpty(v.Default):
 		return nil
 	case v.Default != nil:
-		return runtime.DeepCopyJSONValue(v.Default)
+		return exampleValue(v)
 	case isObject && v.Array && v.Required:
 		return []any{formElement(v)}
 	case isObject && !v.Array && (v.Required || completesItself(v)):
@@ -211,21 +201,7 @@ func holdsEmpty(v any) bool {
 	case []any:
 		return len(v) == 0 || slices.ContainsFunc(v, holdsEmpty)
 	case map[string]any:
-		for _, member := range v {
-			if holdsEmpty(member) {
-				return true
-			}
-		}
-		return len(v) == 0
+		return len(v) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(v)), holdsEmpty)
 	}
 	return false
-}
-
-// compactJSON encodes a value without escaping <, > and &, which is only needed in HTML.
-func compactJSON(v any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(v)
-	return bytes.TrimSpace(out.Bytes()), err
 }

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"cmp"
+
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -25,13 +27,9 @@ func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []oper
 	owned := make([]operatorsv1alpha1.CRDDescription, 0, len(c.Resources))
 	for _, r := range c.Resources {
 		displayName := line(firstOf(r.DisplayName, r.Kind), maxName)
-		description := text(r.Description, maxHelp)
-		if description == "" {
-			description = displayName
-		}
 		owned = append(owned, operatorsv1alpha1.CRDDescription{
 			Name: r.Plural() + "." + o.Group, Kind: r.Kind, Version: c.APIVersion(),
-			DisplayName: displayName, Description: description,
+			DisplayName: displayName, Description: cmp.Or(text(r.Description, maxHelp), displayName),
 			Resources:         usedResources(r),
 			SpecDescriptors:   specDescriptors(c, r, o),
 			StatusDescriptors: statusDescriptors(),

@@ -1,10 +1,8 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,11 +68,11 @@ type dependencyPlan struct {
 }
 
 type plannedCollection struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"`
-	Version string `json:"version,omitempty"`
-	Source  string `json:"source,omitempty"`
-	File    string `json:"file"`
+	Name    string                     `json:"name"`
+	Type    collection.RequirementType `json:"type"`
+	Version string                     `json:"version,omitempty"`
+	Source  string                     `json:"source,omitempty"`
+	File    string                     `json:"file"`
 }
 
 type plannedPythonFiles struct {
@@ -94,21 +92,16 @@ func dependenciesJSON(c *collection.Collection, s DependencySettings) (string, e
 		RequiresAnsible: c.Galaxy.RequiresAnsible, GalaxyURL: s.GalaxyURL, PipIndexURL: s.PipIndexURL,
 	}
 	for _, r := range c.Dependencies.Collections {
-		plan.Collections = append(plan.Collections, plannedCollection{
-			Name: r.Name, Type: string(r.Type), Version: r.Version, Source: r.Source, File: r.File,
-		})
+		plan.Collections = append(plan.Collections, plannedCollection(r))
 	}
 	for _, p := range c.Dependencies.Python {
 		plan.Python = append(plan.Python, plannedPythonFiles(p))
 	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(plan); err != nil {
+	text, err := JSON(plan, "  ")
+	if err != nil {
 		return "", fmt.Errorf("dependencies: %w", err)
 	}
-	return text.String(), nil
+	return string(text) + "\n", nil
 }
 
 // DependenciesSecretName returns the name of the Secret with the credentials for dependencies.
@@ -135,23 +128,13 @@ func dependencyCredentials(c *collection.Collection) *corev1.SecretVolumeSource 
 }
 
 func dependenciesContainer(c *collection.Collection, o podOptions) corev1.Container {
-	return corev1.Container{
-		Name:            DependenciesContainer,
-		Image:           o.runtime.Image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         []string{"/opt/ansible/engine/dependencies"},
-		Args:            []string{"install"},
-		// Includes proxy settings.
-		Env:             o.runtime.Env,
-		Resources:       resources("50m", "128Mi", "1", "1Gi"),
-		SecurityContext: restricted(),
-		VolumeMounts: append([]corev1.VolumeMount{
-			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
-			{Name: "content", MountPath: contentDir},
-			{Name: "collections", MountPath: "/opt/ansible/collections"},
-			{Name: "tmp", MountPath: "/tmp"},
-		}, dependencyMounts(c, o)...),
-	}
+	container := baseContainer(DependenciesContainer, o)
+	container.Command = []string{"/opt/ansible/engine/dependencies"}
+	container.Args = []string{"install"}
+	container.Env = o.runtime.Env // Includes proxy settings.
+	container.Resources = resources("50m", "128Mi", "1", "1Gi")
+	container.VolumeMounts = append(container.VolumeMounts, dependencyMounts(c, o)...)
+	return container
 }
 
 // dependencyMounts returns the mounts of the init container and of the operator container, which retries the installation.

@@ -116,25 +116,23 @@ func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 }
 
 func initContainers(c *collection.Collection, o podOptions) []corev1.Container {
-	containers := []corev1.Container{unpackContainer(o)}
-	if needsDependencies(c) {
-		containers = append(containers, dependenciesContainer(c, o))
+	if !needsDependencies(c) {
+		return []corev1.Container{unpackContainer(o)}
 	}
-	return containers
+	return []corev1.Container{unpackContainer(o), dependenciesContainer(c, o)}
 }
 
-func unpackContainer(o podOptions) corev1.Container {
+// baseContainer is what all containers of the pod have in common.
+func baseContainer(name string, o podOptions) corev1.Container {
 	return corev1.Container{
-		Name:            "unpack",
+		Name:            name,
 		Image:           o.runtime.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         []string{"/usr/local/bin/manager"},
-		Args: []string{
-			"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir,
-			"--collections-dir=/opt/ansible/collections",
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			ReadOnlyRootFilesystem:   ptr.To(true),
 		},
-		Resources:       resources("50m", "64Mi", "1", "256Mi"),
-		SecurityContext: restricted(),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
 			{Name: "content", MountPath: contentDir},
@@ -144,31 +142,28 @@ func unpackContainer(o podOptions) corev1.Container {
 	}
 }
 
+func unpackContainer(o podOptions) corev1.Container {
+	container := baseContainer("unpack", o)
+	container.Command = []string{"/usr/local/bin/manager"}
+	container.Args = []string{
+		"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir, "--collections-dir=/opt/ansible/collections",
+	}
+	container.Resources = resources("50m", "64Mi", "1", "256Mi")
+	return container
+}
+
 func operatorContainer(c *collection.Collection, o podOptions) corev1.Container {
-	container := corev1.Container{
-		Name:            OperatorContainer,
-		Image:           o.runtime.Image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         []string{"/opt/ansible/engine/entrypoint"},
-		Args:            operatorArgs(c, o),
-		Env:             mergeEnv(o.runtime.Env, operatorEnv(o)),
-		Ports:           []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}},
-		Resources:       resources("100m", "256Mi", "2", "2Gi"),
-		SecurityContext: restricted(),
-		LivenessProbe:   probe("/healthz", 15, 20),
-		ReadinessProbe:  probe("/readyz", 5, 10),
-		VolumeMounts: append([]corev1.VolumeMount{
-			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
-			{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true},
-			{Name: "content", MountPath: contentDir},
-			{Name: "collections", MountPath: "/opt/ansible/collections"},
-			{Name: "home", MountPath: "/opt/ansible/home"},
-			{Name: "tmp", MountPath: "/tmp"},
-		}, dependencyMounts(c, o)...),
-	}
-	if o.runtime.Resources != nil {
-		container.Resources = *o.runtime.Resources
-	}
+	container := baseContainer(OperatorContainer, o)
+	container.Command = []string{"/opt/ansible/engine/entrypoint"}
+	container.Args = operatorArgs(c, o)
+	container.Env = mergeEnv(o.runtime.Env, operatorEnv(o))
+	container.Ports = []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}}
+	container.Resources = ptr.Deref(o.runtime.Resources, resources("100m", "256Mi", "2", "2Gi"))
+	container.LivenessProbe, container.ReadinessProbe = probe("/healthz", 15, 20), probe("/readyz", 5, 10)
+	container.VolumeMounts = slices.Insert(container.VolumeMounts, 1,
+		corev1.VolumeMount{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true})
+	container.VolumeMounts = slices.Insert(container.VolumeMounts, 4, corev1.VolumeMount{Name: "home", MountPath: "/opt/ansible/home"})
+	container.VolumeMounts = append(container.VolumeMounts, dependencyMounts(c, o)...)
 	return container
 }
 
@@ -199,14 +194,6 @@ func operatorEnv(o podOptions) []corev1.EnvVar {
 	return append(slices.Clone(o.own), corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
 	}})
-}
-
-func restricted() *corev1.SecurityContext {
-	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		ReadOnlyRootFilesystem:   ptr.To(true),
-	}
 }
 
 func probe(path string, delay, period int32) *corev1.Probe {

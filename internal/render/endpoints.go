@@ -2,7 +2,7 @@ package render
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -137,22 +137,14 @@ func (e Endpoint) hostVars(withUser bool) ([]byte, error) {
 		}
 	}
 	maps.Copy(vars, e.Variables)
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(vars); err != nil {
+	out, err := JSON(vars, "  ")
+	if err != nil {
 		return nil, fmt.Errorf("variables: %w", err)
 	}
-	return out.Bytes(), nil
+	return append(out, '\n'), nil
 }
 
-func (e Endpoint) port() int32 {
-	if e.Port == 0 {
-		return v2beta2.DefaultSSHPort
-	}
-	return e.Port
-}
+func (e Endpoint) port() int32 { return cmp.Or(e.Port, v2beta2.DefaultSSHPort) }
 
 var (
 	// userName excludes templates, and options of the ssh command line.

@@ -46,11 +46,7 @@ func Installation(c *collection.Collection, o InstallationOptions) ([]Object, er
 	if err != nil {
 		return nil, err
 	}
-	objects := []Object{
-		serviceAccount(c, o),
-		role(c, o),
-		roleBinding(c, o),
-	}
+	objects := []Object{serviceAccount(c, o), role(c, o), roleBinding(c, o)}
 	if len(c.ClusterRoles) > 0 {
 		objects = append(objects, clusterRole(c, o), clusterRoleBinding(c, o))
 	}

@@ -77,12 +77,7 @@ func countPermissions(rules []rbacv1.PolicyRule) int {
 
 // permissionOf converts a rule that validation.BreakdownRule returned.
 func permissionOf(namespace string, single rbacv1.PolicyRule) Permission {
-	only := func(values []string) string {
-		if len(values) == 0 {
-			return ""
-		}
-		return values[0]
-	}
+	only := func(values []string) string { return strings.Join(values, "") } // There is at most one.
 	return Permission{
 		Namespace: namespace, Group: only(single.APIGroups), Resource: only(single.Resources), Name: only(single.ResourceNames),
 		URL: only(single.NonResourceURLs), Verb: only(single.Verbs),
@@ -126,19 +121,15 @@ func DescribeMissing(c *collection.Collection, missing []Permission) string {
 	if len(grantable) > 0 {
 		text.WriteString("the collection asks for permissions that are not granted to collections:\n" + listPermissions(grantable))
 	}
-	if len(never) == 0 {
-		text.WriteString(describeGrant(c, grantable))
+	switch manifest := GrantManifest(c, grantable); {
+	case len(never) > 0:
+	case len(manifest) > maxGrantBytes:
+		text.WriteString("The manifest that grants them is too long for a message: grant the rules that the collection lists, in a " +
+			"ClusterRole labelled " + LabelGrants + "=true.")
+	default:
+		text.WriteString("To grant them to every collection that asks for them, apply this:\n" + manifest)
 	}
 	return strings.TrimSpace(text.String())
-}
-
-func describeGrant(c *collection.Collection, missing []Permission) string {
-	manifest := GrantManifest(c, missing)
-	if len(manifest) > maxGrantBytes {
-		return "The manifest that grants them is too long for a message: grant the rules that the collection lists, in a ClusterRole " +
-			"labelled " + LabelGrants + "=true."
-	}
-	return "To grant them to every collection that asks for them, apply this:\n" + manifest
 }
 
 // listPermissions returns one line for each resource, with the missing verbs and their namespaces.
@@ -231,6 +222,7 @@ func GrantManifest(c *collection.Collection, missing []Permission) string {
 			}
 		}
 	}
+	hash := sha256.Sum256([]byte(rules.String()))
 	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -238,12 +230,7 @@ metadata:
   labels:
     %s: "true"
 rules:
-%s`, c.Domain, c.Name, grantHash(rules.String()), LabelGrants, rules.String())
-}
-
-func grantHash(rules string) string {
-	sum := sha256.Sum256([]byte(rules))
-	return hex.EncodeToString(sum[:4])
+%s`, c.Domain, c.Name, hex.EncodeToString(hash[:4]), LabelGrants, rules.String())
 }
 
 // flow returns a list of strings as JSON, which is valid YAML.

@@ -6,6 +6,9 @@
 package render
 
 import (
+	"bytes"
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -34,9 +37,27 @@ func IdentityLabels(id collection.ID) map[string]string {
 	return map[string]string{LabelDomain: id.Domain, LabelName: id.Name, LabelManagedBy: ManagedBy}
 }
 
+// IDOf returns the collection that labels identify. It is zero for an object that this project did not create.
+func IDOf(labels map[string]string) collection.ID {
+	if labels[LabelManagedBy] != ManagedBy {
+		return collection.ID{}
+	}
+	return collection.ID{Domain: labels[LabelDomain], Name: labels[LabelName]}
+}
+
 // Labels returns IdentityLabels and the label with the collection's version.
 func Labels(c *collection.Collection) map[string]string {
 	labels := IdentityLabels(c.ID())
 	labels[LabelVersion] = c.VersionLabel()
 	return labels
+}
+
+// JSON encodes a value without escaping <, > and &, which is only needed in HTML. Without an indent it is one line.
+func JSON(v any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(v)
+	return bytes.TrimSpace(out.Bytes()), err
 }

@@ -1,7 +1,7 @@
 package render
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,29 +20,17 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 		return merged
 	}
 	over := override.DeepCopy()
-	if over.Image != "" {
-		merged.Image = over.Image
-	}
-	if over.Resources != nil {
-		merged.Resources = over.Resources
-	}
+	merged.Image = cmp.Or(over.Image, merged.Image)
+	merged.Resources = cmp.Or(over.Resources, merged.Resources)
+	merged.Affinity = cmp.Or(over.Affinity, merged.Affinity)
+	merged.ReconcilePeriod = cmp.Or(over.ReconcilePeriod, merged.ReconcilePeriod)
+	merged.MaxConcurrentReconciles = cmp.Or(over.MaxConcurrentReconciles, merged.MaxConcurrentReconciles)
+	merged.NetworkPolicy = cmp.Or(over.NetworkPolicy, merged.NetworkPolicy)
 	if over.NodeSelector != nil {
-		merged.NodeSelector = maps.Clone(over.NodeSelector)
+		merged.NodeSelector = over.NodeSelector
 	}
 	if over.Tolerations != nil {
 		merged.Tolerations = over.Tolerations
-	}
-	if over.Affinity != nil {
-		merged.Affinity = over.Affinity
-	}
-	if over.ReconcilePeriod != nil {
-		merged.ReconcilePeriod = over.ReconcilePeriod
-	}
-	if over.MaxConcurrentReconciles != nil {
-		merged.MaxConcurrentReconciles = over.MaxConcurrentReconciles
-	}
-	if over.NetworkPolicy != nil {
-		merged.NetworkPolicy = over.NetworkPolicy
 	}
 	merged.Env = mergeEnv(merged.Env, over.Env)
 	return merged

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -89,7 +90,7 @@ func subscription(c *collection.Collection, o InstallationOptions, s Subscriptio
 			// Upgrades follow the channel. A new installation starts with this version. It is updated with the channel,
 			// since the starting version must exist in the catalog.
 			Channel: ChannelName(c), StartingCSV: c.CSVName(),
-			InstallPlanApproval: approval(s.Approval),
+			InstallPlanApproval: operatorsv1alpha1.Approval(cmp.Or(s.Approval, v2beta2.ApprovalAutomatic)),
 			Config: &operatorsv1alpha1.SubscriptionConfig{
 				NodeSelector: runtime.NodeSelector,
 				Tolerations:  runtime.Tolerations,
@@ -100,13 +101,6 @@ func subscription(c *collection.Collection, o InstallationOptions, s Subscriptio
 			},
 		},
 	}
-}
-
-func approval(mode v2beta2.ApprovalMode) operatorsv1alpha1.Approval {
-	if mode == v2beta2.ApprovalManual {
-		return operatorsv1alpha1.ApprovalManual
-	}
-	return operatorsv1alpha1.ApprovalAutomatic
 }
 
 // subscriptionEnv omits variables that the ClusterServiceVersion sets, since those of a Subscription would replace them.

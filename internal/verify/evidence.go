@@ -194,20 +194,20 @@ func (e *Evidence) checkComplete() error {
 // verify reads the archive, once or, for GPG signatures, twice.
 func (e *Evidence) verify(archive Archive, at time.Time) (Result, error) {
 	var problems []error
-	if len(e.keys) > 0 && len(e.signatures) > 0 {
-		key, err := e.verifyArchive(archive)
-		if err == nil {
-			return Result{Method: MethodSignature, Key: key, Digest: archive.Digest}, nil
+	for _, way := range []struct {
+		method   string
+		possible bool
+		verify   func() (key string, err error)
+	}{
+		{MethodSignature, len(e.keys) > 0 && len(e.signatures) > 0, func() (string, error) { return e.verifyArchive(archive) }},
+		{MethodGalaxySignature, len(e.keyring) > 0 && len(e.galaxySignatures) > 0, func() (string, error) { return e.verifyManifest(archive, at) }},
+	} {
+		if !way.possible {
+			continue
 		}
-		if !errors.Is(err, ErrInvalidSignature) {
-			return Result{}, err
-		}
-		problems = append(problems, err)
-	}
-	if len(e.keyring) > 0 && len(e.galaxySignatures) > 0 {
-		key, err := e.verifyManifest(archive, at)
+		key, err := way.verify()
 		if err == nil {
-			return Result{Method: MethodGalaxySignature, Key: key, Digest: archive.Digest}, nil
+			return Result{Method: way.method, Key: key, Digest: archive.Digest}, nil
 		}
 		if !errors.Is(err, ErrInvalidSignature) {
 			return Result{}, err

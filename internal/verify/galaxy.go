@@ -36,11 +36,11 @@ func gpgConfig(at time.Time) *packet.Config {
 }
 
 func (e *Evidence) addGPG(name string, armoured []byte) error {
+	var content []byte
 	block, err := armor.Decode(bytes.NewReader(armoured))
-	if err != nil {
-		return invalid("%q is damaged: its GPG armour cannot be read", name)
+	if err == nil {
+		content, err = io.ReadAll(block.Body)
 	}
-	content, err := io.ReadAll(block.Body)
 	if err != nil {
 		return invalid("%q is damaged: its GPG armour cannot be read", name)
 	}
