@@ -25,12 +25,6 @@ const (
 	ConditionReachable = "Reachable"
 )
 
-// ConditionTypes lists every condition type of this API.
-var ConditionTypes = []string{
-	ConditionReady, ConditionReconciling, ConditionStalled, ConditionImported, ConditionInstalled, ConditionConformant,
-	ConditionPublished, ConditionReachable,
-}
-
 // Reasons of success and progress.
 const (
 	// ReasonSucceeded signals that the work described by the condition is complete.
@@ -208,24 +202,3 @@ const (
 	// ReasonHostKeyMismatch signals that the server presented a host key other than the known one.
 	ReasonHostKeyMismatch = "HostKeyMismatch"
 )
-
-// Reasons lists every reason of this API.
-var Reasons = []string{
-	ReasonSucceeded, ReasonProgressing, ReasonUnexpectedError, ReasonTerminating, ReasonNotInstalled,
-	ReasonInvalidURL, ReasonArchiveNotFound, ReasonArchiveNotUploaded, ReasonUnauthorized, ReasonSourceUnreachable,
-	ReasonSourceForbidden, ReasonFetchTimeout, ReasonArchiveTooLarge, ReasonArchiveTruncated, ReasonFetchFailed,
-	ReasonCredentialsInvalid, ReasonStorageFailed, ReasonDigestMismatch, ReasonNotVerified, ReasonSignatureInvalid, ReasonSignatureSecretInvalid,
-	ReasonArtifactChanged,
-	ReasonArchiveNotGzip, ReasonArchiveUnsafe, ReasonArchiveCorrupt, ReasonOperatorConfigMissing,
-	ReasonOperatorConfigAmbiguous, ReasonPlaybookMissing, ReasonInvalidYAML, ReasonInvalidCollection,
-	ReasonCollectionClaimed, ReasonKindClash, ReasonSchemaConflict, ReasonVersionConflict, ReasonRulesBroken,
-	ReasonInstancesExist, ReasonFinalizingInstances,
-	ReasonCollectionNotFound, ReasonCollectionNotImported, ReasonCollectionTerminating, ReasonMappingNotAllowed,
-	ReasonMappingConflict, ReasonEndpointNotFound, ReasonCredentialInvalid, ReasonForeignObject,
-	ReasonPermissionsNotGranted, ReasonObjectRefused, ReasonApplyFailed, ReasonDependencyMissing, ReasonWorkloadUnavailable,
-	ReasonOLMUnavailable, ReasonBundleTooLarge, ReasonPackageConflict, ReasonNotPublished, ReasonCatalogUnhealthy,
-	ReasonWaitingForApproval, ReasonInstallPlanFailed, ReasonClusterServiceVersionFailed, ReasonOperatorGroupConflict,
-	ReasonRuntimeNotSupported,
-	ReasonInvalidVariables, ReasonInvalidHostKeys, ReasonHostUnreachable, ReasonHostForbidden,
-	ReasonHostKeyMismatch,
-}

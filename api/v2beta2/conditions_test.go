@@ -5,12 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // constantsWithPrefix returns the string constants of a source file whose names begin with the prefix, by name, and the
@@ -45,41 +42,26 @@ func constantsWithPrefix(t *testing.T, file, prefix string) (values map[string]s
 	return values, undocumented
 }
 
-func TestListsAreComplete(t *testing.T) {
-	for prefix, listed := range map[string][]string{"Reason": Reasons, "Condition": ConditionTypes} {
+// The API server accepts a condition's type and reason only in this form.
+func TestConstants(t *testing.T) {
+	form := regexp.MustCompile(`^[A-Z][A-Za-z]{2,}$`)
+	for _, prefix := range []string{"Reason", "Condition"} {
 		t.Run(prefix, func(t *testing.T) {
 			values, undocumented := constantsWithPrefix(t, "conditions.go", prefix)
 			if len(values) == 0 {
 				t.Fatal("no constants found: has the file moved?")
 			}
-			var declared []string
 			for name, value := range values {
-				declared = append(declared, value)
 				if name != prefix+value {
 					t.Errorf("%s has the value %q: they should agree", name, value)
+				}
+				if !form.MatchString(value) {
+					t.Errorf("%q is not in CamelCase", value)
 				}
 			}
 			if len(undocumented) > 0 {
 				t.Errorf("constants without a doc comment that begins with their name: %v", undocumented)
 			}
-			slices.Sort(declared)
-			sorted := slices.Sorted(slices.Values(listed))
-			if diff := cmp.Diff(declared, sorted); diff != "" {
-				t.Errorf("constants (-) and list (+) differ:\n%s", diff)
-			}
-			if compact := slices.Compact(slices.Clone(sorted)); len(compact) != len(sorted) {
-				t.Errorf("the list holds something twice: %v", sorted)
-			}
 		})
-	}
-}
-
-// The API server accepts a condition's type and reason only in these forms.
-func TestFormOfReasonsAndTypes(t *testing.T) {
-	form := regexp.MustCompile(`^[A-Z][A-Za-z]{2,}$`)
-	for _, name := range slices.Concat(Reasons, ConditionTypes) {
-		if !form.MatchString(name) {
-			t.Errorf("%q is not in CamelCase", name)
-		}
 	}
 }

@@ -375,3 +375,6 @@ type OperatorCollectionList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []OperatorCollection `json:"items"`
 }
+
+// StatusConditions returns the conditions of the object's status, to be read and changed.
+func (o *OperatorCollection) StatusConditions() *[]metav1.Condition { return &o.Status.Conditions }

@@ -251,3 +251,6 @@ type SubOperatorConfigList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []SubOperatorConfig `json:"items"`
 }
+
+// StatusConditions returns the conditions of the object's status, to be read and changed.
+func (o *SubOperatorConfig) StatusConditions() *[]metav1.Condition { return &o.Status.Conditions }

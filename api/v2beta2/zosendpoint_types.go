@@ -143,3 +143,6 @@ type ZosEndpointList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []ZosEndpoint `json:"items"`
 }
+
+// StatusConditions returns the conditions of the object's status, to be read and changed.
+func (o *ZosEndpoint) StatusConditions() *[]metav1.Condition { return &o.Status.Conditions }

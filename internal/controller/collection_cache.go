@@ -1,10 +1,15 @@
 package controller
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -98,4 +103,82 @@ func loadFailure(err error) error {
 		return status.Stalled(problemReason(refused), errors.New(refused.Summary(problemSummaryLines)))
 	}
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
+// archivesInUse says which archives are in use: OperatorCollections have imported them, or SubOperatorConfigs run them.
+type archivesInUse struct {
+	collections []v2beta2.OperatorCollection
+	configs     []v2beta2.SubOperatorConfig
+}
+
+// listArchivesInUse needs a reader of live objects where an archive is to be deleted that is not in use.
+func listArchivesInUse(ctx context.Context, reader client.Reader) (*archivesInUse, error) {
+	collections, configs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	if err := reader.List(ctx, collections); err != nil {
+		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if err := reader.List(ctx, configs); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	return &archivesInUse{collections: collections.Items, configs: configs.Items}, nil
+}
+
+// digests of all archives in use but for what only one OperatorCollection, which may be nil, has imported.
+func (a *archivesInUse) digests(but *v2beta2.OperatorCollection) map[digest.Digest]bool {
+	all := map[digest.Digest]bool{}
+	for i := range a.collections {
+		if oc := &a.collections[i]; oc.Status.Artifact != nil && (but == nil || oc.UID != but.UID) {
+			all[digest.Digest(oc.Status.Artifact.Digest)] = true
+		}
+	}
+	for i := range a.configs {
+		for _, installed := range installedDigests(&a.configs[i]) {
+			all[installed] = true
+		}
+	}
+	return all
+}
+
+// installedFrom are the digests of what SubOperatorConfigs run of an OperatorCollection, sorted.
+func (a *archivesInUse) installedFrom(oc *v2beta2.OperatorCollection) []digest.Digest {
+	var digests []digest.Digest
+	for i := range a.configs {
+		if soc := &a.configs[i]; soc.Namespace == oc.Namespace && soc.Spec.OperatorCollection == oc.Name {
+			digests = append(digests, installedDigests(soc)...)
+		}
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests)
+}
+
+// installedDigests are the digests of the archives that a SubOperatorConfig runs, sorted.
+func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
+	var digests []digest.Digest
+	for _, installation := range soc.Status.Installations {
+		if installation.Digest != "" {
+			digests = append(digests, digest.Digest(installation.Digest))
+		}
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests)
+}
+
+// RemoveUnused deletes the archives that are not in use, which only the leader may do. Those stored after a time are kept:
+// they may belong to an import that has not written its status yet.
+func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, before time.Time) error {
+	inUse, err := listArchivesInUse(ctx, reader)
+	if err != nil {
+		return err
+	}
+	return c.Store.RemoveUnused(inUse.digests(nil), before)
+}
+
+// removeUnlessUsed deletes an archive unless something else than this OperatorCollection uses it. The reader is of live
+// objects: a cached status may be older than an import of the same archive.
+func (c *CollectionCache) removeUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
+	inUse, err := listArchivesInUse(ctx, reader)
+	if err != nil || inUse.digests(oc)[archive] {
+		return err
+	}
+	return c.Remove(archive)
 }
