@@ -279,7 +279,7 @@ var _ = Describe("A download", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, defaultSOC(oc))
 		ExpectReady(ctx, oc)
-		mark := markAudit()
+		var mark *auditMark
 		writes := func() []string {
 			var ours []string
 			for _, write := range mark.writesSince() {
@@ -289,6 +289,11 @@ var _ = Describe("A download", func() {
 			}
 			return ours
 		}
+		// Ready comes before the last events and the roll-up of the OperatorCollection.
+		Eventually(func(g Gomega) {
+			mark = markAudit()
+			g.Consistently(writes).WithTimeout(3 * time.Second).Should(BeEmpty())
+		}).WithContext(ctx).Should(Succeed())
 		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(Equal(conditional)))
 		Consistently(writes).WithContext(ctx).Should(BeEmpty())
 		Expect(source.answers).NotTo(Receive())
