@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Event is what happened to the resource, as playbooks see it in k8s_cr_event.
+type Event string
+
+// The events.
+const (
+	EventCreate Event = "create"
+	EventDelete Event = "delete"
+)
+
+// Outcome is the result of a run.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeSucceeded Outcome = "Succeeded"
+	OutcomeFailed    Outcome = "Failed"
+	// OutcomeTimedOut means that the run exceeded runtime.runTimeout.
+	OutcomeTimedOut Outcome = "TimedOut"
+	// OutcomeCancelled means that a user cancelled the run.
+	OutcomeCancelled Outcome = "Cancelled"
+	// OutcomeInterrupted means that the pod ended before the run did.
+	OutcomeInterrupted Outcome = "Interrupted"
+	// OutcomeRequeued means that the playbook ended well, and asked by requeue_after to run again.
+	OutcomeRequeued Outcome = "Requeued"
+)
+
+// Succeeded reports whether the playbook ended well.
+func (o Outcome) Succeeded() bool { return o == OutcomeSucceeded || o == OutcomeRequeued }
+
+// Fingerprint has one keyed hash for each Trigger, so that neither a value nor a password can be guessed from it.
+type Fingerprint struct {
+	// Spec covers the event, the playbook, the variables that are handed over, and the generations of referenced resources.
+	Spec string `json:"spec"`
+	// Secret covers the content of the Secrets that variables name. Empty if there are none.
+	Secret string `json:"secret,omitempty"`
+	// Collection covers the digest of the archive.
+	Collection string `json:"collection"`
+	// Endpoint covers the endpoint's variables.
+	Endpoint string `json:"endpoint,omitempty"`
+}
+
+// Record is what the gate remembers of a resource. It is an annotation, so that a backup that has no status has it.
+type Record struct {
+	// Fingerprint of the last run.
+	Fingerprint Fingerprint `json:"fingerprint"`
+	Event       Event       `json:"event"`
+	Outcome     Outcome     `json:"outcome"`
+	// RunID identifies the last run. Empty if the record is a baseline of a resource that never passed a gate.
+	RunID    string    `json:"run,omitempty"`
+	Finished time.Time `json:"finished,omitzero"`
+	// Version and Digest of the collection of the last run.
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	// Attempt is the number of runs since the last success or change.
+	Attempt int `json:"attempt,omitempty"`
+	// NextRetry is the earliest time of the next attempt. Zero means that there is none.
+	NextRetry time.Time `json:"nextRetry,omitzero"`
+	// Due is when the playbook runs again because it asked for it (requeue_after). Zero means never. The reconcile period
+	// is added to Finished when it is needed, so that a changed period applies at once.
+	Due time.Time `json:"due,omitzero"`
+	// Asked is the last value of AnnotationRequestedAt that was served.
+	Asked string `json:"asked,omitempty"`
+	// Deleted is the UID of the resource whose delete playbook succeeded.
+	Deleted types.UID `json:"deleted,omitempty"`
+}

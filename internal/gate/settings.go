@@ -1,0 +1,111 @@
+// Package gate decides whether a playbook of a custom resource runs now. It is pure: the program ansible-runner of the
+// runtime image (internal/runner) reads what the decision needs, calls Decide, and acts on the result.
+package gate
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// SettingsFile is the name of the file with Settings, in the runtime ConfigMap and in its mount.
+const SettingsFile = "runs.json"
+
+// RecordKeyFile is the key of the endpoints Secret, and the name of the file in its mount, with the key that records are
+// signed with. Keys of endpoints contain an underscore, so no endpoint has a key of this name.
+const RecordKeyFile = "record.key"
+
+// RecordKeyBytes is the length of the key.
+const RecordKeyBytes = 32
+
+// Annotations of custom resources.
+const (
+	// AnnotationRecord has the signed Record.
+	AnnotationRecord = "zoscb.ibm.com/run-record"
+	// AnnotationRequestedAt requests a run: a value that differs from the last one that was served starts the playbook. The
+	// value is by convention a time in RFC 3339.
+	AnnotationRequestedAt = "zoscb.ibm.com/reconcile-requested-at"
+	// AnnotationCancel has the ID of a run to cancel.
+	AnnotationCancel = "zoscb.ibm.com/cancel-requested"
+	// AnnotationReconcilePeriod is ansible-operator's annotation for the interval between runs.
+	AnnotationReconcilePeriod = "ansible.sdk.operatorframework.io/reconcile-period"
+	// AnnotationMaxArtifacts is ansible-operator's annotation for the number of runs whose files are kept.
+	AnnotationMaxArtifacts = "ansible.sdk.operatorframework.io/max-runner-artifacts"
+)
+
+// MinReconcilePeriod is the shortest interval at which a playbook runs again without a change.
+const MinReconcilePeriod = 5 * time.Minute
+
+// MaxArtifacts is the highest number of runs of a resource whose files are kept in the pod.
+const MaxArtifacts = 20
+
+// Trigger is a kind of change that starts a playbook.
+type Trigger string
+
+// The kinds of changes.
+const (
+	// TriggerSpec is a change of the resource's own variables, or of a resource that a variable with a kindReference names.
+	TriggerSpec Trigger = "Spec"
+	// TriggerSecret is a change in a Secret that a variable of type password names.
+	TriggerSecret Trigger = "Secret"
+	// TriggerCollection is a change of the collection's archive.
+	TriggerCollection Trigger = "Collection"
+	// TriggerEndpoint is a change of the endpoint's variables.
+	TriggerEndpoint Trigger = "Endpoint"
+)
+
+// DefaultRerunOn lists the changes that start playbooks unless runtime.rerunOn says otherwise.
+func DefaultRerunOn() []Trigger { return []Trigger{TriggerSpec, TriggerSecret} }
+
+// DefaultMaxRetries is the number of times a failed playbook is tried again unless runtime.maxRetries says otherwise.
+const DefaultMaxRetries = 5
+
+// Settings configure the gate of one installation. The manager writes them.
+type Settings struct {
+	// Collection is "domain/name".
+	Collection string `json:"collection"`
+	// Version of the collection.
+	Version string `json:"version"`
+	// Digest of the collection's archive, sha256:<hex>.
+	Digest string `json:"digest"`
+	// Operator is the name of the operator, and of the Lease that its pod holds.
+	Operator string `json:"operator"`
+	// Group and APIVersion (only the version, without the group) of the kinds.
+	Group      string `json:"group"`
+	APIVersion string `json:"apiVersion"`
+	// RerunOn lists the changes that start playbooks.
+	RerunOn []Trigger `json:"rerunOn"`
+	// MaxRetries is the number of times a failed playbook is tried again.
+	MaxRetries int `json:"maxRetries"`
+	// RunTimeoutSeconds limits a run, or 0.
+	RunTimeoutSeconds int64 `json:"runTimeoutSeconds,omitempty"`
+	// MaxArtifacts is the number of runs of a resource whose files are kept in the pod, from 1 to MaxArtifacts.
+	MaxArtifacts int `json:"maxArtifacts"`
+	// Kinds of the collection by name.
+	Kinds map[string]KindSettings `json:"kinds"`
+}
+
+// KindSettings configure the runs of one kind.
+type KindSettings struct {
+	// Plural is the resource name in API paths.
+	Plural string `json:"plural"`
+	// Playbook and Finalizer are paths in the archive. They are part of the fingerprint. Finalizer may be empty.
+	Playbook  string `json:"playbook"`
+	Finalizer string `json:"finalizer,omitempty"`
+	// ReconcilePeriodSeconds is the interval between runs without a change, or 0.
+	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
+	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.
+	Variables []Variable `json:"variables"`
+}
+
+// Variable is a declared field of a spec.
+type Variable struct {
+	Name string `json:"name"`
+	// Default is set if the spec has no such field. Null means none.
+	Default json.RawMessage `json:"default,omitempty"`
+	// Secret is true if the value is the name of a Secret, or a list of names.
+	Secret bool `json:"secret,omitempty"`
+	// Reference is the plural name of the kind of this collection whose instances are valid values, or "".
+	Reference string `json:"reference,omitempty"`
+	// Fields are the members of an object, or of the objects in a list.
+	Fields []Variable `json:"fields,omitempty"`
+}
