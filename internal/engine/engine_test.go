@@ -298,12 +298,16 @@ func TestHostLostInMidRun(t *testing.T) {
     - ansible.builtin.debug: {msg: still here}
 `
 	r.playbook(fmt.Sprintf(lose, server.pids, false))
-	r.run("sys1").expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
+	got := r.run("sys1")
+	failure := got.expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
+	if failure.File != "playbooks/main.yml" || failure.Line != 5 || got.report.Tasks.Unreachable != 1 || got.report.Tasks.OK != 0 {
+		t.Errorf("failure %+v, tasks %+v", failure, got.report.Tasks)
+	}
 
 	again := startSSHD(t)
 	again.endpoint(r, "sys2", "")
 	r.playbook(fmt.Sprintf(lose, again.pids, true))
-	got := r.run("sys2")
+	got = r.run("sys2")
 	got.expectSuccess(t)
 	got.expectMessage(t, "still here")
 }

@@ -297,6 +297,22 @@ func (r *running) current() (runstatus.Report, bool) {
 	return report, true
 }
 
+// waitForTask returns the report as soon as a task is the current one.
+func (r *running) waitForTask(name string) runstatus.Report {
+	r.t.Helper()
+	deadline := time.Now().Add(50 * time.Second)
+	for {
+		report, _ := r.current()
+		if report.CurrentTask != nil && report.CurrentTask.Name == name {
+			return report
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the current task is %v, want %s", report.CurrentTask, name)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 func (r *rig) extraVars(cr resource) map[string]any {
 	vars := map[string]any{}
 	for name, value := range cr.spec {

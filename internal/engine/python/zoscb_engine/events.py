@@ -170,7 +170,7 @@ class Recorder:
             logons.refused(endpoint, self._run, failure["message"])
 
     def _started_name(self, details):
-        """Returns the name with which the task started. In other events, it may be a template."""
+        """Returns the name with which the task started. In the other events it has no role and may be a template."""
         started = details.get("task_uuid") == self._task_uuid and self._report.get("currentTask")
         return started["name"] if started else None
 

@@ -34,12 +34,11 @@ def task_name(name):
 
 
 def failed_task(details, name):
-    """Returns the failure of a task from its event runner_on_failed. Its name is the one in the event if it has no_log."""
+    """Returns the failure of a task from its event runner_on_failed."""
     result = _failed_part(details.get("res"))
     if is_hidden(result):
-        return {"message": _HIDDEN, **_where(details, None)}
-    text = _message(result) or _message(details["res"]) if result else ""
-    failure = {"message": text or _UNKNOWN, **_where(details, name)}
+        return {"message": _HIDDEN, **_where(details, name)}
+    failure = {"message": _message(result) or _UNKNOWN, **_where(details, name)}
     program = _program(result)
     code = program.get("rc")
     if isinstance(code, int) and abs(code) < 1 << 31:
@@ -62,7 +61,7 @@ def unreachable(host, endpoint, details, name):
         reason, what = "HostKeyMismatch", " did not present a host key that is known for it"
     elif _REFUSED.search(text):
         reason, what = "AuthenticationFailed", f" refused the credential: {_gist(text)}"
-    return reason, {**message(f"{reason}: {who}{what}"), **_where(details, None if is_hidden(result) else name)}
+    return reason, {**message(f"{reason}: {who}{what}"), **_where(details, name)}
 
 
 def message(text):
@@ -131,7 +130,7 @@ def _output(program):
 
 def _where(details, name):
     """Returns a task's name, file and line."""
-    where = {"task": task_name(name or details.get("task"))}
+    where = {"task": name or task_name(details.get("task"))}
     file, _, line = str(details.get("task_path", "")).rpartition(":")
     return {**where, **_location(file, line)} if file and line.isdigit() else where
 
