@@ -79,14 +79,23 @@ func TestReportOmitsMessagesOfSSH(t *testing.T) {
 	}
 }
 
-func TestReportOmitsTemplates(t *testing.T) {
-	r := newRig(t)
-	r.secret("pod_vars.yaml", "ansible_connection: local\nansible_host: '{{ where }}'\nansible_user: '{{ who }}'\nwhere: here\nwho: me\n")
+func TestReportHasDeclaredHostAndUser(t *testing.T) {
+	r := local(t)
 	r.playbook(hello)
-	got := r.run("pod")
-	got.expectSuccess(t)
-	if got.report.Host != "" || got.report.User != "" {
-		t.Errorf("host %q, user %q, want none", got.report.Host, got.report.User)
+	tests := map[string]struct{ vars, host, user string }{
+		"declared":  {"ansible_host: h1\nansible_port: 2022\nansible_user: ibmuser\n", "h1:2022", "ibmuser"},
+		"templates": {"ansible_host: '{{ where }}'\nansible_user: '{{ who }}'\nwhere: here\nwho: me\n", "", ""},
+		"empty":     {"ansible_host:\nansible_user:\n", "", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r.secret("pod_vars.yaml", "ansible_connection: local\n"+test.vars)
+			got := r.run("pod")
+			got.expectSuccess(t)
+			if got.report.Host != test.host || got.report.User != test.user {
+				t.Errorf("host %q, user %q, want %q and %q", got.report.Host, got.report.User, test.host, test.user)
+			}
+		})
 	}
 }
 

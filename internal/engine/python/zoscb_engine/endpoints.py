@@ -57,12 +57,12 @@ class Endpoint:
     def address(self):
         """Returns "host:port", or "" if the endpoint's variables do not contain them or are templates."""
         declared = self._declared()
-        host, port = str(declared.get("ansible_host", "")), str(declared.get("ansible_port", 22))
+        host, port = str(declared.get("ansible_host") or ""), str(declared.get("ansible_port") or 22)
         return "" if not host or "{{" in host + port else f"{host}:{port}"
 
     def user(self):
         """Returns the user name, or "" if the endpoint's variables do not contain it or it is a template."""
-        user = str(self._declared().get("ansible_user", ""))
+        user = str(self._declared().get("ansible_user") or "")
         return "" if "{{" in user else user
 
     def _declared(self):

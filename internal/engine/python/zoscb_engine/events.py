@@ -19,7 +19,7 @@ ENTRY_PLAYS = 2
 
 _OUTPUT_LIMIT = 20000
 _FAILURES = 10
-_PERIOD_LIMIT = 64
+_TEXT_LIMIT = 256
 
 _REQUEUE_AFTER = ("operator_sdk.util.requeue_after", "requeue_after")
 
@@ -57,7 +57,8 @@ class Recorder:
         self._file = file
         endpoint = Endpoints().get(run.endpoint)
         self._host = endpoint.name if endpoint else ""
-        self._report = {"host": endpoint.address(), "user": endpoint.user()} if endpoint else {}
+        about = {"host": endpoint.address(), "user": endpoint.user()} if endpoint else {}
+        self._report = {key: one_line(text, _TEXT_LIMIT) for key, text in about.items()}
         self._jobs = Jobs()
         self._failed = FailedTasks()
         self._stats = None
@@ -153,7 +154,7 @@ class Recorder:
         for part in [result] + (items if isinstance(items, list) else []):
             period = part.get("period") if isinstance(part, dict) else None
             if isinstance(period, str):
-                self._report["requeueAfter"] = one_line(period, _PERIOD_LIMIT)
+                self._report["requeueAfter"] = one_line(period, _TEXT_LIMIT)
 
     def _task_failed(self, details):
         self._jobs.add(details)
