@@ -345,8 +345,9 @@ func TestReportWhileATaskRuns(t *testing.T) {
 	if err := run.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := run.wait(); got.report.Ended != "canceled" || len(got.report.Failures) != 0 || got.report.CurrentTask != nil {
-		t.Errorf("report %+v, want canceled without failures\n%s", got.report, got.output)
+	got := run.wait()
+	if got.report.Ended != "canceled" || len(got.report.Failures) != 0 || got.report.CurrentTask == nil {
+		t.Errorf("report %+v, want canceled in a task, without failures\n%s", got.report, got.output)
 	}
 }
 

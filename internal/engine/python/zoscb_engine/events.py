@@ -17,6 +17,9 @@ from .texts import one_line
 # The number of plays in entry.yml before the author's.
 ENTRY_PLAYS = 2
 
+# The final states of a run that was not stopped.
+_ENDED = ("successful", "failed", "error")
+
 _OUTPUT_LIMIT = 20000
 _FAILURES = 10
 _TEXT_LIMIT = 256
@@ -91,7 +94,8 @@ class Recorder:
         endpoint = Endpoints().get(self._run.endpoint)
         if endpoint:
             logons.end_turn(endpoint, self._run)
-        self._report.pop("currentTask", None)
+        if status in _ENDED:
+            self._report.pop("currentTask", None)
         self._report.update(ended=status, failures=self._failures(status), jobs=self._jobs.list())
         if self._stats is not None:
             self._report["tasks"] = self._counts()
@@ -99,7 +103,7 @@ class Recorder:
 
     def _failures(self, status):
         """Returns why the run failed, the first cause first."""
-        if status not in ("successful", "failed", "error"):
+        if status not in _ENDED:
             return []
         stats = self._stats or {}
         causes, rescued = self._failed.causes(stats)
