@@ -142,9 +142,6 @@ func TestUnreachable(t *testing.T) {
 	r.playbook(hello)
 	got := r.run("sys1")
 	got.expectFailure(t, fmt.Sprintf("EndpointUnreachable: endpoint sys1 (127.0.0.1:%d): ssh: connect to host", port), "Connection refused")
-	if got.count("runner_on_unreachable") != 1 {
-		t.Error("the original event was not posted")
-	}
 }
 
 func TestWrongHostKey(t *testing.T) {
@@ -219,19 +216,6 @@ func TestUnknownCredentialIsTriedByOneRunAtATime(t *testing.T) {
 	}
 }
 
-// If ansible_runner_http is installed, it posts the events, and the engine only adds its own.
-func TestStockEventPluginIsNotDoubled(t *testing.T) {
-	r := newRig(t)
-	r.write("opt/ansible/engine/python/ansible_runner_http.py", "")
-	key, public := newKey(t, "")
-	r.endpoint("sys1", freePort(t), public, key, "")
-	r.playbook(hello)
-	got := r.run("sys1")
-	if len(got.events) != 1 || len(got.failures()) != 1 {
-		t.Errorf("got %v, want only the added runner_on_failed\n%s", got.events, got.output)
-	}
-}
-
 func TestEncryptedKey(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	const passphrase = `it's a "secret" $HOME`
@@ -272,7 +256,7 @@ func TestNoHostRan(t *testing.T) {
 		"nothing to do":     {"- hosts: all\n  gather_facts: false\n", ""},
 		"ended early":       {"- hosts: all\n  gather_facts: false\n  tasks: [{ansible.builtin.meta: end_play}]\n", ""},
 		"not a playbook":    {"hosts: all\n", "PlaybookError: "},
-		"role not found":    {"- hosts: all\n  roles: [nowhere]\n", "PlaybookError: ERROR! the role 'nowhere' was not found"},
+		"role not found":    {"- hosts: all\n  roles: [nowhere]\n", "PlaybookError: playbooks/main.yml, line 2: ERROR! the role 'nowhere' was not found"},
 		"vars file missing": {"- hosts: all\n  gather_facts: false\n  vars_files: ['{{ inventory_hostname }}.yml']\n  tasks: [{ansible.builtin.ping: }]\n", "PlaybookError: "},
 	}
 	for name, test := range tests {
@@ -314,12 +298,16 @@ func TestHostLostInMidRun(t *testing.T) {
     - ansible.builtin.debug: {msg: still here}
 `
 	r.playbook(fmt.Sprintf(lose, server.pids, false))
-	r.run("sys1").expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
+	got := r.run("sys1")
+	failure := got.expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
+	if failure.File != "playbooks/main.yml" || failure.Line != 5 || got.report.Tasks.Unreachable != 1 || got.report.Tasks.OK != 0 {
+		t.Errorf("failure %+v, tasks %+v", failure, got.report.Tasks)
+	}
 
 	again := startSSHD(t)
 	again.endpoint(r, "sys2", "")
 	r.playbook(fmt.Sprintf(lose, again.pids, true))
-	got := r.run("sys2")
+	got = r.run("sys2")
 	got.expectSuccess(t)
 	got.expectMessage(t, "still here")
 }

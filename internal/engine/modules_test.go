@@ -93,13 +93,7 @@ users: [{name: u, user: {}}], clusters: [{name: c, cluster: {server: "`+url+`"}}
 	if diff := cmp.Diff(want, *patches); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)
 	}
-	last := map[string]any{}
-	for _, e := range got.events {
-		if e.Data["task_action"] == "operator_sdk.util.requeue_after" && e.Event == "runner_on_ok" {
-			last, _ = e.Data["res"].(map[string]any)
-		}
-	}
-	if last["period"] != "10m" {
-		t.Errorf("requeue_after gave %v, want the period 10m", last)
+	if got.report.RequeueAfter != "10m" {
+		t.Errorf("requeue_after gave %q, want 10m", got.report.RequeueAfter)
 	}
 }

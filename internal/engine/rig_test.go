@@ -3,10 +3,11 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,12 +18,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
 // path is the PATH of the tests, with the system's Ansible.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// rig is an installed engine with a Secret, an author's collection and a receiver for events.
+// rig is an installed engine with a Secret and an author's collection.
 type rig struct {
 	t         *testing.T
 	root      string
@@ -40,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newRig installs the engine below a short path (sockets lie in it). The test runs beside others from here on: what it
+// newRig installs the engine below a short path (ssh's sockets lie in it). The test runs beside others from here on: what it
 // needs lies below that path, and its servers have ports of their own.
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -138,77 +141,51 @@ func (r *rig) endpoint(name string, port int, hostKey, key, moreVars string) {
 	}
 }
 
-// result has the events that ansible-operator would have received.
+// result is what the gate learns from a run, and what the run leaves in its folder.
 type result struct {
+	report runstatus.Report
 	events []event
 	output string
 }
 
 type event struct {
-	UUID  string         `json:"uuid"`
 	Event string         `json:"event"`
 	Data  map[string]any `json:"event_data"`
-}
-
-func (e event) message() string {
-	res, _ := e.Data["res"].(map[string]any)
-	message, _ := res["msg"].(string)
-	return message
-}
-
-// failures returns the messages of ansible-operator's Failure condition. Without any, the run is successful.
-func (r result) failures() []string {
-	var out []string
-	for _, e := range r.events {
-		if ignored, _ := e.Data["ignore_errors"].(bool); e.Event == "runner_on_failed" && !ignored {
-			out = append(out, e.message())
-		}
-	}
-	return out
 }
 
 // messages returns the texts of successful tasks.
 func (r result) messages() []string {
 	var out []string
 	for _, e := range r.events {
-		if e.Event == "runner_on_ok" {
-			out = append(out, e.message())
+		res, _ := e.Data["res"].(map[string]any)
+		if message, ok := res["msg"].(string); ok && e.Event == "runner_on_ok" {
+			out = append(out, message)
 		}
 	}
 	return out
 }
 
-func (r result) count(name string) int {
-	n := 0
-	for _, e := range r.events {
-		if e.Event == name {
-			n++
-		}
-	}
-	return n
-}
-
-// expectSuccess fails the test if ansible-operator would not call the run successful.
+// expectSuccess fails the test if the report does not say that the run was successful.
 func (r result) expectSuccess(t *testing.T) {
 	t.Helper()
-	if failures := r.failures(); len(failures) != 0 || r.count("playbook_on_stats") != 1 {
-		t.Fatalf("failures %q, %d playbook_on_stats\n%s", failures, r.count("playbook_on_stats"), r.output)
+	if r.report.Ended != "successful" || len(r.report.Failures) != 0 {
+		t.Fatalf("ended %q, failures %+v\n%s", r.report.Ended, r.report.Failures, r.output)
 	}
 }
 
-// expectFailure fails the test unless the run failed for exactly one reason, whose message contains all parts.
-func (r result) expectFailure(t *testing.T, parts ...string) {
+// expectFailure fails the test unless the run failed for exactly one reason, whose message contains all parts. It returns the
+// failure.
+func (r result) expectFailure(t *testing.T, parts ...string) runstatus.Failure {
 	t.Helper()
-	failures := r.failures()
-	if len(failures) != 1 || r.count("playbook_on_stats") != 1 {
-		t.Fatalf("want one failure with %q, got %q and %d playbook_on_stats\n%s",
-			parts, failures, r.count("playbook_on_stats"), r.output)
+	if r.report.Ended == "" || len(r.report.Failures) != 1 {
+		t.Fatalf("ended %q, want one failure with %q, got %+v\n%s", r.report.Ended, parts, r.report.Failures, r.output)
 	}
 	for _, part := range parts {
-		if !strings.Contains(failures[0], part) {
-			t.Errorf("failure %q does not contain %q", failures[0], part)
+		if !strings.Contains(r.report.Failures[0].Message, part) {
+			t.Errorf("failure %q does not contain %q", r.report.Failures[0].Message, part)
 		}
 	}
+	return r.report.Failures[0]
 }
 
 func (r result) expectMessage(t *testing.T, message string) {
@@ -224,8 +201,6 @@ type resource struct {
 	spec map[string]any
 	// vars are additional watch vars, which take precedence.
 	vars map[string]any
-	// kubeconfig for ansible-operator's proxy, if any.
-	kubeconfig string
 }
 
 // run runs the playbook for a resource of the endpoint.
@@ -234,38 +209,108 @@ func (r *rig) run(endpoint string) result {
 	return r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": endpoint}})
 }
 
-// reconcile handles a resource like ansible-operator v1.34.1: it writes the runner's folder, listens for events and runs
-// ansible-runner, through the container's entrypoint.
+// reconcile runs the playbook for a resource.
 func (r *rig) reconcile(cr resource) result {
 	r.t.Helper()
-	private := filepath.Join("run", cr.name)
-	socket := filepath.Join(r.root, cr.name+".sock")
-	stop, events := listen(r.t, socket)
+	return r.start(cr).wait()
+}
+
+// running is a run that has been started.
+type running struct {
+	*rig
+	cmd       *exec.Cmd
+	output    bytes.Buffer
+	report    string
+	artifacts string
+}
+
+// start writes the runner's folder like ansible-operator v1.34.1, and starts ansible-runner like the gate, but through the
+// container's entrypoint.
+func (r *rig) start(cr resource) *running {
+	r.t.Helper()
+	private, ident := filepath.Join("run", cr.name), fmt.Sprint(time.Now().UnixNano())
 	entry := filepath.Join(r.root, "opt/ansible/engine/entry.yml")
-	variables := map[string]string{}
-	if cr.kubeconfig != "" {
-		variables["K8S_AUTH_KUBECONFIG"] = cr.kubeconfig
-	}
-	r.write(private+"/env/envvars", encode(r.t, variables))
+	r.write(private+"/env/envvars", "{}")
 	r.write(private+"/env/extravars", encode(r.t, r.extraVars(cr)))
-	r.write(private+"/env/settings", encode(r.t, map[string]string{"runner_http_url": socket, "runner_http_path": "/events/"}))
+	r.write(private+"/env/settings", "{}")
 	r.write(private+"/inventory/hosts", read(r.t, filepath.Join(r.root, "opt/ansible/engine/inventory")))
 	r.write(private+"/project/playbook.yaml", read(r.t, entry))
+	private = filepath.Join(r.root, private)
 	if r.credential != nil {
-		command(r.t, "chown", "-R", fmt.Sprintf("%d:0", r.credential.Uid), filepath.Join(r.root, private), filepath.Join(r.root, "opt/ansible/home"))
-		if err := os.Chmod(socket, 0o666); err != nil {
+		command(r.t, "chown", "-R", fmt.Sprintf("%d:0", r.credential.Uid), private, filepath.Join(r.root, "opt/ansible/home"))
+	}
+	run := &running{
+		rig:       r,
+		report:    filepath.Join(private, "report-"+ident+".json"),
+		artifacts: filepath.Join(private, "artifacts", ident),
+	}
+	run.cmd = exec.CommandContext(r.t.Context(), filepath.Join(r.root, "opt/ansible/engine/entrypoint"),
+		"run", private, "-p", entry, "-i", ident)
+	run.cmd.Env = append(slices.Clone(r.env), "ZOSCB_RUN_REPORT="+run.report)
+	run.cmd.Dir = r.root
+	run.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.credential}
+	run.cmd.WaitDelay = 5 * time.Second
+	run.cmd.Stdout, run.cmd.Stderr = &run.output, &run.output
+	if err := run.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	return run
+}
+
+// wait returns the result once the run has ended.
+func (r *running) wait() result {
+	r.t.Helper()
+	_ = r.cmd.Wait() // The exit code is in the report.
+	out := result{output: r.output.String()}
+	report, ok := r.current()
+	if !ok {
+		r.t.Fatalf("no report\n%s", out.output)
+	}
+	out.report = report
+	files, _ := filepath.Glob(filepath.Join(r.artifacts, "job_events", "*.json"))
+	for _, file := range files {
+		var e event
+		if err := json.Unmarshal([]byte(read(r.t, file)), &e); err != nil {
 			r.t.Fatal(err)
 		}
+		out.events = append(out.events, e)
 	}
-	cmd := exec.CommandContext(r.t.Context(), filepath.Join(r.root, "opt/ansible/engine/entrypoint"),
-		"run", filepath.Join(r.root, private), "--rotate-artifacts", "20", "-p", entry, "-i", fmt.Sprint(time.Now().UnixNano()))
-	cmd.Env = r.env
-	cmd.Dir = r.root
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.credential}
-	cmd.WaitDelay = 5 * time.Second
-	output, _ := cmd.CombinedOutput() // ansible-operator ignores the exit code too
-	stop()
-	return result{events: *events, output: string(output)}
+	return out
+}
+
+// current returns the present report, if there is one.
+func (r *running) current() (runstatus.Report, bool) {
+	r.t.Helper()
+	var report runstatus.Report
+	content, err := os.ReadFile(r.report)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, false
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&report); err != nil || len(content) > 64<<10 {
+		r.t.Fatalf("report of %d bytes: %v\n%s", len(content), err, content)
+	}
+	return report, true
+}
+
+// waitForTask returns the report as soon as a task is the current one.
+func (r *running) waitForTask(name string) runstatus.Report {
+	r.t.Helper()
+	deadline := time.Now().Add(50 * time.Second)
+	for {
+		report, _ := r.current()
+		if report.CurrentTask != nil && report.CurrentTask.Name == name {
+			return report
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("the current task is %v, want %s", report.CurrentTask, name)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func (r *rig) extraVars(cr resource) map[string]any {
@@ -303,40 +348,6 @@ func markUnsafe(value any) any {
 		return marked
 	}
 	return value
-}
-
-// listen receives events as ansible-operator does. The events may be read after stop.
-func listen(t *testing.T, socket string) (stop func(), events *[]event) {
-	t.Helper()
-	_ = os.Remove(socket)
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mutex sync.Mutex
-	events = &[]event{}
-	handler := http.NewServeMux()
-	handler.HandleFunc("POST /events/", func(w http.ResponseWriter, request *http.Request) {
-		var e event
-		if request.Header.Get("Content-Type") != "application/json" || json.NewDecoder(request.Body).Decode(&e) != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		if e.UUID != "" {
-			*events = append(*events, e)
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	return func() {
-		_ = server.Close()
-		mutex.Lock()
-		defer mutex.Unlock()
-	}, events
 }
 
 // sshd is an OpenSSH server on a port of this machine. It has no SFTP, so that the transfer of modules by SFTP fails.

@@ -1,2 +1,2 @@
 """Extends ansible-core and ansible-runner in the runtime container: endpoints and their credentials (for the
-vars plugin), and complete reporting of failures (the ansible-runner plugin in events.py)."""
+vars plugin), and the report of each run (the ansible-runner plugin in events.py)."""

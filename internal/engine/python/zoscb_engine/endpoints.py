@@ -4,6 +4,8 @@ NAME_passphrase, NAME_password, NAME_refusal and NAME_retry."""
 import hashlib
 import os
 
+import yaml
+
 _VARS = "_vars.yaml"
 
 # Names with a special meaning in Ansible.
@@ -51,6 +53,24 @@ class Endpoint:
                 return file.read(_LIMIT)
         except FileNotFoundError:
             return None
+
+    def address(self):
+        """Returns "host:port", or "" if the endpoint's variables do not contain them or are templates."""
+        declared = self._declared()
+        host, port = str(declared.get("ansible_host") or ""), str(declared.get("ansible_port") or 22)
+        return "" if not host or "{{" in host + port else f"{host}:{port}"
+
+    def user(self):
+        """Returns the user name, or "" if the endpoint's variables do not contain it or it is a template."""
+        user = str(self._declared().get("ansible_user") or "")
+        return "" if "{{" in user else user
+
+    def _declared(self):
+        try:
+            declared = yaml.safe_load(self.read("vars.yaml") or b"")
+        except yaml.YAMLError:
+            return {}
+        return declared if isinstance(declared, dict) else {}
 
     def fingerprint(self, *more):
         """Returns a digest of the endpoint's variables, its credential and the files in more."""

@@ -1,151 +1,220 @@
-"""The ansible-runner plugin that reports failures which ansible-operator ignores.
+"""The ansible-runner plugin that writes the report of a run to the file named by ZOSCB_RUN_REPORT.
 
-ansible-operator considers a run successful unless it gets a runner_on_failed event, and writes no status without a
-playbook_on_stats event. When a run ends, this plugin adds a runner_on_failed event for each unreachable host, for a run
-in which no play of the author matched a host, and for a playbook that failed without a failed task, for example because
-it cannot be parsed.
+A run fails if ansible-playbook fails, if a host is unreachable, or if no play of the author matches a host. A failed task
+that is ignored or rescued does not let the run fail."""
 
-ansible_runner_http posts all events of a run. If that package is not installed, this plugin posts them."""
-
-import importlib.util
-import uuid
+import os
+import traceback
 from datetime import datetime, timezone
 
-from . import condition, failures, logons
+from . import failures, logons
 from .endpoints import Endpoints
-from .post import Receiver
+from .jobs import Jobs
+from .report import ReportFile
 from .run import Run
+from .texts import one_line
 
 # The number of plays in entry.yml before the author's.
 ENTRY_PLAYS = 2
 
-# These events determine the outcome: the run is aborted if one of them cannot be posted.
-_DECISIVE = ("runner_on_failed", "playbook_on_stats")
+# The final states of a run that was not stopped.
+_ENDED = ("successful", "failed", "error")
 
 _OUTPUT_LIMIT = 20000
+_FAILURES = 10
+_TEXT_LIMIT = 256
 
-# The message of ansible-operator for a failed task without a message.
-_UNKNOWN = "unknown playbook failure"
+_REQUEUE_AFTER = ("operator_sdk.util.requeue_after", "requeue_after")
 
 
 def event_handler(runner_config, data):
     """Called by ansible-runner with each event."""
-    _outcome(runner_config).handle(data)
+    try:
+        _recorder(runner_config).handle(data)
+    except Exception:  # pylint: disable=broad-except
+        # ansible-runner would end, and the playbook would go on without it.
+        traceback.print_exc()
 
 
 def status_handler(runner_config, data):
     """Called by ansible-runner when a run changes its state."""
     if data["status"] not in ("starting", "running"):
-        _outcome(runner_config).end(data["status"])
+        _recorder(runner_config).end(data["status"])
 
 
-_outcomes = {}
+_recorders = {}
 
 
-def _outcome(runner_config):
-    if runner_config.ident not in _outcomes:
-        forward = importlib.util.find_spec("ansible_runner_http") is None
-        _outcomes[runner_config.ident] = Outcome(
-            Receiver.of(runner_config),
-            Run(runner_config.private_data_dir, str(runner_config.ident)),
-            forward,
-            runner_config.env.get("K8S_AUTH_KUBECONFIG"),
-        )
-    return _outcomes[runner_config.ident]
+def _recorder(runner_config):
+    if runner_config.ident not in _recorders:
+        run = Run(runner_config.private_data_dir, str(runner_config.ident))
+        _recorders[runner_config.ident] = Recorder(run, ReportFile(os.environ.get("ZOSCB_RUN_REPORT")))
+    return _recorders[runner_config.ident]
 
 
-class Outcome:
-    """Processes the events of one run and adds missing ones."""
+class Recorder:
+    """Turns the events of one run into its report. Its size does not depend on the number of events."""
 
-    def __init__(self, receiver, run, forward, kubeconfig):
-        self._receiver = receiver
+    def __init__(self, run, file):
         self._run = run
-        self._forward = forward
-        self._kubeconfig = kubeconfig
-        self._plays = []
-        self._unmatched = set()
-        self._lost = {}  # Host: message of its last runner_on_unreachable.
-        self._failures = []  # The messages that ansible-operator collects.
-        self._stats = False
+        self._file = file
+        endpoint = Endpoints().get(run.endpoint)
+        self._host = endpoint.name if endpoint else ""
+        about = {"host": endpoint.address(), "user": endpoint.user()} if endpoint else {}
+        self._report = {key: one_line(text, _TEXT_LIMIT) for key, text in about.items()}
+        self._jobs = Jobs()
+        self._failed = FailedTasks()
+        self._stats = None
         self._output = ""
-        self._created = None
+        self._task_uuid = None
+        self._play_uuid = None
+        self._plays = 0
+        self._unmatched = 0  # Plays of the author that matched no host.
+        self._checks = 0  # Tasks of the engine on the endpoint.
+        self._handlers = {
+            "playbook_on_play_start": self._start_play,
+            "playbook_on_no_hosts_matched": self._no_hosts_matched,
+            "playbook_on_task_start": self._start_task,
+            "playbook_on_stats": self._keep_stats,
+            "runner_on_ok": self._ok,
+            "runner_on_failed": self._task_failed,
+            "runner_on_unreachable": self._unreachable,
+            "runner_item_on_ok": self._jobs.add,
+            "runner_item_on_failed": self._jobs.add,
+        }
 
     def handle(self, data):
         event, details = data.get("event"), data.get("event_data") or {}
-        self._created = data.get("created") or self._created
-        if event == "playbook_on_play_start" and details.get("play_uuid") not in self._plays:
-            self._plays.append(details.get("play_uuid"))
-        elif event == "playbook_on_no_hosts_matched":
-            self._unmatched.add(details.get("play_uuid"))
-        elif event == "runner_on_unreachable":
-            self._handle_unreachable(details)
-        elif event == "runner_on_ok":
-            self._handle_ok(details)
-        elif event == "runner_on_failed":
-            self._handle_failed(details)
-        elif event in ("verbose", "error"):
+        if event in ("verbose", "error"):
             self._output = (self._output + "\n" + data.get("stdout", ""))[-_OUTPUT_LIMIT:]
-        elif event == "playbook_on_stats":
-            self._stats = True
-            self._evaluate(details)
-        if self._forward:
-            self._receiver.post(data, decisive=event in _DECISIVE)
+        elif event in self._handlers:
+            self._handlers[event](details)
 
     def end(self, status):
         endpoint = Endpoints().get(self._run.endpoint)
         if endpoint:
             logons.end_turn(endpoint, self._run)
-        if status != "successful" and not self._failures:
-            self._fail(failures.playbook_error(self._output))
-        if not self._stats:
-            self._add("playbook_on_stats", {})
-        if self._failures:
-            condition.correct(self._kubeconfig, self._run.path, "\n".join(self._failures))
+        if status in _ENDED:
+            self._report.pop("currentTask", None)
+        self._report.update(ended=status, failures=self._failures(status), jobs=self._jobs.list())
+        if self._stats is not None:
+            self._report["tasks"] = self._counts()
+        self._file.close(self._report)
 
-    def _evaluate(self, stats):
-        # "dark" has the unreachable hosts, except those with ignore_unreachable.
-        for host in sorted(stats.get("dark") or {}):
-            self._fail(self._lost.get(host, f"EndpointUnreachable: host {host}"))
-        authors = set(self._plays[ENTRY_PLAYS:])
-        if not self._failures and not authors - self._unmatched:
-            self._fail("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`")
+    def _failures(self, status):
+        """Returns why the run failed, the first cause first."""
+        if status not in _ENDED:
+            return []
+        stats = self._stats or {}
+        causes, rescued = self._failed.causes(stats)
+        if status == "successful":
+            causes, rescued = [task for task in causes if task.statistic == "dark"], []
+        found = [task.failure for task in causes]
+        for host in sorted(set(stats.get("dark") or {}) - {task.host for task in causes}):
+            found.append(failures.message(f"EndpointUnreachable: host {host}"))
+        if not found and status != "successful":
+            found.append(failures.playbook_error(self._output))
+        elif not found and self._plays - ENTRY_PLAYS <= self._unmatched:
+            found.append(failures.message("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`"))
+        return (found + [task.failure for task in rescued])[:_FAILURES]
 
-    def _handle_unreachable(self, details):
-        target = _target(details)
-        endpoint = Endpoints().get(target)
-        reason, message = failures.unreachable(target, endpoint, str((details.get("res") or {}).get("msg", "")))
-        self._lost[details.get("host")] = message
-        if reason == "AuthenticationFailed" and target == self._run.endpoint:
-            logons.refused(endpoint, self._run, message)
+    def _counts(self):
+        names = {"ok": "ok", "changed": "changed", "failed": "failures", "unreachable": "dark", "skipped": "skipped"}
+        counts = {name: (self._stats.get(key) or {}).get(self._host, 0) for name, key in names.items()}
+        counts["ok"] -= self._checks
+        return counts
 
-    def _handle_failed(self, details):
-        if not details.get("ignore_errors"):
-            message = (details.get("res") or {}).get("msg")
-            self._failures.append(message if isinstance(message, str) else _UNKNOWN)
+    def _start_play(self, details):
+        if details.get("play_uuid") != self._play_uuid:
+            self._play_uuid = details.get("play_uuid")
+            self._plays += 1
 
-    def _handle_ok(self, details):
+    def _no_hosts_matched(self, _):
+        if self._plays > ENTRY_PLAYS:
+            self._unmatched += 1
+
+    def _start_task(self, details):
+        self._task_uuid = details.get("task_uuid")
+        since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._report["currentTask"] = {"name": failures.task_name(details.get("name")), "since": since}
+        self._file.update({**self._report, "jobs": self._jobs.list()})
+
+    def _keep_stats(self, details):
+        self._stats = details
+
+    def _ok(self, details):
+        self._jobs.add(details)
+        if details.get("task_action") in _REQUEUE_AFTER:
+            self._requeue_after(details.get("res"))
+        if self._plays <= ENTRY_PLAYS and details.get("host") == self._host:
+            self._checks += 1
         if _target(details) == self._run.endpoint:
             endpoint = Endpoints().get(self._run.endpoint)
             if endpoint:
                 logons.accepted(endpoint, self._run)
 
-    def _fail(self, message):
-        self._failures.append(message)
-        self._add("runner_on_failed", {"res": {"msg": message}, "task": "Collection Operator"})
+    def _requeue_after(self, result):
+        items = result.get("results") if isinstance(result, dict) else None
+        for part in [result] + (items if isinstance(items, list) else []):
+            period = part.get("period") if isinstance(part, dict) else None
+            if isinstance(period, str):
+                self._report["requeueAfter"] = one_line(period, _TEXT_LIMIT)
 
-    def _add(self, event, details):
-        created = self._created or datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")
-        self._receiver.post(
-            {
-                "uuid": str(uuid.uuid4()),
-                "counter": 0,
-                "event": event,
-                "event_data": details,
-                "stdout": (details.get("res") or {}).get("msg", ""),
-                "created": created,
-            },
-            decisive=True,
-        )
+    def _task_failed(self, details):
+        self._jobs.add(details)
+        if not details.get("ignore_errors"):
+            failure = failures.failed_task(details, self._started_name(details))
+            self._failed.add(details.get("host"), "failures", failure)
+
+    def _unreachable(self, details):
+        target = _target(details)
+        endpoint = Endpoints().get(target)
+        reason, failure = failures.unreachable(target, endpoint, details, self._started_name(details))
+        self._failed.add(details.get("host"), "dark", failure)
+        if reason == "AuthenticationFailed" and target == self._run.endpoint:
+            logons.refused(endpoint, self._run, failure["message"])
+
+    def _started_name(self, details):
+        """Returns the name with which the task started. In the other events it has no role and may be a template."""
+        started = details.get("task_uuid") == self._task_uuid and self._report.get("currentTask")
+        return started["name"] if started else None
+
+
+class FailedTask:
+    def __init__(self, host, statistic, failure):
+        self.host = host
+        self.statistic = statistic
+        self.failure = failure
+
+
+class FailedTasks:
+    """The first and the last tasks that failed or did not reach their host."""
+
+    def __init__(self):
+        self._tasks = []
+
+    def add(self, host, statistic, failure):
+        """Adds a task that Ansible counts in one of its statistics, if the failure is not handled by the playbook."""
+        self._tasks.append(FailedTask(host, statistic, failure))
+        if len(self._tasks) > 2 * _FAILURES:
+            del self._tasks[_FAILURES]
+
+    def causes(self, stats):
+        """Returns the tasks that let their hosts fail, and those that the playbook rescued.
+
+        Ansible does not report which tasks are rescued, only how many tasks of each host are not. A task that is not
+        rescued is the host's last one in the play, apart from an `always` section. Unreachable hosts are in "dark", except
+        those with ignore_unreachable."""
+        left = {key: dict(stats.get(key) or {}) for key in ("failures", "dark")}
+        causes, rescued = [], []
+        for task in reversed(self._tasks):
+            count = left[task.statistic].get(task.host, 0)
+            left[task.statistic][task.host] = count - 1
+            if count > 0:
+                causes.insert(0, task)
+            elif task.statistic == "failures":
+                rescued.insert(0, task)
+        return causes, rescued
 
 
 def _target(details):

@@ -1,37 +1,154 @@
-"""Describes failures in one line that starts with a reason."""
+"""Describes failures for the report of a run: dicts in the form of the Go type runstatus.Failure. Messages of the engine
+start with a reason."""
 
+import json
+import os
 import re
 
-import yaml
+from .texts import one_line, tail
 
 # The exact messages of ssh: a remote command may also print "Permission denied".
 _REFUSED = re.compile(r"^\S*: Permission denied \([\w,-]*\)\.?\s*$|Too many authentication failures", re.M)
 _HOST_KEY = re.compile(r"^Host key verification failed\.?\s*$", re.M)
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+")
 
-_LIMIT = 1000
+_MESSAGE_LIMIT = 1 << 10
+_OUTPUT_LIMIT = 2 << 10
+_NAME_LIMIT = 256
+
+_ENGINE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+_HIDDEN = "the task failed; its output is hidden by no_log"
+_UNKNOWN = "the task failed without a message"
 
 
-def unreachable(host, endpoint, result_message):
-    """Returns the reason and a message for a host that Ansible could not reach. endpoint is None if the host is not an
+def is_hidden(result):
+    """Returns whether Ansible hides a result because of no_log."""
+    return "censored" in result or bool(result.get("_ansible_no_log"))
+
+
+def task_name(name):
+    return one_line(str(name or ""), _NAME_LIMIT)
+
+
+def failed_task(details, name):
+    """Returns the failure of a task from its event runner_on_failed."""
+    result = _failed_part(details.get("res"))
+    if is_hidden(result):
+        return {"message": _HIDDEN, **_where(details, name)}
+    failure = {"message": _message(result) or _UNKNOWN, **_where(details, name)}
+    program = _program(result)
+    code = program.get("rc")
+    if isinstance(code, int) and abs(code) < 1 << 31:
+        failure["returnCode"] = int(code)
+    output = _output(program)
+    if output:
+        failure["output"] = output
+    return failure
+
+
+def unreachable(host, endpoint, details, name):
+    """Returns the reason and the failure for a host that Ansible could not reach. endpoint is None if the host is not an
     endpoint of the installation."""
-    text = result_message.replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
-    who = f"endpoint {host}{_address(endpoint)}" if endpoint else f"host {host}"
+    result = _failed_part(details.get("res"))
+    text = str(result.get("msg", "")).replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
+    address = endpoint.address() if endpoint else ""
+    who = f"endpoint {host}" + (f" ({address})" if address else "") if endpoint else f"host {host}"
+    reason, what = "EndpointUnreachable", f": {_gist(text)}"
     if _HOST_KEY.search(text):
-        return "HostKeyMismatch", f"HostKeyMismatch: {who} did not present a host key that is known for it"
-    if _REFUSED.search(text):
-        return "AuthenticationFailed", f"AuthenticationFailed: {who} refused the credential: {_gist(text)}"
-    return "EndpointUnreachable", f"EndpointUnreachable: {who}: {_gist(text)}"
+        reason, what = "HostKeyMismatch", " did not present a host key that is known for it"
+    elif _REFUSED.search(text):
+        reason, what = "AuthenticationFailed", f" refused the credential: {_gist(text)}"
+    return reason, {**message(f"{reason}: {who}{what}"), **_where(details, name)}
+
+
+def message(text):
+    """Returns a failure with nothing but a message."""
+    return {"message": one_line(text, _MESSAGE_LIMIT)}
 
 
 def playbook_error(output):
-    """Returns the message for a playbook that failed without a failed task, such as one that cannot be parsed."""
+    """Returns the failure of a playbook that failed without a failed task, such as one that cannot be parsed."""
     text = _COLOR.sub("", output).replace("\r", "")
     at = max(text.rfind("ERROR! "), text.rfind("[ERROR]: "))
-    lines = [line.strip() for line in text[max(at, 0) :].splitlines() if line.strip()]
+    text = text[max(at, 0) :]
+    place = _PLACE.search(text)
+    lines = [line.strip() for line in text[: place.start() if place else None].splitlines() if line.strip()]
     lines = lines[:4] if at >= 0 else lines[-4:]
-    return ("PlaybookError: " + (" ".join(lines) or "ansible-playbook ended without a result"))[:_LIMIT]
+    what = " ".join(lines).replace(_content() + os.sep, "") or "ansible-playbook ended without a result"
+    if not place:
+        return message("PlaybookError: " + what)
+    location = _location(place[1], place[2])
+    return {**message(f"PlaybookError: {location['file']}, line {location['line']}: {what}"), **location}
+
+
+def _failed_part(result):
+    """Returns the result of a task, or that of the first item that failed if the task has a loop."""
+    if not isinstance(result, dict):
+        return {}
+    items = result.get("results")
+    if is_hidden(result) or not isinstance(items, list):
+        return result
+    items = [item for item in items if isinstance(item, dict)]
+    failed = [i for i in items if i.get("failed") or i.get("failed_when_result") or i.get("unreachable")]
+    return (failed + [i for i in items if is_hidden(i)] + [result])[0]
+
+
+def _message(result):
+    value = result.get("msg") or result.get("reason") or ""
+    if isinstance(value, list):
+        value = "; ".join(str(item) for item in value)
+    elif not isinstance(value, str):
+        value = json.dumps(value, default=str)
+    return one_line(value, _MESSAGE_LIMIT)
+
+
+def _program(result):
+    """Returns the part of a result that has a program's return code and output. Modules of ibm.ibm_zos_cics return a list
+    of the programs that they ran, of which this is the last one that failed."""
+    executions = result.get("executions")
+    if "rc" in result or not isinstance(executions, list):
+        return result
+    failed = [program for program in executions if isinstance(program, dict) and program.get("rc")]
+    return failed[-1] if failed else result
+
+
+def _output(program):
+    """Returns the end of stderr, or of stdout if stderr has nothing but messages of ssh."""
+    for key in ("stderr", "stdout", "module_stderr", "module_stdout"):
+        text = program.get(key)
+        if isinstance(text, list):
+            text = "\n".join(str(line) for line in text)
+        if isinstance(text, str):
+            text = tail(text, _OUTPUT_LIMIT)
+            if not all(_NOISE.match(line) for line in text.splitlines()):
+                return text
+    return ""
+
+
+def _where(details, name):
+    """Returns a task's name, file and line."""
+    where = {"task": name or task_name(details.get("task"))}
+    file, _, line = str(details.get("task_path", "")).rpartition(":")
+    return {**where, **_location(file, line)} if file and line.isdigit() else where
+
+
+def _location(file, line):
+    return {"file": one_line(_relative(file), _NAME_LIMIT), "line": int(line)}
+
+
+def _relative(file):
+    """Returns a file's path relative to the collection's content, or the name of a file of the engine."""
+    real = os.path.realpath(file)
+    if real.startswith(_content() + os.sep):
+        return os.path.relpath(real, _content())
+    return os.path.basename(real) if real.startswith(_ENGINE + os.sep) else file
+
+
+def _content():
+    return os.path.realpath(os.environ.get("ZOSCB_CONTENT_DIR") or "/opt/ansible/content")
 
 
 def _gist(text):
@@ -39,11 +156,4 @@ def _gist(text):
     lines = text.splitlines()
     telling = [line.strip() for line in lines if not _NOISE.match(line)] or lines or ["no message"]
     keys = [line for line in telling[:-1] if line.startswith("Load key ")]
-    return ": ".join(keys[-1:] + telling[-1:])[:_LIMIT]
-
-
-def _address(endpoint):
-    """Returns " (host:port)", or "" if the endpoint's variables do not contain them or are templates."""
-    declared = yaml.safe_load(endpoint.read("vars.yaml") or b"") or {}
-    host, port = str(declared.get("ansible_host", "")), str(declared.get("ansible_port", 22))
-    return "" if not host or "{{" in host + port else f" ({host}:{port})"
+    return ": ".join(keys[-1:] + telling[-1:])

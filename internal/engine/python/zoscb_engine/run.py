@@ -36,13 +36,6 @@ class Run:
         return "/".join([self._text("k8s_cr_kind"), str(meta.get("namespace")), str(meta.get("name"))])
 
     @property
-    def path(self):
-        """The path of the resource on the API server."""
-        meta = self._variables.get("ansible_operator_meta") or {}
-        plural = self._text("k8s_cr_kind").lower() + "s"
-        return f"/apis/{self._text('k8s_cr_version')}/namespaces/{meta.get('namespace')}/{plural}/{meta.get('name')}"
-
-    @property
     def reserved_variables(self):
         """Variables that would override connection settings, since extra vars have the highest precedence."""
         return sorted(v for v in self._variables if v.startswith("ansible_") and v != "ansible_operator_meta")
