@@ -80,9 +80,9 @@ func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, fi
 		again, _ = time.ParseDuration(report.RequeueAfter) // It was checked before.
 	}
 	at := metav1.NewTime(finished)
-	e.Run.Outcome, e.Run.Finished = outcome, &at
 	e.Report, e.Ended = report, true
 	e.Record = gate.Next(e.Input, e.Decision, e.Run.ID, outcome, finished, again)
+	e.Run.Outcome, e.Run.Finished = e.Record.Outcome, &at
 }
 
 // settle writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has

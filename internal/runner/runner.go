@@ -134,7 +134,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	case gate.ActionFinish:
 		return answer{done: true}, nil
 	case gate.ActionAdopt:
-		adopted := gate.Next(s.input, s.decision, "", gate.OutcomeSucceeded, s.input.Now, 0)
+		adopted := gate.Adopt(s.input)
 		record = &adopted
 		var err error
 		if live, err = r.setRecord(ctx, live, adopted); err != nil {

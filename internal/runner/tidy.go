@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
-// maxChecks limits how many other run folders are checked after a run.
+// maxChecks limits how many other run folders, chosen at random, are checked after a run.
 const maxChecks = 20
 
 // tidy removes files of earlier runs and the run folders of resources that do not exist any more. Failures are only logged.
@@ -28,7 +29,8 @@ func (r *runner) tidy(ctx context.Context, live *unstructured.Unstructured) {
 		return
 	}
 	checks := 0
-	for _, entry := range entries {
+	for _, i := range rand.Perm(len(entries)) {
+		entry := entries[i]
 		if !entry.IsDir() || entry.Name() == own {
 			continue
 		}
