@@ -46,7 +46,7 @@ func TestRunsEnd(t *testing.T) {
 		"well":       {script: `report '{"ended": "successful"}'`, want: gate.OutcomeSucceeded},
 		"well, exit": {script: `report '{"ended": "successful"}'; exit 2`, want: gate.OutcomeSucceeded},
 		"failed":     {script: `report '{"ended": "failed", "failures": [{"message": "no space"}]}'; exit 2`, want: gate.OutcomeFailed, says: []string{"no space"}},
-		"requeued":   {script: `report '{"ended": "successful", "requeueAfter": "1h"}'`, want: gate.OutcomeRequeued},
+		"requeued":   {script: `report '{"ended": "successful", "requeueAfter": "1h"}'`, want: gate.OutcomeSucceeded},
 		"without a report": {
 			script: `echo "Traceback"; echo "KeyError" >&2; exit 3`, want: gate.OutcomeFailed,
 			says: []string{"the run ended without a report: ansible-runner: exit status 3: Traceback KeyError"},

@@ -76,8 +76,8 @@ func writeJSON(path string, value any) error {
 // complete adds the end of a run to its entry.
 func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, finished time.Time) {
 	var again time.Duration
-	if outcome == gate.OutcomeRequeued {
-		again, _ = time.ParseDuration(report.RequeueAfter) // It was checked before.
+	if outcome.Succeeded() {
+		again, _ = time.ParseDuration(report.RequeueAfter) // It is valid or empty: judge has checked it.
 	}
 	at := metav1.NewTime(finished)
 	e.Report, e.Ended = report, true

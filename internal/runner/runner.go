@@ -74,7 +74,7 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 // input reads what the decision depends on.
 func (r *runner) input(ctx context.Context, live *unstructured.Unstructured, running bool) (gate.Input, error) {
 	f := r.files
-	handed, _ := f.kind.Declared(f.given)
+	handed, _ := f.kind.Declared(gate.HandedOver(f.given))
 	wanted, _ := f.kind.Declared(specOf(live))
 	same, err := equalJSON(handed, wanted)
 	if err != nil {

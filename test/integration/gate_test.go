@@ -366,4 +366,3 @@ func (l *lockProcess) expectWaiting(ctx context.Context) {
 	Consistently(probe("/readyz")).WithTimeout(3 * time.Second).Should(Equal(http.StatusServiceUnavailable))
 	Expect(l.ended).NotTo(BeClosed())
 }
-

@@ -148,7 +148,7 @@ func (p *operatorPod) start(cached *unstructured.Unstructured) *reconciliation {
 	}
 	vars := map[string]any{
 		"ansible_operator_meta": map[string]any{"namespace": p.namespace, "name": cached.GetName()},
-		"k8s_cr_event":          event, "k8s_cr_kind": gateKind, "k8s_cr_version": gateGroup + "/v1", "k8s_managed": true,
+		"k8s_cr_event":          event, "k8s_cr_kind": gateKind, "k8s_cr_group": gateGroup, "k8s_cr_version": gateGroup + "/v1", "k8s_managed": true,
 		"_gate_example_com_job": map[string]any{}, "zoscb_playbook": "/opt/ansible/content/job.yml",
 	}
 	spec, _, _ := unstructured.NestedMap(cached.Object, "spec")
