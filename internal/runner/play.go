@@ -133,6 +133,9 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 	for {
 		select {
 		case <-ended:
+			if stopped != nil { // Nothing that it has left may go on, or keep the lock.
+				_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+			}
 			return stopped
 		case <-timeout:
 			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second
