@@ -23,6 +23,8 @@ func artifactsLimit(annotation string, settings int) int {
 // of each call, whether that ran or not.
 type artifacts string
 
+func (c call) artifacts() artifacts { return artifacts(filepath.Join(c.dir, "artifacts")) }
+
 // realRuns returns the folders of runs, the latest first.
 func (a artifacts) realRuns() ([]string, error) {
 	entries, err := os.ReadDir(string(a))
@@ -74,8 +76,8 @@ func (a artifacts) removeLinks() error {
 	return err
 }
 
-// skip makes the folder of a call that did not run a link to the last run, so that "latest" leads there.
-func (a artifacts) skip(ident string) error {
+// end makes the folder of a call that did not run a link to the last run, so that "latest" leads there.
+func (a artifacts) end(ident string) error {
 	if err := os.MkdirAll(string(a), 0o770); err != nil {
 		return err
 	}

@@ -13,12 +13,17 @@ import (
 	"syscall"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/collection-operator/collection-operator/internal/podclient"
 	"github.com/collection-operator/collection-operator/internal/podlock"
 )
 
 // retryDelay is when ansible-operator asks again if a decision was impossible.
 const retryDelay = 10 * time.Second
+
+// conflictDelay is when ansible-operator asks again if the resource has changed while the decision was made.
+const conflictDelay = time.Second
 
 // Main handles one call of ansible-runner and returns the exit code. Only calls of the form that ansible-operator uses pass
 // the gate; others go to the real program.
@@ -34,7 +39,12 @@ func Main(ctx context.Context, args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	return fail(receiver.post(ctx, handle(ctx, call)))
+	out := openOutput(call.ident)
+	result := handle(ctx, call, out)
+	if err := call.artifacts().end(call.ident); err != nil {
+		out.note("artifacts: %v", err)
+	}
+	return fail(receiver.post(ctx, result))
 }
 
 func fail(err error) int {
@@ -46,14 +56,16 @@ func fail(err error) int {
 }
 
 // handle returns what to tell ansible-operator.
-func handle(ctx context.Context, call call) answer {
-	out := openOutput(call.ident)
+func handle(ctx context.Context, call call, out *output) answer {
 	r, err := open(call, out)
 	if err != nil {
 		out.note("the gate cannot be used: %v", err)
 		return askAgain(retryDelay)
 	}
 	result, err := r.handle(ctx)
+	if apierrors.IsConflict(err) {
+		return askAgain(conflictDelay)
+	}
 	if err != nil {
 		r.out.note("no run is started: %v", err)
 		return askAgain(retryDelay)

@@ -39,7 +39,6 @@ func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.
 
 // play runs the real ansible-runner until its end. It inherits the lock of the folder.
 func (r *runner) play(ctx context.Context, running *os.File) (runstatus.Report, gate.Outcome) {
-	_ = os.Remove(r.reportFile())
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
 	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

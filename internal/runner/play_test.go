@@ -87,14 +87,6 @@ func TestRunnerThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-func TestReportOfAFormerRunDoesNotCount(t *testing.T) {
-	r := newPlay(t, "exit 0")
-	must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
-	if report, outcome := r.playLocked(t); outcome != gate.OutcomeFailed {
-		t.Errorf("%s: %+v", outcome, report)
-	}
-}
-
 func TestRunTimeout(t *testing.T) {
 	tests := map[string]struct {
 		script string

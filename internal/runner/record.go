@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -16,8 +18,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
-// begin prepares the run folder and writes that a run starts: to the journal, then to the resource. Until the run ends its
-// record says Interrupted, so that the next pod knows that the playbook did not end if this one does not see the end.
+// begin prepares the run folder and writes that a run starts, to the resource and to the journal. Until the run ends its
+// record says Interrupted, so that the next pod knows that the playbook did not end if this one does not see the end. If a
+// write fails, no run starts: the next one finds a run in status that has not ended.
 func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) {
 	if err := r.prepareFolder(); err != nil {
 		return nil, err
@@ -33,15 +36,15 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 		},
 	}
 	entry.Input.Settings = &settings
-	live, err := r.setRecord(ctx, s.live, gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0))
+	live, err := r.resource.setStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
 	if err != nil {
+		return nil, fmt.Errorf("write status: %w", err)
+	}
+	if _, err := r.setRecord(ctx, live, gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0)); err != nil {
 		return nil, fmt.Errorf("write the record: %w", err)
 	}
 	if err := r.journal.write(*entry); err != nil {
 		return nil, err
-	}
-	if _, err := r.resource.setStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {
-		return nil, fmt.Errorf("write status: %w", err)
 	}
 	return entry, nil
 }
@@ -49,7 +52,10 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 // prepareFolder removes what former calls left, reduces the extra vars to declared variables, and removes the address of
 // ansible-operator: only the gate answers it.
 func (r *runner) prepareFolder() error {
-	if err := artifacts(filepath.Join(r.call.dir, "artifacts")).removeLinks(); err != nil {
+	if err := r.call.artifacts().removeLinks(); err != nil {
+		return err
+	}
+	if err := os.Remove(r.reportFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	vars, _ := r.files.kind.ExtraVars(r.files.given)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,9 +125,6 @@ func (r *runner) setRecord(ctx context.Context, live *unstructured.Unstructured,
 
 // skip answers without a run.
 func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
-	if err := artifacts(filepath.Join(r.call.dir, "artifacts")).skip(r.call.ident); err != nil {
-		return answer{}, err
-	}
 	record, live := s.input.Record, s.live
 	switch s.decision.Action {
 	case gate.ActionFinish:

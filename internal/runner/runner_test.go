@@ -89,7 +89,7 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 		}
 		return names
 	}
-	must(t, a.skip("10")) // Nothing ran yet.
+	must(t, a.end("10")) // Nothing ran yet.
 	if got := names(); got != nil {
 		t.Errorf("without a run there is %v", got)
 	}
@@ -99,8 +99,8 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 		must(t, os.Chtimes(filepath.Join(string(a), run), at, at))
 	}
 	must(t, os.Symlink(filepath.Join(string(a), "gone"), filepath.Join(string(a), "latest")))
-	must(t, a.skip("11"))
-	must(t, a.skip("12"))
+	must(t, a.end("11"))
+	must(t, a.end("12"))
 	if got, want := names(), []string{"1", "12", "2", "3", "latest"}; !slices.Equal(got, want) {
 		t.Errorf("after two skips: %v, want %v", got, want)
 	}
@@ -244,5 +244,28 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestPreparedFolder(t *testing.T) {
+	r := newPlay(t, "")
+	r.files = &files{
+		kind:  gate.KindSettings{Variables: []gate.Variable{{Name: "title"}}},
+		given: map[string]any{"title": "a", "pyz": "b", "k8s_cr_kind": "Region"},
+	}
+	must(t, os.MkdirAll(filepath.Join(r.call.dir, "env"), 0o700))
+	must(t, os.WriteFile(settingsFile(r.call.dir), []byte(`{"runner_http_url": "/s", "runner_http_path": "/events/", "other": 1}`), 0o600))
+	must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
+	must(t, r.prepareFolder())
+	for path, want := range map[string]string{
+		settingsFile(r.call.dir):  `{"other":1}`,
+		extraVarsFile(r.call.dir): `"title":{"__ansible_unsafe":"a"}`,
+	} {
+		if content, err := os.ReadFile(path); err != nil || !strings.Contains(string(content), want) || strings.Contains(string(content), "pyz") {
+			t.Errorf("%s: %s, %v", path, content, err)
+		}
+	}
+	if _, err := os.Stat(r.reportFile()); !os.IsNotExist(err) {
+		t.Errorf("the report of a former run is still there: %v", err)
 	}
 }

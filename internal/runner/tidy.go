@@ -19,7 +19,7 @@ const maxChecks = 20
 // tidy removes files of earlier runs and the run folders of resources that do not exist any more. Failures are only logged.
 func (r *runner) tidy(ctx context.Context, live *unstructured.Unstructured) {
 	keep := artifactsLimit(live.GetAnnotations()[gate.AnnotationMaxArtifacts], r.files.settings.MaxArtifacts)
-	if err := artifacts(filepath.Join(r.call.dir, "artifacts")).rotate(keep); err != nil {
+	if err := r.call.artifacts().rotate(keep); err != nil {
 		r.out.note("rotate artifacts: %v", err)
 	}
 	parent, own := filepath.Split(filepath.Clean(r.call.dir))
