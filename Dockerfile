@@ -18,8 +18,8 @@ RUN go mod download
 COPY api api
 COPY cmd cmd
 COPY internal internal
-RUN internal/engine/install.sh /out/engine
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/manager ./cmd/manager
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine
+RUN internal/engine/install.sh /out/engine --engine-binary /out/bin/engine
 
 
 FROM registry.access.redhat.com/ubi9/ubi-minimal:latest AS manager
@@ -28,7 +28,7 @@ RUN microdnf install -y --nodocs --setopt=install_weak_deps=0 tar \
     && microdnf clean all \
     && mkdir -p /opt/collections \
     && chmod 0775 /opt/collections
-COPY --from=build /out/manager /manager
+COPY --from=build /out/bin/manager /manager
 USER 65532:0
 ENTRYPOINT ["/manager"]
 
@@ -46,6 +46,6 @@ RUN ansible-galaxy collection install --collections-path /usr/share/ansible/coll
     && rm -rf /opt/ansible/.ansible/galaxy_cache /tmp/*
 COPY --from=build /out/engine/ /
 # The init container of each operator runs this command.
-COPY --from=build /out/manager /usr/local/bin/manager
+COPY --from=build /out/bin/manager /usr/local/bin/manager
 USER 1001:0
 ENTRYPOINT ["/opt/ansible/engine/entrypoint"]

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Installs the engine into a root file system.
 #
-#   install.sh DESTDIR [--with-operator-sdk-util]
+#   install.sh DESTDIR [--engine-binary FILE] [--with-operator-sdk-util]
+# --engine-binary installs the program built from cmd/engine. Without it, ansible-operator runs playbooks without a gate.
 # --with-operator-sdk-util adds this project's operator_sdk.util collection, for images without the original.
 set -eu
 
 source=$(cd "$(dirname "$0")" && pwd)
-destdir=${1:?usage: install.sh DESTDIR [--with-operator-sdk-util]}
+destdir=${1:?usage: install.sh DESTDIR [--engine-binary FILE] [--with-operator-sdk-util]}
+shift
 engine=$destdir/opt/ansible/engine
 
 copy_tree() {
@@ -26,13 +28,20 @@ rm -rf "$engine/vars_plugins" "$engine/python"
 copy_tree vars_plugins "$engine/vars_plugins"
 copy_tree python "$engine/python"
 
-case ${2-} in
-'') ;;
---with-operator-sdk-util)
-	copy_tree operator_sdk_util "$destdir/usr/share/ansible/collections/ansible_collections/operator_sdk/util"
-	;;
-*)
-	echo "install.sh: unknown option $2" >&2
-	exit 2
-	;;
-esac
+while [ $# -gt 0 ]; do
+	case $1 in
+	--engine-binary)
+		install -D -m 0755 "${2:?--engine-binary needs a file}" "$engine/bin/engine"
+		ln -sf engine "$engine/bin/ansible-runner"
+		shift
+		;;
+	--with-operator-sdk-util)
+		copy_tree operator_sdk_util "$destdir/usr/share/ansible/collections/ansible_collections/operator_sdk/util"
+		;;
+	*)
+		echo "install.sh: unknown option $1" >&2
+		exit 2
+		;;
+	esac
+	shift
+done

@@ -1,0 +1,184 @@
+// Package podlock lets one pod of an operator run playbooks at a time. The lock is a Lease that names a pod and its UID. It is
+// taken over when that pod has ended, and never because time has passed: a slow API server ends nothing.
+package podlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+)
+
+var (
+	leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
+	pods   = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// pollInterval is how often the holder's pod is read while the lock is taken.
+const pollInterval = time.Second
+
+// Lock is the lock of one operator, as its pod sees it.
+type Lock struct {
+	Client dynamic.Interface
+	// Namespace and Name of the Lease.
+	Namespace, Name string
+	// PodName and PodUID of this pod.
+	PodName, PodUID string
+}
+
+// FromEnvironment returns the lock of an operator in WATCH_NAMESPACE for the pod of POD_NAME and POD_UID.
+func FromEnvironment(client dynamic.Interface, operator string) (Lock, error) {
+	l := Lock{
+		Client: client, Name: operator,
+		Namespace: os.Getenv("WATCH_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"),
+	}
+	if l.Name == "" || l.Namespace == "" || l.PodName == "" || l.PodUID == "" {
+		return Lock{}, errors.New("the name of the operator, WATCH_NAMESPACE, POD_NAME and POD_UID must be set")
+	}
+	return l, nil
+}
+
+// ErrNotHolder: another pod holds the lock, or none.
+var ErrNotHolder = errors.New("this pod does not hold the lock")
+
+// Held returns nil if this pod is the holder, ErrNotHolder if it is not, or the error of the read.
+func (l Lock) Held(ctx context.Context) error {
+	lease, err := l.read(ctx)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: Lease %s does not exist", ErrNotHolder, l.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("read Lease %s: %w", l.Name, err)
+	}
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != l.identity() {
+		return fmt.Errorf("%w: holder of Lease %s is %q", ErrNotHolder, l.Name, holder)
+	}
+	return nil
+}
+
+// Acquire takes the lock, and waits for the end of the pod that holds it. It only fails if the context ends. report gets the
+// reason for which it waits, whenever that changes.
+func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
+	reported := ""
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		reason, err := l.try(ctx)
+		if err != nil {
+			reason = err.Error()
+		}
+		if reason == "" {
+			return nil
+		}
+		if reason != reported {
+			report(reason)
+			reported = reason
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// try takes the lock, or returns why it cannot be taken now.
+func (l Lock) try(ctx context.Context) (waitFor string, err error) {
+	lease, err := l.read(ctx)
+	if apierrors.IsNotFound(err) {
+		return "", l.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}})
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Lease %s: %w", l.Name, err)
+	}
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	if holder == l.identity() {
+		return "", nil
+	}
+	pod, err := l.livePod(ctx, lease)
+	if err != nil {
+		return "", err
+	}
+	if pod != "" {
+		return fmt.Sprintf("pod %s holds Lease %s and has not ended", pod, l.Name), nil
+	}
+	return "", l.write(ctx, lease)
+}
+
+// livePod returns the name of the pod that holds the Lease, or "" if it has ended.
+func (l Lock) livePod(ctx context.Context, lease *coordinationv1.Lease) (string, error) {
+	name, uid, _ := cutLast(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	if name == "" {
+		return "", nil
+	}
+	object, err := l.Client.Resource(pods).Namespace(l.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read pod %s: %w", name, err)
+	}
+	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
+	if phase == string(corev1.PodFailed) || phase == string(corev1.PodSucceeded) {
+		return "", nil
+	}
+	// client-go's leader election, which earlier versions used, sets a duration. Its identity has a UID that is not the pod's.
+	ofLeaderElection := lease.Spec.LeaseDurationSeconds != nil
+	if actual := string(object.GetUID()); actual == l.PodUID || (actual != uid && !ofLeaderElection) {
+		return "", nil
+	}
+	return name, nil
+}
+
+func (l Lock) read(ctx context.Context) (*coordinationv1.Lease, error) {
+	object, err := l.Client.Resource(leases).Namespace(l.Namespace).Get(ctx, l.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	lease := &coordinationv1.Lease{}
+	return lease, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, lease)
+}
+
+// write makes this pod the holder, unless the Lease has changed since it was read.
+func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) error {
+	lease.TypeMeta = metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"}
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To(l.identity()),
+		AcquireTime:    ptr.To(metav1.NowMicro()),
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(lease)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	client := l.Client.Resource(leases).Namespace(l.Namespace)
+	if lease.ResourceVersion == "" {
+		_, err = client.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		_, err = client.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write Lease %s: %w", l.Name, err)
+	}
+	return nil
+}
+
+func (l Lock) identity() string { return l.PodName + "_" + l.PodUID }
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, separator); i >= 0 {
+		return s[:i], s[i+len(separator):], true
+	}
+	return s, "", false
+}

@@ -1,0 +1,182 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+// pace has the durations of a run.
+type pace struct {
+	// poll is how often the report and the resource are read.
+	poll time.Duration
+	// progress is the shortest time between two writes of the current task.
+	progress time.Duration
+	// grace is the time between SIGTERM and SIGKILL.
+	grace time.Duration
+	// persist is how long the outcome is tried to be written, with delays from retry to maxRetry.
+	persist, retry, maxRetry time.Duration
+}
+
+var usualPace = pace{
+	poll: 5 * time.Second, progress: 10 * time.Second, grace: 20 * time.Second,
+	persist: 10 * time.Minute, retry: 200 * time.Millisecond, maxRetry: 5 * time.Second,
+}
+
+func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.json") }
+
+// play runs the real ansible-runner until its end. It inherits the lock of the folder.
+func (r *runner) play(ctx context.Context, running *os.File) (runstatus.Report, gate.Outcome) {
+	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
+	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.ExtraFiles = []*os.File{running}
+	ended, err := r.start(command)
+	if err != nil {
+		return judge(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
+	}
+	stopped := r.watch(ctx, command, ended)
+	report, err := readReport(r.reportFile())
+	if err == nil && report.Ended != "" && (stopped == nil || report.Ended == "successful") {
+		return judge(report, "")
+	}
+	if stopped != nil {
+		report.Failures = []runstatus.Failure{{Message: stopped.message}}
+		return report, stopped.outcome
+	}
+	return judge(report, r.problem(command, err))
+}
+
+// problem describes a run that ended without a complete report.
+func (r *runner) problem(command *exec.Cmd, err error) string {
+	message := fmt.Sprintf("the run ended without a report: ansible-runner: %s", command.ProcessState)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		message += fmt.Sprintf(": %v", err)
+	}
+	if len(r.out.last) > 0 {
+		message += ": " + strings.Join(r.out.last, " ")
+	}
+	return limit(message, 1000)
+}
+
+// start starts the command with its output in r.out. The channel is closed when the command has ended.
+func (r *runner) start(command *exec.Cmd) (<-chan struct{}, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	command.Stdout, command.Stderr = writer, writer
+	err = command.Start()
+	_ = writer.Close()
+	if err != nil {
+		_ = reader.Close()
+		return nil, err
+	}
+	copied := make(chan struct{})
+	go func() {
+		r.out.copyLines(reader)
+		close(copied)
+	}()
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait() // The report and ProcessState say how it ended.
+		// Processes that outlive the run, such as ssh's multiplexing masters, may hold the pipe.
+		select {
+		case <-copied:
+		case <-time.After(time.Second):
+			_ = reader.Close()
+			<-copied
+		}
+		close(ended)
+	}()
+	return ended, nil
+}
+
+// stop is why a run was ended.
+type stop struct {
+	outcome gate.Outcome
+	message string
+}
+
+// watch returns when the command has ended, and why it was ended, if it was. It writes the current task to status.
+func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct{}) *stop {
+	var timeout, kill <-chan time.Time
+	if seconds := r.files.settings.RunTimeoutSeconds; seconds > 0 {
+		timer := time.NewTimer(time.Duration(seconds) * time.Second)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	ticker := time.NewTicker(r.pace.poll)
+	defer ticker.Stop()
+	progress := progress{runner: r}
+	var stopped *stop
+	end := func(outcome gate.Outcome, message string) {
+		if stopped == nil {
+			stopped = &stop{outcome, message}
+			_ = command.Process.Signal(syscall.SIGTERM)
+			kill = time.After(r.pace.grace)
+		}
+	}
+	for {
+		select {
+		case <-ended:
+			if stopped != nil { // Nothing that it has left may go on, or keep the lock.
+				_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+			}
+			return stopped
+		case <-timeout:
+			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second
+			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit))
+		case <-kill:
+			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		case <-ticker.C:
+			live, err := r.resource.get(ctx)
+			if err != nil {
+				continue // Nothing is lost: the next poll reads it again.
+			}
+			if live.GetAnnotations()[gate.AnnotationCancel] == r.call.ident {
+				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel)
+			}
+			progress.write(ctx, live)
+		}
+	}
+}
+
+// progress writes the current task of a run to status.
+type progress struct {
+	runner  *runner
+	task    string
+	written time.Time
+}
+
+// write writes the current task if it has changed, unless it was written just before.
+func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
+	r := p.runner
+	report, err := readReport(r.reportFile())
+	if err != nil || report.CurrentTask == nil || report.Ended != "" || time.Since(p.written) < r.pace.progress {
+		return
+	}
+	task := report.CurrentTask.Name + " " + report.CurrentTask.Since.String()
+	if task == p.task {
+		return
+	}
+	if id, _, _ := unstructured.NestedString(live.Object, "status", "lastRun", "id"); id != r.call.ident {
+		return
+	}
+	// A conflict or an API server that is away costs nothing: the next poll tries again.
+	if _, err := r.resource.setStatus(ctx, live, runstatus.Progress(statusOf(live), report)); err == nil {
+		p.task, p.written = task, time.Now()
+	}
+}

@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+// begin prepares the run folder and writes that a run starts, to the resource and to the journal. Until the run ends its
+// record says Interrupted, so that the next pod knows that the playbook did not end if this one does not see the end. If a
+// write fails, no run starts: the next one finds a run in status that has not ended.
+func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) {
+	if err := r.prepareFolder(); err != nil {
+		return nil, err
+	}
+	now := metav1.Now()
+	settings := *s.input.Settings
+	settings.Kinds = nil
+	entry := &journalEntry{
+		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision,
+		Run: runstatus.Run{
+			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.Reason, Attempt: s.decision.Attempt, Started: now,
+			Version: settings.Version, Digest: settings.Digest, Endpoint: text(specOf(s.live)["zosendpoint"]),
+		},
+	}
+	entry.Input.Settings = &settings
+	live, err := r.resource.setStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
+	if err != nil {
+		return nil, fmt.Errorf("write status: %w", err)
+	}
+	if _, err := r.setRecord(ctx, live, gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0)); err != nil {
+		return nil, fmt.Errorf("write the record: %w", err)
+	}
+	if err := r.journal.write(*entry); err != nil {
+		return nil, err
+	}
+	return entry, nil
+}
+
+// prepareFolder removes what former calls left, reduces the extra vars to declared variables, and removes the address of
+// ansible-operator: only the gate answers it.
+func (r *runner) prepareFolder() error {
+	if err := r.call.artifacts().removeLinks(); err != nil {
+		return err
+	}
+	if err := os.Remove(r.reportFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	vars, _ := r.files.kind.ExtraVars(r.files.given)
+	if err := writeJSON(extraVarsFile(r.call.dir), vars); err != nil {
+		return err
+	}
+	settings := map[string]any{}
+	if err := readJSON(settingsFile(r.call.dir), &settings); err != nil {
+		return err
+	}
+	delete(settings, "runner_http_url")
+	delete(settings, "runner_http_path")
+	return writeJSON(settingsFile(r.call.dir), settings)
+}
+
+func writeJSON(path string, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, content)
+}
+
+// complete adds the end of a run to its entry.
+func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, finished time.Time) {
+	var again time.Duration
+	if outcome.Succeeded() {
+		again, _ = time.ParseDuration(report.RequeueAfter) // It is valid or empty: judge has checked it.
+	}
+	at := metav1.NewTime(finished)
+	e.Report, e.Ended = report, true
+	e.Record = gate.Next(e.Input, e.Decision, e.Run.ID, outcome, finished, again)
+	e.Run.Outcome, e.Run.Finished = e.Record.Outcome, &at
+}
+
+// settle writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
+// the lock of the folder, so that run has ended. It returns the resource as it is now, or nil if it is gone.
+func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	entry, err := r.journal.read(live.GetUID())
+	if entry == nil || err != nil {
+		return live, err
+	}
+	if !entry.Ended {
+		report, err := readReport(r.reportFile())
+		outcome := gate.OutcomeInterrupted
+		if err == nil && report.Ended != "" {
+			report, outcome = judge(report, "")
+		} else {
+			report.Failures = append(report.Failures, runstatus.Failure{Message: "the pod or its container ended before the playbook did"})
+		}
+		complete(entry, report, outcome, time.Now())
+	}
+	live, err = r.writeOutcome(ctx, entry)
+	if err != nil {
+		return live, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+	}
+	return live, r.journal.remove(entry.UID)
+}
+
+// persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.
+func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
+	deadline := time.Now().Add(r.pace.persist)
+	reported := ""
+	for delay := r.pace.retry; ; delay = min(2*delay, r.pace.maxRetry) {
+		_, err := r.writeOutcome(ctx, entry)
+		if err == nil {
+			return r.journal.remove(entry.UID)
+		}
+		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
+		if permanent || time.Now().After(deadline) {
+			return fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+		}
+		if apierrors.IsConflict(err) {
+			delay = r.pace.retry
+		} else if err.Error() != reported {
+			reported = err.Error()
+			r.out.note("the outcome is written later: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(delay):
+		}
+	}
+}
+
+// writeOutcome writes record and status, as far as they are not written yet. It returns the resource as it is now, or nil if
+// it is gone.
+func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
+	live, err := r.resource.get(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if live.GetUID() != entry.UID {
+		return nil, nil
+	}
+	if record := r.record(live); record == nil || record.RunID != entry.Run.ID || record.Outcome != entry.Run.Outcome {
+		if live, err = r.setRecord(ctx, live, entry.Record); err != nil {
+			return nil, err
+		}
+	}
+	status := statusOf(live)
+	id, _, _ := unstructured.NestedString(status, "lastRun", "id")
+	outcome, _, _ := unstructured.NestedString(status, "lastRun", "outcome")
+	if id == entry.Run.ID && outcome == string(entry.Run.Outcome) {
+		return live, nil
+	}
+	about := r.statusResource(live)
+	about.Generation = entry.Generation
+	return r.resource.setStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
+}
+
+// judge returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
+func judge(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
+	if report.RequeueAfter != "" {
+		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
+			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", limit(report.RequeueAfter, 100))
+		}
+	}
+	if problem != "" {
+		report.Failures = append(report.Failures, runstatus.Failure{Message: problem})
+		return report, gate.OutcomeFailed
+	}
+	return report, runstatus.OutcomeOf(report)
+}
+
+// messages joins the messages of a report.
+func messages(report runstatus.Report) string {
+	lines := make([]string, len(report.Failures))
+	for i, failure := range report.Failures {
+		lines[i] = failure.Message
+	}
+	return strings.Join(lines, "; ")
+}
+
+func readReport(path string) (runstatus.Report, error) {
+	var report runstatus.Report
+	err := readJSON(path, &report)
+	return report, err
+}

@@ -1,0 +1,214 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/podlock"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+// runner handles one call for one resource.
+type runner struct {
+	call     call
+	files    *files
+	out      *output
+	lock     podlock.Lock
+	client   dynamic.Interface
+	resource resource
+	journal  journal
+	pace     pace
+}
+
+// situation is a resource at the time of a decision.
+type situation struct {
+	live     *unstructured.Unstructured
+	input    gate.Input
+	decision gate.Decision
+}
+
+// handle decides and acts. An error means that nothing was started, and that the decision has to be made again.
+func (r *runner) handle(ctx context.Context) (answer, error) {
+	if err := r.lock.Held(ctx); err != nil {
+		return answer{}, err
+	}
+	live, err := r.resource.get(ctx)
+	if apierrors.IsNotFound(err) {
+		return askAgain(0), nil
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("read the resource: %w", err)
+	}
+	running, err := lockFolder(r.call.dir)
+	if err != nil {
+		return answer{}, err
+	}
+	if running != nil {
+		defer func() { _ = running.Close() }()
+		if live, err = r.settle(ctx, live); live == nil {
+			return askAgain(0), err
+		}
+	}
+	s := situation{live: live}
+	if s.input, err = r.input(ctx, live, running == nil); err != nil {
+		return answer{}, err
+	}
+	s.decision = gate.Decide(s.input)
+	if s.decision.Action == gate.ActionRun {
+		return r.run(ctx, s, running)
+	}
+	return r.skip(ctx, s)
+}
+
+// input reads what the decision depends on.
+func (r *runner) input(ctx context.Context, live *unstructured.Unstructured, running bool) (gate.Input, error) {
+	f := r.files
+	handed, _ := f.kind.Declared(gate.HandedOver(f.given))
+	wanted, _ := f.kind.Declared(specOf(live))
+	same, err := equalJSON(handed, wanted)
+	if err != nil {
+		return gate.Input{}, err
+	}
+	facts := gate.Facts{Event: f.event, Playbook: f.kind.Playbook, Variables: handed, Digest: f.settings.Digest}
+	if f.event == gate.EventDelete {
+		facts.Playbook = f.kind.Finalizer
+	}
+	if facts.References, err = r.readReferences(ctx, f.kind.References(handed)); err != nil {
+		return gate.Input{}, err
+	}
+	if facts.Secrets, err = r.readSecrets(ctx, f.kind.SecretNames(handed)); err != nil {
+		return gate.Input{}, err
+	}
+	if facts.EndpointVariables, err = f.endpointVariables(text(handed["zosendpoint"])); err != nil {
+		return gate.Input{}, err
+	}
+	annotations := live.GetAnnotations()
+	period, err := time.ParseDuration(annotations[gate.AnnotationReconcilePeriod])
+	if err != nil {
+		period = 0
+	}
+	in := gate.Input{
+		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: f.key.Fingerprint(facts),
+		Stale:   !same || deleting(live) != (f.event == gate.EventDelete),
+		Running: running, Record: r.record(live),
+		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
+	}
+	if in.Record == nil {
+		in.Baseline = runstatus.IsBaseline(statusOf(live), live.GetGeneration())
+	}
+	return in, nil
+}
+
+// record returns the record of a resource, or nil if it has none with a valid signature.
+func (r *runner) record(live *unstructured.Unstructured) *gate.Record {
+	annotation := live.GetAnnotations()[gate.AnnotationRecord]
+	if annotation == "" {
+		return nil
+	}
+	return r.files.key.Verify(r.files.identity(), annotation)
+}
+
+// setRecord writes a record to a resource.
+func (r *runner) setRecord(ctx context.Context, live *unstructured.Unstructured, record gate.Record) (*unstructured.Unstructured, error) {
+	return r.resource.setAnnotation(ctx, live, gate.AnnotationRecord, r.files.key.Sign(r.files.identity(), record))
+}
+
+// skip answers without a run.
+func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
+	record, live := s.input.Record, s.live
+	switch s.decision.Action {
+	case gate.ActionFinish:
+		return answer{done: true}, nil
+	case gate.ActionAdopt:
+		adopted := gate.Adopt(s.input)
+		record = &adopted
+		var err error
+		if live, err = r.setRecord(ctx, live, adopted); err != nil {
+			return answer{}, fmt.Errorf("write the record: %w", err)
+		}
+	case gate.ActionSkip:
+	default:
+		return askAgain(s.decision.After), nil
+	}
+	if record != nil {
+		status := statusOf(live)
+		wanted := runstatus.Skip(statusOf(live), r.statusResource(live), *record, s.decision)
+		if !runstatus.Equal(status, wanted) {
+			if _, err := r.resource.setStatus(ctx, live, wanted); err != nil {
+				return answer{}, fmt.Errorf("write status: %w", err)
+			}
+		}
+	}
+	return askAgain(s.decision.After), nil
+}
+
+// statusResource returns what status depends on.
+func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resource {
+	_, ignored := r.files.kind.Declared(specOf(live))
+	return runstatus.Resource{
+		Kind: r.files.kindName, Name: r.files.name, Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
+		Generation: live.GetGeneration(), Deleting: deleting(live), Authors: runstatus.AuthorsOf(live.GetManagedFields()),
+		Ignored: ignored, Now: time.Now(),
+	}
+}
+
+// run runs the playbook and records what it did.
+func (r *runner) run(ctx context.Context, s situation, running *os.File) (answer, error) {
+	entry, err := r.begin(ctx, s)
+	if err != nil {
+		return answer{}, err
+	}
+	if s.decision.Reason == gate.ReasonAsked {
+		r.announce(ctx, s.live, corev1.EventTypeNormal, "RunRequested", fmt.Sprintf("run %s was requested by annotation", entry.Run.ID))
+	}
+	report, outcome := r.play(ctx, running)
+	complete(entry, report, outcome, time.Now())
+	if err := r.journal.write(*entry); err != nil {
+		r.out.note("journal: %v", err)
+	}
+	if err := r.persist(ctx, entry); err != nil {
+		return answer{}, err
+	}
+	if !outcome.Succeeded() {
+		r.announce(ctx, s.live, corev1.EventTypeWarning, "RunFailed", fmt.Sprintf("run %s: %s: %s", entry.Run.ID, outcome, messages(entry.Report)))
+	}
+	r.tidy(ctx, s.live)
+	return r.after(s, entry.Record), nil
+}
+
+// after returns the answer once a run is recorded.
+func (r *runner) after(s situation, record gate.Record) answer {
+	if s.input.Event == gate.EventDelete && record.Deleted == s.input.UID {
+		return answer{done: true}
+	}
+	in := s.input
+	in.Record, in.Now, in.Running, in.Stale = &record, time.Now(), false, false
+	next := gate.Decide(in)
+	switch {
+	case next.Action == gate.ActionRun:
+		return askAgain(time.Second)
+	case next.After == 0 && record.Outcome == gate.OutcomeSucceeded && in.Event == gate.EventCreate:
+		return answer{done: true}
+	default:
+		return askAgain(next.After)
+	}
+}
+
+func equalJSON(a, b any) (bool, error) {
+	first, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := json.Marshal(b)
+	return bytes.Equal(first, second), err
+}

@@ -1,0 +1,368 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+var _ = Describe("The gate before ansible-runner", Ordered, func() {
+	BeforeAll(makeGateKind)
+
+	It("runs a new resource once, and afterwards writes nothing", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "a", "pyz": "b"})
+		pod.realRunner(`cp "$2/env/extravars" "$2/env/settings" "$DIR/"; echo "TASK [copy]"; ` + wellDone)
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"), "a Secret may change without an event")
+		Expect(pod.plays()).To(Equal(1))
+
+		By("handing over only what is declared")
+		vars := map[string]any{}
+		Expect(json.Unmarshal([]byte(pod.read("extravars")), &vars)).To(Succeed())
+		Expect(vars).To(And(HaveKey("title"), HaveKey("zosendpoint"), HaveKey("ansible_operator_meta"), Not(HaveKey("pyz"))))
+		Expect(pod.read("settings")).To(Equal("{}"))
+
+		By("telling what the run did")
+		live := Live(ctx, NewWithT(GinkgoT()), job)
+		Expect(live.Object["status"]).To(And(
+			HaveKeyWithValue("phase", "Succeeded"),
+			HaveKeyWithValue("lastRun", And(HaveKeyWithValue("id", "1001"), HaveKeyWithValue("outcome", "Succeeded"))),
+		))
+		Expect(pod.read("output")).To(ContainSubstring(fmt.Sprintf(`"kind":"Job","namespace":%q,"name":"one","run":"1001","line":"TASK [copy]"`, namespace)))
+
+		By("skipping without a write")
+		var times []time.Duration
+		for range 20 {
+			r := pod.start(live)
+			Expect(r.answer(ctx)).To(Equal("5m0s"))
+			times = append(times, r.took)
+		}
+		slices.Sort(times)
+		AddReportEntry("a skip takes", fmt.Sprintf("median %s, longest %s", times[10], times[19]), ReportEntryVisibilityAlways)
+		Expect(pod.plays()).To(Equal(1))
+		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
+		Expect(filepath.EvalSymlinks(filepath.Join(pod.dir, pod.folder("one"), "artifacts/latest"))).To(HaveSuffix("/1001"))
+
+		By("running it again when it changes")
+		Patch(ctx, job, `{"spec":{"title":"c"}}`)
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(2))
+	}, NodeTimeout(2*time.Minute))
+
+	It("answers a stale cache without a run", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "a"})
+		cached := Live(ctx, NewWithT(GinkgoT()), job)
+		Patch(ctx, job, `{"spec":{"title":"b"}}`)
+		pod.realRunner(wellDone)
+		Expect(pod.start(cached).answer(ctx)).To(Equal("1s"))
+		gone := cached.DeepCopy()
+		gone.SetName("gone")
+		Expect(pod.start(gone).answer(ctx)).To(Equal("0s"))
+		Expect(pod.plays()).To(BeZero())
+	}, NodeTimeout(time.Minute))
+
+	It("starts no run while another pod holds the lock, or while it cannot be read", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		cached := Live(ctx, NewWithT(GinkgoT()), job)
+		pod.realRunner(wellDone)
+		pod.api.stop()
+		Expect(pod.start(cached).answer(ctx)).To(Equal("10s"))
+		pod.api.resume()
+		Patch(ctx, gateLease(namespace), `{"spec":{"holderIdentity":"operator-2_x"}}`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(pod.read("output")).To(ContainSubstring(`holder of Lease gate-operator is \"operator-2_x\"`))
+		Expect(pod.plays()).To(BeZero())
+		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object).NotTo(HaveKey("status"))
+	}, NodeTimeout(time.Minute))
+
+	It("records an outcome once the API server is back", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.plays).Should(Equal(1))
+		pod.api.stop()
+		pod.write("go", "")
+		Eventually(func() string { return pod.read("output") }).Should(ContainSubstring("the outcome is written later"))
+		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Running"))
+		Expect(r.ended).NotTo(BeClosed())
+		pod.api.resume()
+		Expect(r.answer(ctx)).To(Equal("5m0s"))
+		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(2*time.Minute))
+
+	It("does not run a delete play again whose gate was killed at its end", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		Remove(ctx, job)
+		pod.realRunner(`while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.plays).Should(Equal(2))
+		pod.api.stop()
+		pod.write("go", "")
+		Eventually(func() string { return pod.read("output") }).Should(ContainSubstring("the outcome is written later"))
+		Expect(r.command.Process.Kill()).To(Succeed())
+		Eventually(r.ended).Should(BeClosed())
+		pod.api.resume()
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"), "the finalizer goes")
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"), "if it could not be removed at first")
+		Expect(pod.plays()).To(Equal(2))
+		Expect(os.ReadDir(filepath.Join(pod.dir, "state/journal"))).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("keeps the outcome of a run whose gate was killed before", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.plays).Should(Equal(1))
+		Expect(r.command.Process.Kill()).To(Succeed())
+		Eventually(r.ended).Should(BeClosed())
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"), "the runner has not ended")
+		pod.write("go", "")
+		Eventually(func() string { return pod.reconcile(ctx, job) }).WithContext(ctx).Should(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+	}, NodeTimeout(time.Minute))
+
+	It("ends a run that is cancelled, and lets the resource rest", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`trap 'report "{\"ended\": \"canceled\"}"; kill $!; exit 1' TERM; report '{"currentTask": {"name": "Copy", "since": "2026-01-02T03:04:05Z"}}'; sleep 1000 & wait`)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(Field(ctx, job, "status", "lastRun", "currentTask", "name")).WithContext(ctx).Should(Equal("Copy"))
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"another"}}}`, gate.AnnotationCancel))
+		Consistently(r.ended).WithTimeout(6 * time.Second).ShouldNot(BeClosed())
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1001"}}}`, gate.AnnotationCancel))
+		Expect(r.answer(ctx)).To(Equal("5m0s"))
+		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Cancelled"))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(2*time.Minute))
+
+	It("starts no second run beside one that has not ended", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.plays).Should(Equal(1))
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		pod.write("go", "")
+		Expect(r.answer(ctx)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(time.Minute))
+
+	It("reports failures, retries when they are due, and runs when it is asked", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.settings.RunTimeoutSeconds = 1
+		pod.writeSettings()
+		pod.realRunner(`sleep 1000`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("TimedOut"))
+		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: TimedOut: the run was ended because it took longer than runTimeout (1s)")))
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(1), "before the retry is due")
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2026-11-22T10:00:00Z"}}}`, gate.AnnotationRequestedAt))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(2))
+		Expect(gateEvents(ctx, namespace)).To(ContainElement(ContainSubstring("Normal RunRequested")))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(2))
+	}, NodeTimeout(time.Minute))
+
+	It("keeps the finalizer while a delete play fails or asks to run again", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		Remove(ctx, job)
+		pod.realRunner(`exit 1`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
+		pod.realRunner(`report '{"ended": "successful", "requeueAfter": "1m"}'`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("1m0s"))
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationRequestedAt))
+		pod.realRunner(wellDone)
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+	}, NodeTimeout(time.Minute))
+
+	It("ignores a forged record", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		other := newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		record := Live(ctx, NewWithT(GinkgoT()), job).GetAnnotations()[gate.AnnotationRecord]
+		Expect(record).NotTo(BeEmpty())
+		Patch(ctx, other, MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}}))
+		pod.reconcile(ctx, other)
+		Expect(pod.plays()).To(Equal(2))
+	}, NodeTimeout(time.Minute))
+
+	It("removes the run folders of deleted resources, and old artifacts", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "0"})
+		newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		for _, name := range []string{"two", "gone"} {
+			pod.write(pod.folder(name)+"/env/extravars", "{}")
+		}
+		pod.realRunner(wellDone)
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationMaxArtifacts))
+		for i := range 4 {
+			Patch(ctx, job, fmt.Sprintf(`{"spec":{"title":"%d"}}`, i+1))
+			pod.reconcile(ctx, job)
+		}
+		Expect(filepath.Glob(filepath.Join(pod.dir, pod.folder("*")))).To(ConsistOf(HaveSuffix("/one"), HaveSuffix("/two")))
+		Expect(filepath.Glob(filepath.Join(pod.dir, pod.folder("one"), "artifacts/*"))).To(ConsistOf(HaveSuffix("/1003"), HaveSuffix("/1004"), HaveSuffix("/latest")))
+	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("The lock of an operator's pod", func() {
+	It("is taken over when the holder's pod has ended, and not before", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newOperatorPod(ctx, namespace)
+		pod.lock(ctx).expectTaken(ctx)
+
+		By("waiting for the pod that holds it")
+		other := newPod(ctx, namespace, "operator-2")
+		setHolder(ctx, namespace, coordinationv1.LeaseSpec{HolderIdentity: ptr.To("operator-2_" + string(other.UID))})
+		waiting := pod.lock(ctx)
+		waiting.expectWaiting(ctx)
+		pod.api.stop()
+		Consistently(waiting.ended).WithTimeout(3 * time.Second).ShouldNot(BeClosed())
+		pod.api.resume()
+		waiting.expectWaiting(ctx)
+		other.Status.Phase = corev1.PodFailed
+		Expect(K8s.Status().Update(ctx, other)).To(Succeed())
+		ended := time.Now()
+		waiting.expectTaken(ctx)
+		Expect(time.Since(ended)).To(BeNumerically("<", 3*time.Second))
+		lease := gateLease(namespace)
+		Get(ctx, NewWithT(GinkgoT()), lease)
+		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.podName + "_" + pod.podUID)))
+	}, NodeTimeout(2*time.Minute))
+
+	DescribeTable("holders", func(ctx context.Context, holder func(other *corev1.Pod) coordinationv1.LeaseSpec, live bool) {
+		namespace := newNamespace(ctx)
+		pod, other := newOperatorPod(ctx, namespace), newPod(ctx, namespace, "operator-2")
+		setHolder(ctx, namespace, holder(other))
+		l := pod.lock(ctx)
+		if live {
+			l.expectWaiting(ctx)
+			Expect(K8s.Delete(ctx, other, client.GracePeriodSeconds(0))).To(Succeed())
+		}
+		l.expectTaken(ctx)
+	},
+		Entry("no holder", func(*corev1.Pod) coordinationv1.LeaseSpec { return coordinationv1.LeaseSpec{} }, false, NodeTimeout(time.Minute)),
+		Entry("a pod that does not exist", func(*corev1.Pod) coordinationv1.LeaseSpec {
+			return coordinationv1.LeaseSpec{HolderIdentity: ptr.To("operator-3_x")}
+		}, false, NodeTimeout(time.Minute)),
+		Entry("an earlier pod of the same name", func(*corev1.Pod) coordinationv1.LeaseSpec {
+			return coordinationv1.LeaseSpec{HolderIdentity: ptr.To("operator-2_x")}
+		}, false, NodeTimeout(time.Minute)),
+		Entry("a pod that exists", func(other *corev1.Pod) coordinationv1.LeaseSpec {
+			return coordinationv1.LeaseSpec{HolderIdentity: ptr.To("operator-2_" + string(other.UID))}
+		}, true, NodeTimeout(time.Minute)),
+		Entry("a pod of an earlier version, whose time is over", func(*corev1.Pod) coordinationv1.LeaseSpec {
+			return coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("operator-2_x"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour))),
+			}
+		}, true, NodeTimeout(time.Minute)),
+	)
+})
+
+func gateLease(namespace string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gateOperator}}
+}
+
+func setHolder(ctx context.Context, namespace string, spec coordinationv1.LeaseSpec) {
+	GinkgoHelper()
+	lease := gateLease(namespace)
+	Get(ctx, NewWithT(GinkgoT()), lease)
+	lease.Spec = spec
+	Expect(K8s.Update(ctx, lease)).To(Succeed())
+}
+
+// gateEvents returns the Kubernetes Events of the gate as type, reason and message.
+func gateEvents(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var texts []string
+	for _, object := range listObjects(ctx, &corev1.EventList{}, client.InNamespace(namespace)) {
+		if event := object.(*corev1.Event); event.InvolvedObject.Kind == gateKind {
+			texts = append(texts, strings.Join([]string{event.Type, event.Reason, event.Message}, " "))
+		}
+	}
+	return texts
+}
+
+// lockProcess is `engine lock`, whose command writes a file.
+type lockProcess struct {
+	address, file string
+	ended         chan struct{}
+}
+
+func (p *operatorPod) lock(context.Context) *lockProcess {
+	GinkgoHelper()
+	l := &lockProcess{address: freeAddress(), file: filepath.Join(p.dir, "locked"), ended: make(chan struct{})}
+	_ = os.Remove(l.file)
+	command := exec.Command(buildEngine(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file)
+	command.Env = append(p.environment(), "ZOSCB_PROBE_PORT="+l.address[strings.LastIndex(l.address, ":")+1:])
+	command.Stdout, command.Stderr = GinkgoWriter, GinkgoWriter
+	Expect(command.Start()).To(Succeed())
+	go func() {
+		_ = command.Wait()
+		close(l.ended)
+	}()
+	DeferCleanup(func() { _ = command.Process.Kill() })
+	return l
+}
+
+func (l *lockProcess) expectTaken(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(l.ended).WithContext(ctx).Should(BeClosed())
+	Expect(l.file).To(BeAnExistingFile())
+}
+
+func (l *lockProcess) expectWaiting(ctx context.Context) {
+	GinkgoHelper()
+	probe := func(path string) func() (int, error) {
+		return func() (int, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.address+path, nil)
+			if err != nil {
+				return 0, err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return 0, err
+			}
+			return response.StatusCode, response.Body.Close()
+		}
+	}
+	Eventually(probe("/healthz")).WithContext(ctx).Should(Equal(http.StatusOK))
+	Consistently(probe("/readyz")).WithTimeout(3 * time.Second).Should(Equal(http.StatusServiceUnavailable))
+	Expect(l.ended).NotTo(BeClosed())
+}
