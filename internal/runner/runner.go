@@ -79,10 +79,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured, run
 	if err != nil {
 		return gate.Input{}, err
 	}
-	facts := gate.Facts{Event: f.event, Playbook: f.kind.Playbook, Variables: handed, Digest: f.settings.Digest}
-	if f.event == gate.EventDelete {
-		facts.Playbook = f.kind.Finalizer
-	}
+	facts := gate.Facts{Event: f.event, Kind: f.kind, Variables: handed, Digest: f.settings.Digest}
 	if facts.References, err = r.readReferences(ctx, f.kind.References(handed)); err != nil {
 		return gate.Input{}, err
 	}
