@@ -206,6 +206,12 @@ func operatorEnv(c *collection.Collection, o podOptions) []corev1.EnvVar {
 	)
 }
 
+// HasGate reports whether a container that this package rendered decides about runs by the gate's settings. Those of
+// managers before the gate do not.
+func HasGate(operator *corev1.Container) bool {
+	return slices.ContainsFunc(operator.Env, func(e corev1.EnvVar) bool { return e.Name == settingsVariable })
+}
+
 func fieldEnv(name, fieldPath string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: fieldPath},
