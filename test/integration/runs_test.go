@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,33 @@ var _ = Describe("The runs of playbooks", func() {
 		run, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), instance).Object, "status", "lastRun")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(run).To(And(HaveKeyWithValue("id", "1"), HaveKey("tasks")))
+	}, NodeTimeout(2*time.Minute))
+
+	It("are protected also in an API group of the collection's own", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		group := s.name + "." + domain + "." + SharedGroup
+		all := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}
+		grant(ctx, all)
+		oc := newCollection(namespace, "oc", s.pinned())
+		oc.Spec.APIGroup = v2beta2.APIGroupPerCollection
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		instance := s.instance(namespace, "one")
+		instance.SetAPIVersion(group + "/" + s.apiVersion())
+		Create(ctx, instance)
+		Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "all"}, Rules: []rbacv1.PolicyRule{all}})
+		Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "all"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "a-group-writer"}},
+		})
+		writer := as("a-group-writer")
+		Eventually(func() error {
+			return writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(writer.Status().Patch(ctx, instance.DeepCopy(), merge(`{"status":{"phase":"Succeeded"}}`))).To(
+			MatchError(ContainSubstring("only operators may write the status")))
+		Expect(writer.Patch(ctx, instance.DeepCopy(), annotated("verbosity", `"4"`))).To(MatchError(ContainSubstring("verbosity must be")))
 	}, NodeTimeout(2*time.Minute))
 
 	It("obey ansible-operator's annotations only within bounds", attack.Label, func(ctx context.Context) {
