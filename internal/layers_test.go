@@ -22,7 +22,7 @@ var layers = map[string][]string{
 	"internal/archive":    {},
 	"internal/findings":   {},
 	"internal/collection": {"internal/archive", "internal/findings"},
-	"internal/render":     {"api/v2beta2", "internal/collection"},
+	"internal/render":     {"api/v2beta2", "internal/collection", "internal/gate"},
 	"internal/crd":        {"api/v2beta2", "internal/collection", "internal/findings", "internal/render"},
 	"internal/playbook":   {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/galaxy":     {"internal/archive", "internal/collection", "internal/findings"},
@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
 	"internal/install": {
-		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/grants", "internal/instances", "internal/render",
+		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances", "internal/render",
 		"internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
@@ -66,7 +66,7 @@ var layers = map[string][]string{
 		"internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/lint", "internal/render", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/install/olm",
+		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/gate", "internal/install/olm",
 		"internal/probe", "internal/render",
 	},
 }

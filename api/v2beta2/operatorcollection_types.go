@@ -92,7 +92,35 @@ type NetworkPolicySpec struct {
 	AllowTo []EgressDestination `json:"allowTo,omitempty"`
 }
 
-// RuntimeSpec configures the Deployment that runs a collection's playbooks.
+// RerunTrigger is a kind of change that starts playbooks.
+// +kubebuilder:validation:Enum=Spec;Secret;Collection;Endpoint
+type RerunTrigger string
+
+// The kinds of changes.
+const (
+	// RerunOnSpec: the custom resource's own variables, or a custom resource that a variable refers to.
+	RerunOnSpec RerunTrigger = "Spec"
+	// RerunOnSecret: the content of a Secret that a variable of type password names.
+	RerunOnSecret RerunTrigger = "Secret"
+	// RerunOnCollection: the collection's archive.
+	RerunOnCollection RerunTrigger = "Collection"
+	// RerunOnEndpoint: the variables of the endpoint.
+	RerunOnEndpoint RerunTrigger = "Endpoint"
+)
+
+// KindReconcilePeriod is the interval between runs of one kind.
+type KindReconcilePeriod struct {
+	// kind is a kind of the collection. Other kinds are ignored.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// period is the interval, at least 5m, or 0s to disable periodic runs.
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('5m')",message="must be at least 5m, or 0s to disable periodic runs"
+	Period metav1.Duration `json:"period"`
+}
+
+// RuntimeSpec configures the Deployment that runs a collection's playbooks, and when it runs them.
 type RuntimeSpec struct {
 	// image replaces the manager's default runtime image.
 	// +optional
@@ -124,10 +152,46 @@ type RuntimeSpec struct {
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// reconcilePeriod is the interval at which the playbook of every custom resource runs again without a change. The
-	// default, 0s, disables periodic runs.
+	// rerunOn lists the changes that start the playbook of a custom resource that was successful: Spec (its own
+	// variables, or a custom resource that one of them refers to), Secret (a Secret that a variable names), Collection
+	// (another archive) and Endpoint (its variables). Other changes make the custom resource Outdated. Defaults to Spec
+	// and Secret.
 	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	RerunOn []RerunTrigger `json:"rerunOn,omitempty"`
+
+	// maxRetries is the number of times a failed playbook runs again without a change, after growing delays. Defaults
+	// to 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxRetries *int32 `json:"maxRetries,omitempty"`
+
+	// runTimeout limits the time of one run, which then fails. The minimum is one minute. If it is not set, there is no
+	// limit.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
+	RunTimeout *metav1.Duration `json:"runTimeout,omitempty"`
+
+	// maxArtifacts is the number of runs of each custom resource whose files are kept in the pod. Defaults to 5.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	MaxArtifacts *int32 `json:"maxArtifacts,omitempty"`
+
+	// reconcilePeriod is the interval at which the playbook of every custom resource runs again without a change, at
+	// least 5m. The default, 0s, disables periodic runs.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('5m')",message="must be at least 5m, or 0s to disable periodic runs"
 	ReconcilePeriod *metav1.Duration `json:"reconcilePeriod,omitempty"`
+
+	// reconcilePeriods replaces reconcilePeriod for single kinds.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +kubebuilder:validation:MaxItems=500
+	ReconcilePeriods []KindReconcilePeriod `json:"reconcilePeriods,omitempty"`
 
 	// maxConcurrentReconciles is the maximum number of playbooks of one kind that run at the same time. Defaults to 2.
 	// +optional

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/leaderelection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -49,6 +50,7 @@ type settings struct {
 	probeAddress    string
 	metricsAddress  string
 	leaderElect     bool
+	lease           leaseSettings
 	probeInterval   time.Duration
 	fetchTimeout    time.Duration
 	fetchMaxBytes   int64
@@ -56,6 +58,26 @@ type settings struct {
 	guard           dialguard.Guard
 	catalog         catalogSettings
 	log             zap.Options
+}
+
+// leaseSettings configure leader election.
+type leaseSettings struct {
+	duration, renewDeadline, retryPeriod time.Duration
+}
+
+func (s *leaseSettings) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&s.duration, "leader-elect-lease-duration", 137*time.Second, "time after which another manager takes over if the leader has not renewed its lease")
+	flags.DurationVar(&s.renewDeadline, "leader-elect-renew-deadline", 107*time.Second, "time after which the leader ends if it cannot renew its lease, such as while the API server is not available; must be less than leader-elect-lease-duration")
+	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 26*time.Second, "interval between attempts to acquire or renew the lease")
+}
+
+// validate returns an error if client-go would refuse the settings.
+func (s *leaseSettings) validate() error {
+	if s.retryPeriod <= 0 || float64(s.renewDeadline) <= leaderelection.JitterFactor*float64(s.retryPeriod) || s.duration <= s.renewDeadline {
+		return fmt.Errorf("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline, and that greater than %g times --leader-elect-retry-period",
+			leaderelection.JitterFactor)
+	}
+	return nil
 }
 
 // catalogSettings configure the catalog for the Operator Lifecycle Manager.
@@ -75,6 +97,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
+	s.lease.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -115,6 +138,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
+	errs = append(errs, s.lease.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -199,6 +223,9 @@ func newManager(s settings) (manager.Manager, error) {
 		LeaderElection:                s.leaderElect,
 		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &s.lease.duration,
+		RenewDeadline:                 &s.lease.renewDeadline,
+		RetryPeriod:                   &s.lease.retryPeriod,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)

@@ -124,7 +124,7 @@ func constraints(v collection.Var) string {
 
 func permissions(p *Page, c *collection.Collection) {
 	p.Title("Permissions")
-	p.Text(2, "Every operator may, in its own namespace, manage its kinds, hold a lease and write events.")
+	p.Text(2, "Every operator may, in its own namespace, manage its kinds, hold a lease, get pods and write events.")
 	if c.UsesPasswords() {
 		p.Text(2, "This one may also get Secrets there, since fields of its kinds name some.")
 	}

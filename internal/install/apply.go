@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -22,13 +21,7 @@ import (
 // updateEndpoints updates the Secret with the endpoints if it exists. A new installation creates it with its other objects,
 // after all checks.
 func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
-	written := &metav1.PartialObjectMetadata{}
-	written.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	key := client.ObjectKeyFromObject(s.endpoints)
-	switch err := r.Client.Get(ctx, key, written); {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading Secret %q: %w", key, err)
-	case apierrors.IsNotFound(err), !OwnedBy(s.Owner)(written):
+	if !s.created {
 		return nil
 	}
 	s.current = true

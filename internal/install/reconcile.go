@@ -2,9 +2,11 @@ package install
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -38,6 +41,8 @@ type scope struct {
 	options render.InstallationOptions
 	// endpoints is the Secret with the endpoints.
 	endpoints client.Object
+	// created is true if the Secret existed before this reconciliation, and was created for the same owner.
+	created bool
 	// current is true once the Secret was applied as planned.
 	current bool
 	plan    *Plan
@@ -90,8 +95,22 @@ func (r *Installer) Reconcile(ctx context.Context, i *Installation) Result {
 	return s.result
 }
 
-func (r *Installer) renderEndpoints(_ context.Context, s *scope) error {
-	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Endpoints)
+// renderEndpoints renders the Secret with the endpoints. The key that records of runs are signed with is created once: it is
+// taken from the live Secret if there is one.
+func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
+	key := client.ObjectKey{Namespace: s.Namespace, Name: render.EndpointsSecretName(s.Collection)}
+	live := &corev1.Secret{}
+	err := r.Reader.Get(ctx, key, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Secret %q: %w", key, err)
+	}
+	s.created = err == nil && OwnedBy(s.Owner)(live)
+	recordKey := live.Data[gate.RecordKeyFile]
+	if !s.created || len(recordKey) != gate.RecordKeyBytes {
+		recordKey = make([]byte, gate.RecordKeyBytes)
+		_, _ = rand.Read(recordKey) // It never fails.
+	}
+	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Endpoints, recordKey)
 	if err != nil {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}

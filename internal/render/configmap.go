@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
-// Keys of the runtime ConfigMap: files that the init container and ansible-operator read.
+// Keys of the runtime ConfigMap, in addition to gate.SettingsFile: files that the init container and ansible-operator read.
 const (
 	KeyDigest          = "digest"
 	KeyArtifactURL     = "artifactURL"
@@ -27,12 +28,17 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	if err != nil {
 		return nil, err
 	}
+	runs, err := runsJSON(c, o)
+	if err != nil {
+		return nil, err
+	}
 	data := map[string]string{
 		KeyDigest:          o.Digest.String(),
 		KeyArtifactURL:     o.ArtifactURL,
 		KeyGalaxyNamespace: c.Galaxy.Namespace,
 		KeyGalaxyName:      c.Galaxy.Name,
 		KeyWatches:         watches,
+		gate.SettingsFile:  runs,
 	}
 	if needsDependencies(c) {
 		if data[KeyDependencies], err = dependenciesJSON(c, o.Dependencies); err != nil {

@@ -21,7 +21,7 @@ const EndpointField = "zosendpoint"
 const (
 	endpointTitle         = "z/OS endpoint"
 	endpointDescription   = "Name of the ZosEndpoint to run against."
-	conditionsDescription = "Running, Successful and Failure."
+	conditionsDescription = "Ready, Stalled, FieldsIgnored, Running, Successful and Failure."
 )
 
 // endpointPattern matches a DNS-1123 subdomain, the format of ZosEndpoint names.
@@ -88,15 +88,15 @@ var crdTypeMeta = metav1.TypeMeta{
 	APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition",
 }
 
-// printerColumns returns columns for the status that ansible-operator writes: its Running condition stays True after a run,
-// and its reason is the outcome.
+// printerColumns returns columns for the status that the gate writes. Playbooks may write phase and message themselves, so
+// the columns do not show these.
 func printerColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 	return []apiextensionsv1.CustomResourceColumnDefinition{
 		{Name: "Endpoint", Type: "string", JSONPath: ".spec." + EndpointField},
-		{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Running")].reason`},
-		{Name: "Successful", Type: "string", JSONPath: `.status.conditions[?(@.type=="Successful")].status`},
-		{Name: "Failure", Type: "string", JSONPath: `.status.conditions[?(@.type=="Failure")].status`},
-		{Name: "Message", Type: "string", JSONPath: `.status.conditions[?(@.type=="Failure")].message`, Priority: 1},
+		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
+		{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
+		{Name: "Last Run", Type: "date", JSONPath: ".status.lastRun.started"},
+		{Name: "Message", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].message`, Priority: 1},
 		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
 	}
 }
@@ -133,8 +133,7 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 	}, nil
 }
 
-// statusSchema declares the fields that ansible-operator writes and the console shows, and preserves unknown fields that
-// playbooks add.
+// statusSchema declares the fields that the gate writes, loosely, and preserves unknown fields that playbooks add.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
 	condition := apiextensionsv1.JSONSchemaProps{
 		Type:                   "object",
@@ -144,13 +143,28 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 	for _, name := range []string{"lastTransitionTime", "message", "reason", "status", "type"} {
 		condition.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 	}
+	run := func(description string) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{
+			Type: "object", Description: description, XPreserveUnknownFields: ptr.To(true),
+			Properties: map[string]apiextensionsv1.JSONSchemaProps{"started": {Type: "string"}, "outcome": {Type: "string"}},
+		}
+	}
+	past := run("A run of the playbook.")
 	return apiextensionsv1.JSONSchemaProps{
 		Type:                   "object",
-		Description:            "What the last run of the playbook left behind.",
+		Description:            "State of the resource, and what the last runs of its playbook did.",
 		XPreserveUnknownFields: ptr.To(true),
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{
-			"phase":   {Type: "string"},
-			"message": {Type: "string"},
+			"phase":              {Type: "string"},
+			"message":            {Type: "string"},
+			"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation of the spec that the status describes."},
+			"lastRun":            run("The last run of the playbook: when, why, against which endpoint, its outcome, and why it failed."),
+			"lastSuccess":        run("The last successful run of the playbook."),
+			"history": {
+				Type:        "array",
+				Description: "The last five runs of the playbook, the newest first.",
+				Items:       &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &past},
+			},
 			"conditions": {
 				Type:        "array",
 				Description: conditionsDescription,

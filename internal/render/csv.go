@@ -138,9 +138,7 @@ func (o ClusterServiceVersionOptions) podOptions(c *collection.Collection) podOp
 	options := podOptions{
 		runtime: v2beta2.RuntimeSpec{Image: o.Image}, architectures: o.Architectures,
 		own: []corev1.EnvVar{
-			{Name: watchNamespace, ValueFrom: &corev1.EnvVarSource{
-				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: targetNamespaces},
-			}},
+			fieldEnv(watchNamespace, targetNamespaces),
 			{Name: maxConcurrentReconciles, Value: concurrency(v2beta2.RuntimeSpec{})},
 		},
 		// A Subscription cannot change arguments, but variables in them.

@@ -124,11 +124,13 @@ func endpointDescriptor() string {
 	return descriptorResource + v2beta2.GroupVersion.Group + ":" + v2beta2.GroupVersion.Version + ":" + endpointKind
 }
 
-// statusDescriptors returns the descriptors of the fields in statusSchema.
+// statusDescriptors returns the descriptors of fields in statusSchema.
 func statusDescriptors() []operatorsv1alpha1.StatusDescriptor {
 	return []operatorsv1alpha1.StatusDescriptor{
-		{Path: "phase", DisplayName: "Phase", Description: "Outcome of the last run.", XDescriptors: []string{descriptorPhase}},
-		{Path: "message", DisplayName: "Message", Description: "What the last run has to say.", XDescriptors: []string{descriptorStatusText}},
+		{Path: "phase", DisplayName: "Phase", Description: "State of the resource.", XDescriptors: []string{descriptorPhase}},
+		{Path: "message", DisplayName: "Message", Description: "Explanation of the phase.", XDescriptors: []string{descriptorStatusText}},
+		{Path: "lastRun.started", DisplayName: "Last run", Description: "Time at which the playbook was last started.", XDescriptors: []string{descriptorStatusText}},
+		{Path: "lastRun.outcome", DisplayName: "Outcome", Description: "Outcome of the last run.", XDescriptors: []string{descriptorStatusText}},
 		{Path: "conditions", DisplayName: "Conditions", Description: conditionsDescription, XDescriptors: []string{descriptorConditions}},
 	}
 }

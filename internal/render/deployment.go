@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 
@@ -15,10 +16,11 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 const (
-	// RuntimeHashAnnotation on the pod template rolls the pods when the digest or watches.yaml changes.
+	// RuntimeHashAnnotation on the pod template rolls the pods when a file of the runtime ConfigMap changes.
 	RuntimeHashAnnotation = "zoscb.ibm.com/runtime-hash"
 
 	// OperatorContainer is the name of the container that runs ansible-operator.
@@ -31,6 +33,11 @@ const (
 
 	// watchNamespace is the variable with the namespace that ansible-operator watches.
 	watchNamespace = "WATCH_NAMESPACE"
+
+	// operatorVariable is the variable with the name of the operator and of its lock, and settingsVariable the one with the
+	// path of the gate's settings: the init container's copy, which stays the same as long as the unpacked archive.
+	operatorVariable = "ZOSCB_OPERATOR"
+	settingsVariable = "ZOSCB_SETTINGS"
 
 	// terminationSeconds is the grace period for running playbooks. ansible-operator gets a shorter one, to end before it is
 	// killed.
@@ -136,7 +143,7 @@ func baseContainer(name string, o podOptions) corev1.Container {
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "runtime", MountPath: "/etc/zoscb/runtime", ReadOnly: true},
 			{Name: "content", MountPath: contentDir},
-			{Name: "collections", MountPath: "/opt/ansible/collections"},
+			{Name: "collections", MountPath: collectionsDir},
 			{Name: "tmp", MountPath: "/tmp"},
 		},
 	}
@@ -146,7 +153,7 @@ func unpackContainer(o podOptions) corev1.Container {
 	container := baseContainer("unpack", o)
 	container.Command = []string{"/usr/local/bin/manager"}
 	container.Args = []string{
-		"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir, "--collections-dir=/opt/ansible/collections",
+		"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir, "--collections-dir=" + collectionsDir,
 	}
 	container.Resources = resources("50m", "64Mi", "1", "256Mi")
 	return container
@@ -155,8 +162,8 @@ func unpackContainer(o podOptions) corev1.Container {
 func operatorContainer(c *collection.Collection, o podOptions) corev1.Container {
 	container := baseContainer(OperatorContainer, o)
 	container.Command = []string{"/opt/ansible/engine/entrypoint"}
-	container.Args = operatorArgs(c, o)
-	container.Env = mergeEnv(o.runtime.Env, operatorEnv(o))
+	container.Args = operatorArgs(o)
+	container.Env = mergeEnv(o.runtime.Env, operatorEnv(c, o))
 	container.Ports = []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}}
 	container.Resources = ptr.Deref(o.runtime.Resources, resources("100m", "256Mi", "2", "2Gi"))
 	container.LivenessProbe, container.ReadinessProbe = probe("/healthz", 15, 20), probe("/readyz", 5, 10)
@@ -167,7 +174,7 @@ func operatorContainer(c *collection.Collection, o podOptions) corev1.Container 
 	return container
 }
 
-func operatorArgs(c *collection.Collection, o podOptions) []string {
+func operatorArgs(o podOptions) []string {
 	return []string{
 		"run",
 		"--watches-file=/etc/zoscb/runtime/" + KeyWatches,
@@ -176,10 +183,10 @@ func operatorArgs(c *collection.Collection, o podOptions) []string {
 		"--max-concurrent-reconciles=" + o.concurrent,
 		// A higher verbosity logs the arguments of tasks.
 		"--ansible-verbosity=0",
+		// The gate writes the output of runs.
+		"--ansible-log-events=Nothing",
 		// The default for a period of 0s in watches.yaml.
 		"--reconcile-period=0s",
-		"--leader-elect",
-		"--leader-election-id=" + c.OperatorName(),
 		fmt.Sprintf("--health-probe-bind-address=:%d", probePort),
 		"--metrics-bind-address=0",
 		fmt.Sprintf("--graceful-shutdown-timeout=%ds", shutdownSeconds),
@@ -190,10 +197,25 @@ func concurrency(runtime v2beta2.RuntimeSpec) string {
 	return strconv.Itoa(int(ptr.Deref(runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)))
 }
 
-func operatorEnv(o podOptions) []corev1.EnvVar {
-	return append(slices.Clone(o.own), corev1.EnvVar{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
-	}})
+func operatorEnv(c *collection.Collection, o podOptions) []corev1.EnvVar {
+	return append(slices.Clone(o.own),
+		fieldEnv("POD_NAME", "metadata.name"),
+		fieldEnv("POD_UID", "metadata.uid"),
+		corev1.EnvVar{Name: operatorVariable, Value: c.OperatorName()},
+		corev1.EnvVar{Name: settingsVariable, Value: path.Join(collectionsDir, gate.SettingsFile)},
+	)
+}
+
+// HasGate reports whether a container that this package rendered decides about runs by the gate's settings. Those of
+// managers before the gate do not.
+func HasGate(operator *corev1.Container) bool {
+	return slices.ContainsFunc(operator.Env, func(e corev1.EnvVar) bool { return e.Name == settingsVariable })
+}
+
+func fieldEnv(name, fieldPath string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: fieldPath},
+	}}
 }
 
 func probe(path string, delay, period int32) *corev1.Probe {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 // Endpoint is one z/OS system that an installation may run playbooks against, with the credential to log on with.
@@ -52,11 +53,15 @@ const (
 	suffixRetry      = "_retry"
 )
 
-// EndpointsSecret renders the Secret with the endpoints of an installation. The order of endpoints does not matter. An
+// EndpointsSecret renders the Secret with the endpoints of an installation, and with the key that its records of runs are
+// signed with, which must not change as long as the installation exists. The order of endpoints does not matter. An
 // endpoint with an invalid user or invalid host keys gets a refusal, and does not affect the others. EndpointsSecret fails
 // if the name of an endpoint is invalid, or if the endpoints exceed the 1 MiB of a Secret.
-func EndpointsSecret(c *collection.Collection, namespace string, endpoints []Endpoint) (*corev1.Secret, error) {
-	data := map[string][]byte{}
+func EndpointsSecret(c *collection.Collection, namespace string, endpoints []Endpoint, recordKey []byte) (*corev1.Secret, error) {
+	if len(recordKey) != gate.RecordKeyBytes {
+		return nil, fmt.Errorf("the key of the records has %d bytes instead of %d", len(recordKey), gate.RecordKeyBytes)
+	}
+	data := map[string][]byte{gate.RecordKeyFile: bytes.Clone(recordKey)}
 	seen := map[string]bool{}
 	for _, e := range endpoints {
 		if err := checkEndpointName(e.Name); err != nil {

@@ -7,15 +7,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 func secretData(t *testing.T, endpoints ...Endpoint) map[string]string {
 	t.Helper()
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", endpoints)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", endpoints, testRecordKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := map[string]string{}
+	delete(secret.Data, gate.RecordKeyFile)
 	for key, value := range secret.Data {
 		text := string(value)
 		if strings.HasSuffix(key, suffixVars) {
@@ -105,6 +108,18 @@ func TestEndpointsSecretWithoutEndpoints(t *testing.T) {
 	}
 }
 
+func TestEndpointsSecretHasTheRecordKey(t *testing.T) {
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", nil, testRecordKey)
+	if err != nil || !bytes.Equal(secret.Data[gate.RecordKeyFile], testRecordKey) {
+		t.Errorf("data %v, error %v", secret, err)
+	}
+	for _, key := range [][]byte{nil, testRecordKey[1:]} {
+		if _, err := EndpointsSecret(testCollection("1.0.0"), "zos", nil, key); err == nil {
+			t.Errorf("a key of %d bytes is accepted", len(key))
+		}
+	}
+}
+
 func TestEndpointsSecretRefuses(t *testing.T) {
 	tests := map[string]struct {
 		endpoints []Endpoint
@@ -123,7 +138,7 @@ func TestEndpointsSecretRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", tt.endpoints)
+			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", tt.endpoints, testRecordKey)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}

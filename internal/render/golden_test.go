@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -20,9 +21,12 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/golden")
+
+var testRecordKey = bytes.Repeat([]byte{7}, gate.RecordKeyBytes)
 
 const testDigest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -124,7 +128,7 @@ func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := EndpointsSecret(c, "zos", o.Endpoints)
+	secret, err := EndpointsSecret(c, "zos", o.Endpoints, testRecordKey)
 	if err != nil {
 		t.Fatal(err)
 	}

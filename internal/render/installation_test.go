@@ -128,6 +128,7 @@ func TestPodTemplateFollowsWhatRuns(t *testing.T) {
 		"period": func(_ *collection.Collection, o *InstallationOptions) {
 			o.Runtime.ReconcilePeriod = &metav1.Duration{Duration: time.Hour}
 		},
+		"retries": func(_ *collection.Collection, o *InstallationOptions) { o.Runtime.MaxRetries = ptr.To[int32](0) },
 		"finalizer": func(c *collection.Collection, _ *InstallationOptions) {
 			c.Resources[0].Finalizer = "playbooks/delete.yml"
 		},
@@ -228,20 +229,35 @@ func TestMergeRuntime(t *testing.T) {
 		Image:           "base",
 		NodeSelector:    map[string]string{"a": "1"},
 		Env:             []corev1.EnvVar{{Name: "A", Value: "base"}, {Name: "B", Value: "base"}},
+		RerunOn:         []v2beta2.RerunTrigger{v2beta2.RerunOnSpec},
+		MaxRetries:      ptr.To[int32](1),
+		RunTimeout:      &metav1.Duration{Duration: time.Hour},
+		MaxArtifacts:    ptr.To[int32](2),
 		ReconcilePeriod: &metav1.Duration{Duration: time.Hour},
-		NetworkPolicy:   testPolicy(),
+		ReconcilePeriods: []v2beta2.KindReconcilePeriod{
+			{Kind: "A", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "B", Period: metav1.Duration{Duration: time.Hour}},
+		},
+		NetworkPolicy: testPolicy(),
 	}
 	override := &v2beta2.RuntimeSpec{
 		NodeSelector:            map[string]string{"b": "2"},
 		Env:                     []corev1.EnvVar{{Name: "A", Value: "override"}},
 		MaxConcurrentReconciles: ptr.To[int32](3),
+		RerunOn:                 []v2beta2.RerunTrigger{v2beta2.RerunOnCollection},
+		MaxRetries:              ptr.To[int32](0),
+		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "A"}},
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
 	want := v2beta2.RuntimeSpec{
 		Image:                   "base",
 		NodeSelector:            map[string]string{"b": "2"},
 		Env:                     []corev1.EnvVar{{Name: "B", Value: "base"}, {Name: "A", Value: "override"}},
+		RerunOn:                 []v2beta2.RerunTrigger{v2beta2.RerunOnCollection},
+		MaxRetries:              ptr.To[int32](0),
+		RunTimeout:              &metav1.Duration{Duration: time.Hour},
+		MaxArtifacts:            ptr.To[int32](2),
 		ReconcilePeriod:         &metav1.Duration{Duration: time.Hour},
+		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "B", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "A"}},
 		MaxConcurrentReconciles: ptr.To[int32](3),
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
@@ -263,7 +279,7 @@ func TestWatches(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Finalizer = "playbooks/delete.yml"
 	o := testOptions("things.acme-corp.suboperator.zoscb.ibm.com")
-	o.Runtime.ReconcilePeriod = &metav1.Duration{Duration: 90 * time.Minute}
+	o.Runtime.ReconcilePeriod, o.Runtime.MaxArtifacts = &metav1.Duration{Duration: 90 * time.Minute}, ptr.To[int32](7)
 	text, err := watchesYAML(c, o)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +290,8 @@ func TestWatches(t *testing.T) {
 	}
 	got := watches[0]
 	for key, want := range map[string]any{
-		"markUnsafe": true, "snakeCaseParameters": false, "manageStatus": true, "reconcilePeriod": "1h30m0s",
+		"markUnsafe": true, "snakeCaseParameters": false, "manageStatus": false, "watchAnnotationsChanges": true,
+		"reconcilePeriod": "0s", "maxRunnerArtifacts": float64(7),
 		"playbook": "/opt/ansible/engine/entry.yml", "version": "v1minor0patch0",
 	} {
 		if got[key] != want {

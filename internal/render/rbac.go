@@ -5,6 +5,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
@@ -23,8 +24,15 @@ func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
 	}
 }
 
-// BaseRules returns the permissions that every operator has in its namespace: to manage its own kinds, to hold the leader
-// lock, to write events, and to read Secrets if its kinds refer to any.
+// Resource and verb, in group zoscb.ibm.com, of the permission to write the status of custom resources. The resource does not exist, so
+// permissions for all resources of a collection's group do not include it. The policy collection-operator-runs checks it.
+const (
+	runsResource = "runs"
+	runsVerb     = "record"
+)
+
+// BaseRules returns the permissions that every operator has in its namespace: to manage its own kinds and write their
+// status, to hold the lock of its pod, to write events, and to read Secrets if its kinds refer to any.
 func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 	groups := []string{group}
 	rules := []rbacv1.PolicyRule{
@@ -32,10 +40,12 @@ func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 			Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 		{APIGroups: groups, Resources: sortedPlurals(c, "/status"), Verbs: []string{"get", "update", "patch"}},
 		{APIGroups: groups, Resources: sortedPlurals(c, "/finalizers"), Verbs: []string{"update"}},
-		// A rule for create cannot be limited to a name.
+		{APIGroups: []string{v2beta2.GroupVersion.Group}, Resources: []string{runsResource}, Verbs: []string{runsVerb}},
+		// The lock, and the pods that hold it. A rule for create cannot be limited to a name.
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
 			ResourceNames: []string{c.OperatorName()}, Verbs: []string{"get", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
 	if c.UsesPasswords() {

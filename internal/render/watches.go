@@ -15,11 +15,9 @@ import (
 const Finalizer = "suboperator.zoscb.ibm.com/finalizer"
 
 const (
-	contentDir    = "/opt/ansible/content"
-	entryPlaybook = "/opt/ansible/engine/entry.yml"
-
-	// keptRuns is the number of runs of an instance whose logs are kept in the pod.
-	keptRuns = 5
+	contentDir     = "/opt/ansible/content"
+	collectionsDir = "/opt/ansible/collections"
+	entryPlaybook  = "/opt/ansible/engine/entry.yml"
 )
 
 // watch is one entry of ansible-operator's watches.yaml. Vars take precedence over the fields of a resource's spec.
@@ -33,6 +31,7 @@ type watch struct {
 	ReconcilePeriod         string          `json:"reconcilePeriod"`
 	MaxRunnerArtifacts      int             `json:"maxRunnerArtifacts"`
 	ManageStatus            bool            `json:"manageStatus"`
+	WatchAnnotationsChanges bool            `json:"watchAnnotationsChanges"`
 	MarkUnsafe              bool            `json:"markUnsafe"`
 	SnakeCaseParameters     bool            `json:"snakeCaseParameters"`
 	WatchDependentResources bool            `json:"watchDependentResources"`
@@ -84,9 +83,11 @@ func watchOf(c *collection.Collection, r collection.Resource, o InstallationOpti
 			"k8s_cr_kind":          gvk.Kind,
 			wholeObjectVar(gvk):    map[string]any{},
 		},
-		ReconcilePeriod:    reconcilePeriod(o),
-		MaxRunnerArtifacts: keptRuns,
-		ManageStatus:       true,
+		// The gate decides when a playbook runs again, and writes the status. Users ask it by annotations.
+		ReconcilePeriod:         "0s",
+		MaxRunnerArtifacts:      maxArtifacts(o.Runtime),
+		ManageStatus:            false,
+		WatchAnnotationsChanges: true,
 		// Values of a resource must never be evaluated as templates: they could run commands in the pod with the SSH keys.
 		MarkUnsafe: true,
 		// Playbooks get fields under their own names.
@@ -114,11 +115,4 @@ func watchOf(c *collection.Collection, r collection.Resource, o InstallationOpti
 // object.
 func wholeObjectVar(gvk schema.GroupVersionKind) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace("_" + gvk.Group + "_" + strings.ToLower(gvk.Kind))
-}
-
-func reconcilePeriod(o InstallationOptions) string {
-	if p := o.Runtime.ReconcilePeriod; p != nil {
-		return p.Duration.String()
-	}
-	return "0s"
 }

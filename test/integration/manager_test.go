@@ -45,7 +45,7 @@ var usualFlags = []string{"--allow-local-addresses"}
 func applyManifests(ctx context.Context, config string) {
 	GinkgoHelper()
 	var files []string
-	for _, pattern := range []string{"manager/namespace.yaml", "crd/bases/*.yaml", "rbac/*.yaml"} {
+	for _, pattern := range []string{"manager/namespace.yaml", "crd/bases/*.yaml", "rbac/*.yaml", "policy/*.yaml"} {
 		matches, err := filepath.Glob(filepath.Join(config, pattern))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(matches).NotTo(BeEmpty(), pattern)

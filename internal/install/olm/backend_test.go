@@ -61,6 +61,12 @@ func TestPlan(t *testing.T) {
 			[]string{"NetworkPolicy", "ConfigMap"}, 0, "sha256:new", false},
 		"the version runs": {csv("it-things-operator.v2.0.0", "2.0.0"),
 			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 0, "sha256:new", false},
+		"pods of an earlier manager keep what they know": {
+			func(s *state) {
+				csv("it-things-operator.v2.0.0", "2.0.0")(s)
+				withOperator(&s.csvs[0])
+			},
+			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 1, "sha256:old", true},
 		"another version runs until OLM replaces it": {csv("it-things-operator.v1.0.0", "1.0.0"),
 			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 1, "sha256:old", true},
 	} {

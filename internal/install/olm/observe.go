@@ -211,6 +211,10 @@ func (s *state) contentWarnings(c *collection.Collection, digest, image string) 
 		return nil
 	}
 	var warnings []string
+	if withoutGate(csv) {
+		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was created by an earlier manager, whose operators run every playbook after each restart: "+
+			"OLM replaces it with the next version of the collection; to replace it now, delete it and its Subscription", csv.Namespace+"/"+csv.Name))
+	}
 	if made := csv.Annotations[render.AnnotationArchiveDigest]; made != "" && made != digest {
 		warnings = append(warnings, fmt.Sprintf("ClusterServiceVersion %q was created from other content of version %s: playbooks are updated, "+
 			"permissions and descriptions are not; increase the version of the collection", csv.Namespace+"/"+csv.Name, c.Version))
@@ -222,14 +226,28 @@ func (s *state) contentWarnings(c *collection.Collection, digest, image string) 
 	return warnings
 }
 
-// runtimeImageOf returns the image of the operator container in a ClusterServiceVersion.
+// runtimeImageOf returns the image of the operator container in a ClusterServiceVersion, or "".
 func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	if container := operatorContainerOf(csv); container != nil {
+		return container.Image
+	}
+	return ""
+}
+
+// withoutGate reports whether the pods of a ClusterServiceVersion do not know runs.json.
+func withoutGate(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	container := operatorContainerOf(csv)
+	return container != nil && !render.HasGate(container)
+}
+
+// operatorContainerOf returns the operator container in a ClusterServiceVersion, or nil.
+func operatorContainerOf(csv *operatorsv1alpha1.ClusterServiceVersion) *corev1.Container {
 	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		for _, container := range deployment.Spec.Template.Spec.Containers {
+		for i, container := range deployment.Spec.Template.Spec.Containers {
 			if container.Name == render.OperatorContainer {
-				return container.Image
+				return &deployment.Spec.Template.Spec.Containers[i]
 			}
 		}
 	}
-	return ""
+	return nil
 }

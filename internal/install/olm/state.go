@@ -52,8 +52,12 @@ func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 }
 
 // ready reports whether the runtime may get the configuration of a version. The pods of another version's
-// ClusterServiceVersion keep theirs until OLM replaces it, which may require approval.
-func (s *state) ready(csv string) bool { return len(s.csvs) == 0 || s.csv(csv) != nil }
+// ClusterServiceVersion, or of one that an earlier manager created, keep theirs until OLM replaces it, which may require
+// approval.
+func (s *state) ready(name string) bool {
+	csv := s.csv(name)
+	return len(s.csvs) == 0 || csv != nil && !withoutGate(csv)
+}
 
 // orphaned reports whether OLM runs the operator for a deleted Subscription. While it does, OLM does not resolve another
 // Subscription to the package, which may already exist.

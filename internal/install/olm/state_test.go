@@ -269,8 +269,7 @@ func TestContentWarnings(t *testing.T) {
 	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	csv := testCSV(c.CSVName(), "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
 	csv.Annotations = map[string]string{render.AnnotationArchiveDigest: "sha256:a"}
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = make([]operatorsv1alpha1.StrategyDeploymentSpec, 1)
-	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{{Name: render.OperatorContainer, Image: "image:1"}}
+	withOperator(&csv, corev1.EnvVar{Name: "ZOSCB_SETTINGS"})
 	s := &state{csvs: []operatorsv1alpha1.ClusterServiceVersion{csv}}
 	for digest, images := range map[string]map[string]int{"sha256:a": {"image:1": 0, "image:2": 1}, "sha256:b": {"image:1": 1, "image:2": 2}} {
 		for image, want := range images {
@@ -278,5 +277,17 @@ func TestContentWarnings(t *testing.T) {
 				t.Errorf("%s and %s: %v", digest, image, got)
 			}
 		}
+	}
+	withOperator(&s.csvs[0])
+	if got := s.contentWarnings(c, "sha256:a", "image:1"); len(got) != 1 || !strings.Contains(got[0], "earlier manager") {
+		t.Errorf("before the gate: %v", got)
+	}
+}
+
+// withOperator sets the pod of a ClusterServiceVersion.
+func withOperator(csv *operatorsv1alpha1.ClusterServiceVersion, env ...corev1.EnvVar) {
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = make([]operatorsv1alpha1.StrategyDeploymentSpec, 1)
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers = []corev1.Container{
+		{Name: render.OperatorContainer, Image: "image:1", Env: env},
 	}
 }

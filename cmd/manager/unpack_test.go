@@ -1,0 +1,83 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// The kubelet replaces the mounted settings while the pod still has the old archive.
+func TestUnpackKeepsTheSettingsOfTheArchive(t *testing.T) {
+	content := archiveOf(t, "playbook.yml", "- hosts: all\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	defer server.Close()
+	root := t.TempDir()
+	runtimeDir, contentDir, collectionsDir := filepath.Join(root, "runtime"), filepath.Join(root, "content"), filepath.Join(root, "collections")
+	unpack := func(revision, runs string) error {
+		mount(t, runtimeDir, revision, map[string]string{
+			"digest": digest.FromBytes(content).String(), "artifactURL": server.URL, "galaxyNamespace": "acme", "galaxyName": "demo", "runs.json": runs,
+		})
+		command := unpackCommand()
+		command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + contentDir, "--collections-dir=" + collectionsDir})
+		return command.ExecuteContext(t.Context())
+	}
+	for _, revision := range []string{"first", "second"} {
+		if err := unpack(revision, revision); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != revision {
+			t.Errorf("settings %q, %v", got, err)
+		}
+		if _, err := os.Stat(filepath.Join(contentDir, "playbook.yml")); err != nil {
+			t.Error(err)
+		}
+	}
+	mount(t, runtimeDir, "third", map[string]string{"runs.json": "third"})
+	if got, _ := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != "second" {
+		t.Errorf("settings %q before the pod is replaced", got)
+	}
+}
+
+// mount writes a revision of a ConfigMap as the kubelet does.
+func mount(t *testing.T, dir, revision string, data map[string]string) {
+	t.Helper()
+	folder := filepath.Join(dir, ".."+revision)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range data {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = os.Remove(filepath.Join(dir, "..data"))
+	if err := os.Symlink(".."+revision, filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func archiveOf(t *testing.T, name, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	files := tar.NewWriter(compressed)
+	if err := files.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, closer := range []interface{ Close() error }{files, compressed} {
+		if err := closer.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}

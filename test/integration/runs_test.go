@@ -1,0 +1,240 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+func merge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
+
+// annotated is a patch that sets one of ansible-operator's annotations. null removes it.
+func annotated(name, value string) client.Patch {
+	return merge(`{"metadata":{"annotations":{"ansible.sdk.operatorframework.io/` + name + `":` + value + `}}}`)
+}
+
+// recordKey returns the key that records of runs are signed with, once it exists.
+func recordKey(ctx context.Context, namespace string, s *sample) func(Gomega) []byte {
+	return func(g Gomega) []byte {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+		Get(ctx, g, secret)
+		g.Expect(secret.Data).To(HaveKeyWithValue("record.key", HaveLen(32)))
+		return secret.Data["record.key"]
+	}
+}
+
+var _ = Describe("The runs of playbooks", func() {
+	It("are described by the operator alone, also where a user may change all resources", attack.Label, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		importSample(ctx, namespace, s)
+		makeAvailable(ctx, namespace, s.operator())
+		instance := s.instance(namespace, "one")
+		Create(ctx, instance)
+		bind(ctx, namespace, "edit", "a-writer")
+		writer, operator := as("a-writer"), as("system:serviceaccount:"+namespace+":"+s.operator())
+		Eventually(func() error {
+			return writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))
+		}).WithContext(ctx).Should(Succeed())
+		forged := merge(`{"status":{"phase":"Succeeded"}}`)
+		refusal := writer.Status().Patch(ctx, instance.DeepCopy(), forged)
+		Expect(refusal).To(MatchError(ContainSubstring("only operators may write the status")))
+		attack.Repelled("Permissions", "write the status of a custom resource with the role edit", "the API server refuses it", firstOf(refusal.Error()))
+
+		By("letting the operator and administrators work")
+		Expect(operator.Status().Patch(ctx, instance.DeepCopy(),
+			merge(`{"status":{"observedGeneration":1,"lastRun":{"id":"1","tasks":{"ok":1}},"history":[{"id":"0"}]}}`))).To(Succeed())
+		Expect(K8s.Status().Patch(ctx, instance.DeepCopy(), forged)).To(Succeed())
+		run, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), instance).Object, "status", "lastRun")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(run).To(And(HaveKeyWithValue("id", "1"), HaveKey("tasks")))
+	}, NodeTimeout(2*time.Minute))
+
+	It("are protected also in an API group of the collection's own", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		group := s.name + "." + domain + "." + SharedGroup
+		all := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}
+		grant(ctx, all)
+		oc := newCollection(namespace, "oc", s.pinned())
+		oc.Spec.APIGroup = v2beta2.APIGroupPerCollection
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		instance := s.instance(namespace, "one")
+		instance.SetAPIVersion(group + "/" + s.apiVersion())
+		Create(ctx, instance)
+		Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "all"}, Rules: []rbacv1.PolicyRule{all}})
+		Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "all"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "a-group-writer"}},
+		})
+		writer := as("a-group-writer")
+		Eventually(func() error {
+			return writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(writer.Status().Patch(ctx, instance.DeepCopy(), merge(`{"status":{"phase":"Succeeded"}}`))).To(
+			MatchError(ContainSubstring("only operators may write the status")))
+		Expect(writer.Patch(ctx, instance.DeepCopy(), annotated("verbosity", `"4"`))).To(MatchError(ContainSubstring("verbosity must be")))
+	}, NodeTimeout(2*time.Minute))
+
+	It("obey ansible-operator's annotations only within bounds", attack.Label, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		importSample(ctx, namespace, s)
+		instance := s.instance(namespace, "one")
+		Create(ctx, instance)
+		set := func(name, value string) error {
+			return K8s.Patch(ctx, instance.DeepCopy(), annotated(name, value))
+		}
+		for name, values := range map[string][]string{
+			"verbosity":            {`"1"`, `"7"`, `""`, `"00"`, `"-1"`},
+			"max-runner-artifacts": {`"0"`, `"21"`, `"100000"`, `"-1"`, `"5.0"`, `""`},
+			"reconcile-period":     {`"1s"`, `"4m59s"`, `"0s"`, `"-1h"`, `"soon"`, `""`, `"1d"`, `"5"`, `"1h1h"`, `"999999999999h"`},
+		} {
+			for _, value := range values {
+				Expect(set(name, value)).To(MatchError(ContainSubstring("annotation ansible.sdk.operatorframework.io/"+name+" must be")), value)
+			}
+		}
+		attack.Repelled("Overload", "ask for verbose runs, for 100000 kept runs, or for a run each second, by annotations", "the API server refuses it",
+			firstOf(set("reconcile-period", `"1s"`).Error()))
+		for name, values := range map[string][]string{
+			"verbosity": {`"0"`, `null`}, "max-runner-artifacts": {`"1"`, `"20"`}, "reconcile-period": {`"5m"`, `"1h30m"`, `"99999h99999999m999999999s"`},
+		} {
+			for _, value := range values {
+				Expect(set(name, value)).To(Succeed(), "%s: %s", name, value)
+			}
+		}
+		Expect(K8s.Create(ctx, func() client.Object {
+			another := s.instance(namespace, "two")
+			another.SetAnnotations(map[string]string{"ansible.sdk.operatorframework.io/verbosity": "4"})
+			return another
+		}())).To(MatchError(ContainSubstring("verbosity must be")))
+	}, NodeTimeout(2*time.Minute))
+
+	It("are bounded without blocking what existed before the bounds", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		importSample(ctx, namespace, s)
+		policy := &unstructured.Unstructured{}
+		policy.SetAPIVersion("admissionregistration.k8s.io/v1")
+		policy.SetKind("ValidatingAdmissionPolicyBinding")
+		policy.SetName("collection-operator-run-annotations")
+		warn := func(actions string) { Patch(ctx, policy, `{"spec":{"validationActions":`+actions+`}}`) }
+		warn(`["Warn"]`)
+		DeferCleanup(func(ctx context.Context) { Patch(ctx, policy, `{"spec":{"validationActions":["Deny"]}}`) }, NodeTimeout(time.Minute))
+		instance := s.instance(namespace, "one")
+		instance.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
+		Create(ctx, instance)
+		Eventually(func() error { return K8s.Patch(ctx, instance, annotated("verbosity", `"4"`)) }).WithContext(ctx).Should(Succeed())
+		warn(`["Deny"]`)
+		Eventually(func() error {
+			return K8s.Patch(ctx, instance.DeepCopy(), annotated("verbosity", `"5"`), client.DryRunAll)
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("verbosity must be")))
+
+		Expect(K8s.Patch(ctx, instance, merge(`{"metadata":{"labels":{"still":"mine"}}}`))).To(Succeed())
+		Expect(K8s.Delete(ctx, instance)).To(Succeed())
+		Expect(K8s.Patch(ctx, instance, merge(`{"metadata":{"finalizers":null}}`))).To(Succeed())
+		Eventually(Gone(ctx, instance)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+
+	It("follow the settings of spec.runtime", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := importSample(ctx, namespace, s)
+		makeAvailable(ctx, namespace, s.operator())
+		for field, message := range map[string]string{
+			`"reconcilePeriod":"1m"`:                            "must be at least 5m, or 0s",
+			`"reconcilePeriods":[{"kind":"A","period":"1s"}]`:   "must be at least 5m, or 0s",
+			`"runTimeout":"1s"`:                                 "must be at least 1m",
+			`"maxRetries":101`:                                  "less than or equal to 100",
+			`"maxArtifacts":0`:                                  "greater than or equal to 1",
+			`"maxArtifacts":21`:                                 "less than or equal to 20",
+			`"rerunOn":["Spec","Moon"]`:                         "Unsupported value",
+			`"rerunOn":["Spec","Spec"]`:                         "Duplicate value",
+			`"reconcilePeriods":[{"kind":"A"}]`:                 "period: Required value",
+			`"reconcilePeriod":"tomorrow"`:                      "conversion error",
+			`"reconcilePeriods":[{"kind":"A","period":"-10m"}]`: "must be at least 5m, or 0s",
+		} {
+			Expect(K8s.Patch(ctx, oc.DeepCopy(), merge(`{"spec":{"runtime":{`+field+`}}}`))).To(MatchError(ContainSubstring(message)), field)
+		}
+		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		Patch(ctx, oc, `{"spec":{"runtime":{"rerunOn":["Endpoint"],"maxRetries":0,"runTimeout":"1h","reconcilePeriods":[{"kind":"`+s.kind+`","period":"6h"}]}}}`)
+		config := configMap(namespace, s.operator()+"-runtime")
+		Eventually(func(g Gomega) string {
+			Get(ctx, g, config)
+			return config.Data["runs.json"]
+		}).WithContext(ctx).Should(And(ContainSubstring(`"Endpoint"`), ContainSubstring(`"maxRetries": 0`),
+			ContainSubstring(`"runTimeoutSeconds": 3600`), ContainSubstring(`"reconcilePeriodSeconds": 21600`)))
+		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+	}, NodeTimeout(2*time.Minute))
+
+	It("leave a collection changeable whose period is shorter than the minimum", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		crd := customResourceDefinition("operatorcollections.zoscb.ibm.com")
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		present := crd.Spec.DeepCopy()
+		runtime := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["runtime"]
+		period := runtime.Properties["reconcilePeriod"]
+		period.XValidations = nil
+		runtime.Properties["reconcilePeriod"] = period
+		Expect(K8s.Update(ctx, crd)).To(Succeed())
+		restore := func(ctx context.Context) {
+			Get(ctx, NewWithT(GinkgoT()), crd)
+			crd.Spec = *present
+			Expect(K8s.Update(ctx, crd)).To(Succeed())
+		}
+		DeferCleanup(restore, NodeTimeout(time.Minute))
+		oc := newCollection(namespace, "oc", s.pinned())
+		oc.Spec.Runtime = &v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{Duration: time.Minute}}
+		Eventually(func() error { return K8s.Create(ctx, oc.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		restore(ctx)
+		Eventually(func() error {
+			return K8s.Patch(ctx, oc.DeepCopy(), merge(`{"spec":{"runtime":{"reconcilePeriod":"2m"}}}`), client.DryRunAll)
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("must be at least 5m")))
+
+		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":1}}}`)
+		config := configMap(namespace, s.operator()+"-runtime")
+		Eventually(func(g Gomega) string {
+			Get(ctx, g, config)
+			return config.Data["runs.json"]
+		}).WithContext(ctx).Should(And(ContainSubstring(`"maxRetries": 1`), ContainSubstring(`"reconcilePeriodSeconds": 300`)))
+	}, NodeTimeout(2*time.Minute))
+
+	It("are recorded under one key as long as the installation lives", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		key := recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+
+		By("changing the endpoints")
+		Create(ctx, newEndpoint(namespace, "lpar1", &sshServer{host: "lpar1.example.com"}))
+		Eventually(func(g Gomega) map[string][]byte {
+			Get(ctx, g, secret)
+			return secret.Data
+		}).WithContext(ctx).Should(HaveKey("lpar1_vars.yaml"))
+		Expect(recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))).To(Equal(key))
+
+		By("starting the manager again")
+		theManager.kill()
+		theManager.start(ctx)
+		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":1}}}`)
+		Eventually(func(g Gomega) string {
+			config := configMap(namespace, s.operator()+"-runtime")
+			Get(ctx, g, config)
+			return config.Data["runs.json"]
+		}).WithContext(ctx).Should(ContainSubstring(`"maxRetries": 1`))
+		Expect(recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))).To(Equal(key))
+
+		By("deleting the installation")
+		Remove(ctx, oc)
+		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+})
