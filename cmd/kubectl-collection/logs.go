@@ -74,7 +74,8 @@ func (c *cluster) logs(cmd *cobra.Command, argument, id string, follow bool) err
 	}
 	if id == "" {
 		if id = lastRunID(status); id == "" {
-			return fmt.Errorf("%s: no playbook has run yet", r)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: no playbook has run yet\n", r)
+			return errFindings
 		}
 	}
 	reader := &runLog{
@@ -159,14 +160,16 @@ func (l *runLog) read(ctx context.Context, pods []corev1.Pod) error {
 				continue
 			}
 			err := l.stream(ctx, pods[i].Name, corev1.PodLogOptions{Previous: previous})
-			// The container has not started yet, its log is gone, or the pod is.
-			if err != nil && !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) {
+			if err != nil && !isAbsent(err) {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// isAbsent reports whether there is no log: the container has not started yet, or it is gone.
+func isAbsent(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) }
 
 func hasRestarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -189,10 +192,10 @@ func (l *runLog) follow(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		group.Go(func() error {
 			err := l.stream(ctx, pods[i].Name, corev1.PodLogOptions{Follow: true})
-			if ctx.Err() != nil || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) {
-				return nil
+			if ctx.Err() == nil && !isAbsent(err) {
+				return err
 			}
-			return err
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
