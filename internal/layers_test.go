@@ -63,7 +63,8 @@ var layers = map[string][]string{
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
-		"internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/lint", "internal/render", "internal/verify",
+		"internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint", "internal/render",
+		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/gate", "internal/install/olm",

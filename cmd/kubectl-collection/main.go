@@ -88,7 +88,8 @@ Kubernetes operator.`,
 	}
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), versionCommand(),
+		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(),
+		statusCommand(), logsCommand(), rerunCommand(), cancelCommand(), versionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,386 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+// statusReport is what status prints as JSON.
+type statusReport struct {
+	Collections []collectionReport `json:"collections"`
+}
+
+// collectionReport is an OperatorCollection.
+type collectionReport struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Ready     bool   `json:"ready"`
+	// Reason and Message are those of the condition Ready.
+	Reason        string               `json:"reason,omitempty"`
+	Message       string               `json:"message,omitempty"`
+	Phase         v2beta2.Phase        `json:"phase,omitempty"`
+	Domain        string               `json:"domain,omitempty"`
+	Collection    string               `json:"collection,omitempty"`
+	Version       string               `json:"version,omitempty"`
+	Digest        string               `json:"digest,omitempty"`
+	Installations []installationReport `json:"installations"`
+	// Problems say what could not be read.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// installationReport is the operator in one namespace.
+type installationReport struct {
+	Namespace         string                `json:"namespace"`
+	SubOperatorConfig string                `json:"subOperatorConfig"`
+	Method            v2beta2.InstallMethod `json:"method,omitempty"`
+	Ready             bool                  `json:"ready"`
+	Message           string                `json:"message,omitempty"`
+	Digest            string                `json:"digest,omitempty"`
+	Endpoints         []endpointReport      `json:"endpoints"`
+	Problems          []string              `json:"problems,omitempty"`
+}
+
+// endpointReport has the resources of an installation that name an endpoint.
+type endpointReport struct {
+	Name      string           `json:"name"`
+	Resources []resourceReport `json:"resources"`
+}
+
+// resourceReport is a custom resource.
+type resourceReport struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	// State and Message are reason and message of the condition Ready.
+	State   runstatus.Phase `json:"state"`
+	Message string          `json:"message,omitempty"`
+	LastRun *runstatus.Run  `json:"lastRun,omitempty"`
+}
+
+func statusCommand() *cobra.Command {
+	var (
+		connection *connection
+		output     string
+	)
+	command := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show collections with their installations, resources and last runs",
+		Long: `Show OperatorCollections, or the one with the given name, as a tree: the installation in each namespace, the endpoints, and the
+custom resources with their state and last run. What you may not read is named and left out.`,
+		Example: `  kubectl collection status --namespace zos
+
+  # Resources whose last run failed
+  kubectl collection status --all-namespaces --output json |
+    jq '.collections[].installations[].endpoints[].resources[] | select(.state == "Failed")'`,
+		Args: wants("at most 1 argument", cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"text", "json"}, output) {
+				return fmt.Errorf("--output %q is neither text nor json", output)
+			}
+			c, err := connection.connect()
+			if err != nil {
+				return err
+			}
+			report, err := c.status(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return encodeJSON(cmd.OutOrStdout(), report)
+			}
+			if len(report.Collections) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "no OperatorCollection found: give its namespace with -n, or all with -A")
+			}
+			return report.print(cmd.OutOrStdout(), time.Now())
+		},
+	}
+	connection = newConnection(command)
+	connection.addAllNamespaces(command)
+	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
+	completeWords(command, "output", "text", "json")
+	return command
+}
+
+// status reads the OperatorCollections of the namespace, or the named one.
+func (c *cluster) status(ctx context.Context, names []string) (*statusReport, error) {
+	report := &statusReport{Collections: []collectionReport{}}
+	collections := v2beta2.GroupVersion.WithResource("operatorcollections")
+	var found []*v2beta2.OperatorCollection
+	err := c.each(ctx, collections, c.namespace, func(object *unstructured.Unstructured) error {
+		oc := &v2beta2.OperatorCollection{}
+		if len(names) == 0 || object.GetName() == names[0] {
+			found = append(found, oc)
+		}
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > 0 && len(found) == 0 {
+		return nil, fmt.Errorf("no OperatorCollection is named %q: see `kubectl get operatorcollections`", names[0])
+	}
+	for _, oc := range found {
+		collection, err := c.collectionStatus(ctx, oc)
+		if err != nil {
+			return nil, err
+		}
+		report.Collections = append(report.Collections, collection)
+	}
+	return report, nil
+}
+
+func (c *cluster) collectionStatus(ctx context.Context, oc *v2beta2.OperatorCollection) (collectionReport, error) {
+	report := describeCollection(oc)
+	err := c.each(ctx, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), oc.Namespace, func(object *unstructured.Unstructured) error {
+		soc := &v2beta2.SubOperatorConfig{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, soc); err != nil {
+			return err
+		}
+		if soc.Spec.OperatorCollection == oc.Name {
+			report.Installations = append(report.Installations, describeInstallations(soc)...)
+		}
+		return nil
+	})
+	if problem, err := unreadable(err, "SubOperatorConfigs", oc.Namespace); err != nil || problem != "" {
+		report.Problems = append(report.Problems, problem)
+		return report, err
+	}
+	var group errgroup.Group
+	group.SetLimit(maxConcurrentRequests)
+	for i := range report.Installations {
+		group.Go(func() error { return c.readResources(ctx, oc.Status.Collection, &report.Installations[i]) })
+	}
+	return report, group.Wait()
+}
+
+// describeCollection leaves out the installations.
+func describeCollection(oc *v2beta2.OperatorCollection) collectionReport {
+	report := collectionReport{
+		Namespace: oc.Namespace, Name: oc.Name, Phase: oc.Status.Phase, Reason: "Pending", Installations: []installationReport{},
+	}
+	if ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady); ready != nil {
+		report.Ready, report.Reason, report.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message
+	}
+	if imported := oc.Status.Collection; imported != nil {
+		report.Domain, report.Collection, report.Version = imported.Domain, imported.Name, imported.Version
+	}
+	if oc.Status.Artifact != nil {
+		report.Digest = oc.Status.Artifact.Digest
+	}
+	return report
+}
+
+// describeInstallations returns those that exist or are being removed, and those that are mapped and not there yet.
+func describeInstallations(soc *v2beta2.SubOperatorConfig) []installationReport {
+	var reports []installationReport
+	described := map[string]bool{}
+	for _, installation := range soc.Status.Installations {
+		described[installation.Namespace] = true
+		message := installation.Message
+		if installation.RemovalTime != nil {
+			message = cmp.Or(message, "it is being removed")
+		}
+		reports = append(reports, installationReport{
+			Namespace: installation.Namespace, SubOperatorConfig: soc.Name, Method: installation.Install, Ready: installation.Ready,
+			Message: message, Digest: installation.Digest, Endpoints: []endpointReport{},
+		})
+	}
+	for _, mapping := range soc.Spec.Mapping {
+		if !described[mapping.Namespace] {
+			reports = append(reports, installationReport{
+				Namespace: mapping.Namespace, SubOperatorConfig: soc.Name, Message: soc.Status.Message, Endpoints: []endpointReport{},
+			})
+		}
+	}
+	return reports
+}
+
+// readResources adds the custom resources of an installation's namespace.
+func (c *cluster) readResources(ctx context.Context, imported *v2beta2.ImportedCollection, report *installationReport) error {
+	if imported == nil {
+		return nil
+	}
+	gv, err := schema.ParseGroupVersion(imported.APIVersion)
+	if err != nil {
+		return err
+	}
+	byEndpoint := map[string][]resourceReport{}
+	for _, kind := range slices.Sorted(slices.Values(imported.Kinds)) {
+		plural := collection.Resource{Kind: kind}.Plural()
+		err := c.each(ctx, gv.WithResource(plural), report.Namespace, func(object *unstructured.Unstructured) error {
+			endpoint, _, _ := unstructured.NestedString(object.Object, "spec", "zosendpoint")
+			byEndpoint[endpoint] = append(byEndpoint[endpoint], describeResource(object))
+			return nil
+		})
+		problem, err := unreadable(err, plural, report.Namespace)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			report.Problems = append(report.Problems, problem)
+		}
+	}
+	for _, endpoint := range slices.Sorted(maps.Keys(byEndpoint)) {
+		report.Endpoints = append(report.Endpoints, endpointReport{Name: endpoint, Resources: byEndpoint[endpoint]})
+	}
+	return nil
+}
+
+// unreadable returns a sentence if objects cannot be listed because of permissions, or because their kind is not served.
+func unreadable(err error, plural, namespace string) (string, error) {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("you may not list %s in namespace %s", plural, namespace), nil
+	case apierrors.IsNotFound(err):
+		return "the cluster does not serve " + plural, nil
+	}
+	return "", err
+}
+
+func describeResource(object *unstructured.Unstructured) resourceReport {
+	report := resourceReport{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName()}
+	status, err := statusOf(object)
+	if err != nil {
+		report.State, report.Message = "Unknown", "status cannot be read: "+err.Error()
+		return report
+	}
+	report.State, report.Message = state(status)
+	report.LastRun = status.LastRun
+	return report
+}
+
+// maxTreeMessage is the number of characters of a message in the tree. JSON has all.
+const maxTreeMessage = 160
+
+// shortDigest is the length of a digest in the tree, its algorithm included.
+const shortDigest = len("sha256:") + 12
+
+// tree is a table whose first column is a tree.
+type tree struct {
+	table *tabwriter.Writer
+	text  bytes.Buffer
+}
+
+func newTree() *tree {
+	t := &tree{}
+	t.table = tabwriter.NewWriter(&t.text, 0, 8, 3, ' ', 0)
+	return t
+}
+
+// row adds a line: what is in front of the name, and one text for each column.
+func (t *tree) row(indent, name, state, started, outcome, message string) {
+	columns := []string{indent + printable(name), printable(state), started, printable(outcome), printable(message)}
+	fmt.Fprintln(t.table, strings.Join(columns, "\t"))
+}
+
+// print writes all rows.
+func (t *tree) print(w io.Writer) error {
+	if err := t.table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// branch returns what is in front of an item's name and in front of those below it.
+func branch(indent string, last bool) (own, below string) {
+	if last {
+		return indent + "└─ ", indent + "   "
+	}
+	return indent + "├─ ", indent + "│  "
+}
+
+func (r *statusReport) print(w io.Writer, now time.Time) error {
+	if len(r.Collections) == 0 {
+		return nil
+	}
+	t := newTree()
+	t.row("", "NAME", "STATE", "LAST RUN", "OUTCOME", "MESSAGE")
+	for i := range r.Collections {
+		t.collection(&r.Collections[i], now)
+	}
+	return t.print(w)
+}
+
+func (t *tree) collection(c *collectionReport, now time.Time) {
+	reason := "Ready"
+	text := c.Message
+	if !c.Ready {
+		reason = c.Reason
+	} else if c.Digest != "" {
+		text = fmt.Sprintf("%s/%s %s, %s", c.Domain, c.Collection, c.Version, c.Digest[:min(len(c.Digest), shortDigest)])
+	}
+	t.row("", "operatorcollection/"+c.Name+" in "+c.Namespace, reason, "", "", firstLine(text))
+	for i, problem := range c.Problems {
+		own, _ := branch("", i == len(c.Problems)-1 && len(c.Installations) == 0)
+		t.row(own, "left out", "", "", "", problem)
+	}
+	for i := range c.Installations {
+		own, below := branch("", i == len(c.Installations)-1)
+		t.installation(&c.Installations[i], own, below, now)
+	}
+}
+
+func (t *tree) installation(n *installationReport, own, below string, now time.Time) {
+	reason := "Not ready"
+	if n.Ready {
+		reason = "Ready"
+	}
+	text := cmp.Or(n.Message, strings.TrimSpace(fmt.Sprintf("%s %s", n.Method, n.SubOperatorConfig)))
+	t.row(own, "installation in "+n.Namespace, reason, "", "", firstLine(text))
+	for i, problem := range n.Problems {
+		line, _ := branch(below, i == len(n.Problems)-1 && len(n.Endpoints) == 0)
+		t.row(line, "left out", "", "", "", problem)
+	}
+	for i, endpoint := range n.Endpoints {
+		line, deeper := branch(below, i == len(n.Endpoints)-1)
+		t.row(line, "endpoint "+endpoint.Name, "", "", "", "")
+		for j := range endpoint.Resources {
+			leaf, _ := branch(deeper, j == len(endpoint.Resources)-1)
+			t.resource(&endpoint.Resources[j], leaf, now)
+		}
+	}
+}
+
+func (t *tree) resource(r *resourceReport, own string, now time.Time) {
+	started, outcome := "", ""
+	if run := r.LastRun; run != nil {
+		started, outcome = duration.HumanDuration(now.Sub(run.Started.Time))+" ago", string(cmp.Or(run.Outcome, "running"))
+	}
+	t.row(own, strings.ToLower(r.Kind)+"/"+r.Name, string(r.State), started, outcome, firstLine(r.Message))
+}
+
+// firstLine returns the first line of a message, shortened.
+func firstLine(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	if runes := []rune(line); len(runes) > maxTreeMessage {
+		return string(runes[:maxTreeMessage-3]) + "..."
+	}
+	return line
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+const importedCollection = `
+metadata: {namespace: zos, name: zos-files}
+status:
+  phase: Successful
+  artifact: {digest: "sha256:0cc4d8f93ce2430e46e7f00441f107aee3816a8bdc6d276b3aaea2c5a36ff17f"}
+  collection: {domain: example, name: zos-files, version: 1.0.0, apiVersion: suboperator.zoscb.ibm.com/v1minor0patch0, kinds: [DataFile]}
+  conditions: [{type: Ready, status: "True", reason: Succeeded, message: all is well}]
+`
+
+const mappedTwice = `
+metadata: {namespace: zos, name: zos-files-soc}
+spec: {operatorCollection: zos-files, mapping: [{namespace: trading}, {namespace: zos}]}
+status:
+  message: namespace trading does not consent
+  installations: [{namespace: zos, install: Direct, ready: true, digest: "sha256:0cc4d8f93ce2430e46e7f00441f107aee3816a8bdc6d276b3aaea2c5a36ff17f"}]
+`
+
+// resourceStatuses are statuses of resources by name.
+var resourceStatuses = []struct{ name, status string }{
+	{"failed", "{conditions: [{type: Ready, status: 'False', reason: Failed, message: \"non-zero \\e[31mreturn code\\nsecond line\"}], " + runningRun + ", outcome: Failed}}"},
+	{"hello", "{phase: Author, conditions: [{type: Ready, status: 'True', reason: Outdated, message: the collection has changed since the last run}], " + endedRun + "}"},
+	{"long", "{conditions: [{type: Ready, status: 'False', reason: Failed, message: " + strings.Repeat("x", 200) + "}]}"},
+	{"new", "{}"},
+	{"running", "{conditions: [{type: Ready, status: 'False', reason: Running, message: the playbook is running}], " + runningRun + "}}"},
+	{"strange", "{lastRun: 1}"},
+}
+
+// sampleReport is what the functions of status make of objects.
+func sampleReport(t *testing.T) *statusReport {
+	t.Helper()
+	oc, failing, soc := &v2beta2.OperatorCollection{}, &v2beta2.OperatorCollection{}, &v2beta2.SubOperatorConfig{}
+	for text, object := range map[string]any{importedCollection: oc, mappedTwice: soc} {
+		if err := yaml.Unmarshal([]byte(text), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failing.Namespace, failing.Name = "zos", "new"
+	imported := describeCollection(oc)
+	imported.Installations = describeInstallations(soc)
+	zos := &imported.Installations[0]
+	zos.Problems = []string{"you may not list filecopys in namespace zos"}
+	zos.Endpoints = []endpointReport{{Name: "lpar1"}, {Name: "lpar2"}}
+	for i, resource := range resourceStatuses {
+		object := withStatus(t, resource.status)
+		object.SetName(resource.name)
+		endpoint := &zos.Endpoints[i%2]
+		endpoint.Resources = append(endpoint.Resources, describeResource(object))
+	}
+	return &statusReport{Collections: []collectionReport{imported, describeCollection(failing)}}
+}
+
+func TestStatusTree(t *testing.T) {
+	var out bytes.Buffer
+	if err := sampleReport(t).print(&out, time.Date(2026, 11, 22, 9, 12, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	expectGolden(t, "status.txt", out.String())
+}
+
+func TestStatusJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := encodeJSON(&out, sampleReport(t)); err != nil {
+		t.Fatal(err)
+	}
+	expectGolden(t, "status.json", out.String())
+}
