@@ -159,11 +159,12 @@ func engineLayer(ctx context.Context, p project) (*layer, []string, error) {
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	if output, err := exec.CommandContext(ctx, "sh", install, dir, "--with-operator-sdk-util").CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w\n%s", install, err, tail(string(output), 20))
-	}
-	if err := buildEngine(ctx, p, filepath.Join(dir, "opt", "ansible", "engine", "bin")); err != nil {
+	binary := p.state("cache", "engine")
+	if err := goBuild(ctx, "engine", p.root, binary, "./cmd/engine", "-s -w"); err != nil {
 		return nil, nil, err
+	}
+	if output, err := exec.CommandContext(ctx, "sh", install, dir, "--engine-binary", binary, "--with-operator-sdk-util").CombinedOutput(); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w\n%s", install, err, tail(string(output), 20))
 	}
 	l, err := treeLayer(p, "engine", dir)
 	if err != nil {
@@ -174,21 +175,6 @@ func engineLayer(ctx context.Context, p project) (*layer, []string, error) {
 		return nil, nil, err
 	}
 	return &l, environmentLines(string(environment)), nil
-}
-
-// buildEngine builds the program that precedes every run into a folder, under both of its names. There may be no source.
-func buildEngine(ctx context.Context, p project, dir string) error {
-	if _, err := os.Stat(filepath.Join(p.root, "cmd", "engine")); errors.Is(err, os.ErrNotExist) {
-		fmt.Println("image runtime lacks the gate: there is no cmd/engine")
-		return nil
-	}
-	if err := goBuild(ctx, "engine", p.root, filepath.Join(dir, "engine"), "./cmd/engine", "-s -w"); err != nil {
-		return err
-	}
-	if err := os.Symlink("engine", filepath.Join(dir, "ansible-runner")); !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	return nil
 }
 
 // environmentLines reads KEY=VALUE lines; empty ones and # comments are skipped.

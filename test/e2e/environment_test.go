@@ -57,7 +57,13 @@ func (e *environment) spec(file string, archive []byte) v2beta2.OperatorCollecti
 // install imports an archive and waits until its operator runs. The manager makes the default SubOperatorConfig.
 func (e *environment) install(ctx context.Context, name, file string, archive []byte) {
 	GinkgoHelper()
-	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: e.spec(file, archive)}
+	e.installSpec(ctx, name, e.spec(file, archive))
+}
+
+// installSpec is install with more than the archive.
+func (e *environment) installSpec(ctx context.Context, name string, spec v2beta2.OperatorCollectionSpec) {
+	GinkgoHelper()
+	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: spec}
 	Create(ctx, oc)
 	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
 }
