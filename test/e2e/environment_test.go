@@ -212,7 +212,8 @@ func (s *system) start(ctx context.Context) {
 		Env: []corev1.EnvVar{
 			{Name: "SSH_USER", Value: s.user}, {Name: "SSH_PASSWORD", Value: s.password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
 		},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+		// Many playbooks at the same time leave the probe little of the processor.
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 30, ProbeHandler: corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", "grep -qx sshd /proc/[0-9]*/comm"}},
 		}},
 	}

@@ -30,7 +30,7 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
 		s.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
 		Run(ctx, "go", "build", "-C", projectDir, "-o", s.tool, "./cmd/kubectl-collection")
-		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(10), "maxRetries": int64(2)})
+		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2)})
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
