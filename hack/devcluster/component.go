@@ -16,7 +16,7 @@ func (n node) startable() []process {
 
 // stopComponent kills a single component of a running cluster, without a graceful shutdown.
 func stopComponent(ctx context.Context, p project, args []string) error {
-	n, want, err := namedComponent(p, args)
+	n, want, err := namedComponents(p, args)
 	if err != nil {
 		return err
 	}
@@ -25,16 +25,18 @@ func stopComponent(ctx context.Context, p project, args []string) error {
 		return err
 	}
 	defer unlock()
-	if err := n.supervisor().kill(ctx, want.name); err != nil {
-		return err
+	for _, c := range want {
+		if err := n.supervisor().kill(ctx, c.name); err != nil {
+			return err
+		}
+		fmt.Println("stopped", c.name)
 	}
-	fmt.Println("stopped", want.name)
 	return nil
 }
 
 // startComponent starts a single component that stopComponent has stopped, and returns once it is ready.
 func startComponent(ctx context.Context, p project, args []string) error {
-	n, want, err := namedComponent(p, args)
+	n, want, err := namedComponents(p, args)
 	if err != nil {
 		return err
 	}
@@ -43,22 +45,24 @@ func startComponent(ctx context.Context, p project, args []string) error {
 		return err
 	}
 	defer unlock()
-	_, err = ensureAll(ctx, n.supervisor(), want)
+	_, err = ensureAll(ctx, n.supervisor(), want...)
 	return err
 }
 
-// namedComponent returns the component that is the only argument. The cluster must have been started.
-func namedComponent(p project, args []string) (node, process, error) {
+// namedComponents returns the component that is the only argument. The cluster must have been started. With the API server
+// go the controller manager and the scheduler: in other clusters they exit without it, because they lose their leases. A
+// controller manager that went on would mark the node as NotReady, whose lease was not renewed.
+func namedComponents(p project, args []string) (node, []process, error) {
 	if err := requireRoot(); err != nil {
-		return node{}, process{}, err
+		return node{}, nil, err
 	}
 	n := newNode(p)
 	if _, err := os.Stat(n.kubeconfig()); err != nil {
-		return n, process{}, fmt.Errorf("the cluster was not started, run up first: %w", err)
+		return n, nil, fmt.Errorf("the cluster was not started, run up first: %w", err)
 	}
 	// The readiness check of the API server needs the certificates.
 	if err := n.prepare(); err != nil {
-		return n, process{}, err
+		return n, nil, err
 	}
 	all := n.startable()
 	i := slices.IndexFunc(all, func(c process) bool { return len(args) == 1 && c.name == args[0] })
@@ -67,7 +71,10 @@ func namedComponent(p project, args []string) (node, process, error) {
 		for _, c := range all {
 			names = append(names, c.name)
 		}
-		return n, process{}, errors.New("name one component: " + strings.Join(names, ", "))
+		return n, nil, errors.New("name one component: " + strings.Join(names, ", "))
 	}
-	return n, all[i], nil
+	if all[i].name == n.apiServer().name {
+		return n, []process{all[i], n.controllerManager(), n.plane.scheduler()}, nil
+	}
+	return n, all[i : i+1], nil
 }

@@ -21,7 +21,7 @@ const usage = `Usage: devcluster COMMAND
   images [--only A,B]           build and import images: base, manager, runtime, ssh-target, manager-next, runtime-next
   build [--control-plane] [--olm]  build the binaries only
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
-  stop COMPONENT                kill a single component, such as kube-apiserver
+  stop COMPONENT                kill a component, such as kube-apiserver
   start COMPONENT               start it again, and wait until it is ready
   status                        show what is running
   logs [--lines N] COMPONENT    show the end of a component's log
