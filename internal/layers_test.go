@@ -38,6 +38,8 @@ var layers = map[string][]string{
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
 	"internal/engine":     {},
+	"internal/gate":       {},
+	"internal/runstatus":  {"internal/gate"},
 	"internal/credential": {"internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
@@ -69,6 +71,7 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/findings", "internal/collection", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
+	"internal/gate", "internal/runstatus",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

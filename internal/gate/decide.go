@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -77,4 +78,137 @@ type Decision struct {
 	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun and
 	// ActionFinish.
 	After time.Duration
+}
+
+// Times after which ansible-operator must ask again.
+const (
+	// RecheckInterval is how often the gate looks for changes that ansible-operator is not told of: of Secrets, of
+	// referenced resources and of endpoints.
+	RecheckInterval = 5 * time.Minute
+
+	afterRunning = 10 * time.Second
+	afterStale   = time.Second
+
+	// clockSkew is by how much clocks may differ. Times that are later than they can be are ignored.
+	clockSkew = time.Minute
+)
+
+// Decide decides whether the playbook runs now. The order of the cases is their precedence.
+func Decide(in Input) Decision {
+	last := in.Record
+	switch {
+	case in.Running:
+		return Decision{Action: ActionWait, After: afterRunning}
+	case in.Stale:
+		return Decision{Action: ActionWait, After: afterStale}
+	case last == nil && in.Event == EventCreate && in.Baseline:
+		return Decision{Action: ActionAdopt, After: in.wait(in.period())}
+	case last == nil:
+		return run(ReasonNew, nil)
+	case in.Event == EventDelete && in.UID != "" && last.Deleted == in.UID:
+		return Decision{Action: ActionFinish}
+	}
+
+	changed := in.changed()
+	switch {
+	case in.Asked != "" && in.Asked != last.Asked:
+		return run(ReasonAsked, changed)
+	case in.starts(changed):
+		return run(ReasonChanged, changed)
+	case last.Outcome == OutcomeRequeued:
+		return in.runAt(last.Due, ReasonDue, changed)
+	case !last.Outcome.Succeeded():
+		return in.retry(changed)
+	case in.Event == EventDelete:
+		return run(ReasonNew, changed)
+	}
+	return in.repeat(changed)
+}
+
+func run(reason Reason, changed []Trigger) Decision {
+	return Decision{Action: ActionRun, Reason: reason, Attempt: 1, Changed: changed}
+}
+
+// changed lists what differs from the last run. Another event is a change of the resource.
+func (in Input) changed() []Trigger {
+	changed := in.Current.changedSince(in.Record.Fingerprint)
+	if in.Event != in.Record.Event && !slices.Contains(changed, TriggerSpec) {
+		changed = append([]Trigger{TriggerSpec}, changed...)
+	}
+	return changed
+}
+
+// starts reports whether the changes start the playbook.
+func (in Input) starts(changed []Trigger) bool {
+	if in.Event != in.Record.Event {
+		return true
+	}
+	return slices.ContainsFunc(changed, func(t Trigger) bool {
+		return slices.Contains(in.Settings.RerunOn, t) || in.Event == EventDelete && t == TriggerSpec
+	})
+}
+
+// retry decides about a resource whose last run failed.
+func (in Input) retry(changed []Trigger) Decision {
+	next := in.Record.NextRetry
+	if next.IsZero() || in.Record.Outcome == OutcomeCancelled {
+		return Decision{Action: ActionSkip, Changed: changed, After: in.wait(0)}
+	}
+	if next.After(in.Now.Add(maxRetryDelay + clockSkew)) {
+		next = in.Now
+	}
+	d := in.runAt(next, ReasonRetry, changed)
+	if d.Action == ActionRun {
+		d.Attempt = in.Record.Attempt + 1
+	}
+	return d
+}
+
+// repeat decides about a resource whose last run was successful.
+func (in Input) repeat(changed []Trigger) Decision {
+	period := in.period()
+	if period == 0 {
+		return Decision{Action: ActionSkip, Changed: changed, After: in.wait(0)}
+	}
+	due := in.Record.Finished.Add(period)
+	if due.After(in.Now.Add(period + clockSkew)) {
+		due = in.Now
+	}
+	return in.runAt(due, ReasonDue, changed)
+}
+
+func (in Input) runAt(due time.Time, reason Reason, changed []Trigger) Decision {
+	if !due.After(in.Now) {
+		return run(reason, changed)
+	}
+	return Decision{Action: ActionSkip, Changed: changed, After: in.wait(due.Sub(in.Now))}
+}
+
+// period returns the interval between runs without a change, or 0.
+func (in Input) period() time.Duration {
+	period := in.Period
+	if period <= 0 {
+		period = time.Duration(in.Kind.ReconcilePeriodSeconds) * time.Second
+	}
+	if period <= 0 {
+		return 0
+	}
+	return max(period, MinReconcilePeriod)
+}
+
+// wait returns when ansible-operator must ask again if a run is due after the given time, or none if that is 0.
+func (in Input) wait(due time.Duration) time.Duration {
+	if in.rechecks() && (due == 0 || due > RecheckInterval) {
+		return RecheckInterval
+	}
+	return (due + time.Second - 1).Truncate(time.Second)
+}
+
+// rechecks reports whether something can change that ansible-operator is not told of.
+func (in Input) rechecks() bool {
+	return slices.Contains(in.Settings.RerunOn, TriggerEndpoint) || slices.ContainsFunc(in.Kind.Variables, Variable.namesOther)
+}
+
+func (v Variable) namesOther() bool {
+	return v.Secret || v.Reference != "" || slices.ContainsFunc(v.Fields, Variable.namesOther)
 }

@@ -35,10 +35,14 @@ const (
 // Succeeded reports whether the playbook ended well.
 func (o Outcome) Succeeded() bool { return o == OutcomeSucceeded || o == OutcomeRequeued }
 
-// Fingerprint has one keyed hash for each Trigger, so that neither a value nor a password can be guessed from it.
+// Fingerprint has keyed hashes of everything that a Trigger is about, so that neither a value nor a password can be guessed
+// from it.
 type Fingerprint struct {
-	// Spec covers the event, the playbook, the variables that are handed over, and the generations of referenced resources.
+	// Spec covers the event, and the generations of referenced resources.
 	Spec string `json:"spec"`
+	// Variables has the hash of each declared variable by its path: "=" and the hash if the value is the default, "-" if the
+	// variable is not set. A version of the collection that declares more variables does not change a resource.
+	Variables map[string]string `json:"variables,omitempty"`
 	// Secret covers the content of the Secrets that variables name. Empty if there are none.
 	Secret string `json:"secret,omitempty"`
 	// Collection covers the digest of the archive.

@@ -1,0 +1,118 @@
+package gate
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"strings"
+)
+
+// fingerprintBytes and variableBytes are the lengths of the hashes in a Fingerprint, before they are written in hexadecimal.
+const (
+	fingerprintBytes = 16
+	variableBytes    = 6
+)
+
+// The hash of a variable that is not set, and the prefix of one that has its default.
+const (
+	notSet    = "-"
+	byDefault = "="
+)
+
+// Facts are the input of a fingerprint.
+type Facts struct {
+	Event Event
+	Kind  KindSettings
+	// Variables are the declared variables, as Declared returns them, and zosendpoint.
+	Variables map[string]any
+	// References are the generations of the referenced resources by "plural/name"; 0 if one does not exist.
+	References map[string]int64
+	// Secrets are the contents of the named Secrets; nil for one that does not exist.
+	Secrets map[string]map[string][]byte
+	Digest  string
+	// EndpointVariables is the content of the endpoint's file of variables; nil if there is no such endpoint.
+	EndpointVariables []byte
+}
+
+// Fingerprint returns the keyed hashes of the facts. They do not depend on the Go types of numbers in Variables.
+func (k Key) Fingerprint(f Facts) Fingerprint {
+	fingerprint := Fingerprint{
+		Spec:       k.fingerprint(TriggerSpec, []byte(f.Event), document(f.References)),
+		Variables:  map[string]string{},
+		Collection: k.fingerprint(TriggerCollection, []byte(f.Digest)),
+	}
+	k.addVariables(fingerprint.Variables, "", append(f.Kind.Variables[:len(f.Kind.Variables):len(f.Kind.Variables)],
+		Variable{Name: endpointVariable}), f.Variables)
+	if len(f.Secrets) > 0 {
+		fingerprint.Secret = k.fingerprint(TriggerSecret, document(f.Secrets))
+	}
+	if f.EndpointVariables != nil {
+		fingerprint.Endpoint = k.fingerprint(TriggerEndpoint, f.EndpointVariables)
+	}
+	return fingerprint
+}
+
+// addVariables adds the hashes of the declared variables to a fingerprint. The members of an object have their own.
+func (k Key) addVariables(hashes map[string]string, prefix string, declared []Variable, values map[string]any) {
+	for _, v := range declared {
+		path := prefix + v.Name
+		value, set := values[v.Name]
+		if object, isObject := value.(map[string]any); len(v.Fields) > 0 && (isObject || !set) {
+			k.addVariables(hashes, path+".", v.Fields, object)
+			continue
+		}
+		if !set {
+			hashes[path] = notSet
+			continue
+		}
+		value = normalize(value)
+		hash := hex.EncodeToString(k.hash("variable", []byte(path), document(value))[:variableBytes])
+		if usual, ok := v.defaultValue(); ok && reflect.DeepEqual(value, normalize(usual)) {
+			hash = byDefault + hash
+		}
+		hashes[path] = hash
+	}
+}
+
+func (k Key) fingerprint(part Trigger, facts ...[]byte) string {
+	return hex.EncodeToString(k.hash("fingerprint "+string(part), facts...)[:fingerprintBytes])
+}
+
+// document returns a value as JSON with sorted keys. The values of facts are always valid.
+func document(value any) []byte {
+	out, _ := json.Marshal(value)
+	return out
+}
+
+// changedSince lists the parts in which two fingerprints differ.
+func (f Fingerprint) changedSince(last Fingerprint) []Trigger {
+	var changed []Trigger
+	for _, part := range []struct {
+		trigger Trigger
+		differs bool
+	}{
+		{TriggerSpec, f.Spec != last.Spec || variablesChanged(f.Variables, last.Variables)},
+		{TriggerSecret, f.Secret != last.Secret},
+		{TriggerCollection, f.Collection != last.Collection},
+		{TriggerEndpoint, f.Endpoint != last.Endpoint},
+	} {
+		if part.differs {
+			changed = append(changed, part.trigger)
+		}
+	}
+	return changed
+}
+
+// variablesChanged compares the variables that both versions of a collection declare. One that only the present version
+// declares has changed if it is set to something else than its default.
+func variablesChanged(now, last map[string]string) bool {
+	for path, hash := range now {
+		before, declared := last[path]
+		switch {
+		case declared && strings.TrimPrefix(hash, byDefault) != strings.TrimPrefix(before, byDefault),
+			!declared && hash != notSet && !strings.HasPrefix(hash, byDefault):
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package gate
+
+import "time"
+
+const (
+	firstRetryDelay = 10 * time.Second
+	maxRetryDelay   = 30 * time.Minute
+
+	// maxRequeueAfter limits requeue_after.
+	maxRequeueAfter = 7 * 24 * time.Hour
+)
+
+// RetryDelay returns how long after the given failed attempt, from 1, the next one starts: 10 s, 30 s, 90 s and so on, at
+// most 30 minutes.
+func RetryDelay(attempt int) time.Duration {
+	delay := firstRetryDelay
+	for range attempt - 1 {
+		delay *= 3
+		if delay >= maxRetryDelay {
+			return maxRetryDelay
+		}
+	}
+	return delay
+}
+
+// Next returns the record after a run that in and d led to. requeueAfter is what the playbook asked for, or 0. It counts
+// only if the run was successful, is at least a second, and at most 7 days.
+func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, requeueAfter time.Duration) Record {
+	r := in.record(finished)
+	r.RunID = id
+	r.Outcome = outcome
+	if in.Event == EventDelete && in.Record != nil {
+		r.Deleted = in.Record.Deleted
+	}
+	switch {
+	case outcome.Succeeded() && requeueAfter > 0:
+		r.Outcome = OutcomeRequeued
+		r.Due = r.Finished.Add(min(max(requeueAfter, time.Second), maxRequeueAfter))
+	case outcome.Succeeded():
+		r.Outcome = OutcomeSucceeded
+		if in.Event == EventDelete {
+			r.Deleted = in.UID
+		}
+	default:
+		r.Attempt = max(d.Attempt, 1)
+		if outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries {
+			r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
+		}
+	}
+	return r
+}
+
+// Adopt returns the record of a successful resource that never passed a gate.
+func Adopt(in Input) Record {
+	r := in.record(in.Now)
+	r.Outcome = OutcomeSucceeded
+	return r
+}
+
+func (in Input) record(finished time.Time) Record {
+	return Record{
+		Fingerprint: in.Current,
+		Event:       in.Event,
+		Finished:    finished.UTC().Truncate(time.Second), // As in status.
+		Version:     in.Settings.Version,
+		Digest:      in.Settings.Digest,
+		Asked:       in.Asked,
+	}
+}

@@ -1,0 +1,199 @@
+package runstatus
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+)
+
+// FieldManager of the gate's writes to status.
+const FieldManager = "collection-operator-gate"
+
+// Resource is what the changes of status depend on besides the run.
+type Resource struct {
+	// Kind and Name are for messages.
+	Kind, Name string
+	// Generation that the run, or the decision not to run, is about.
+	Generation int64
+	Deleting   bool
+	Authors    Authors
+	// Ignored are the fields of the spec that the collection's version does not declare.
+	Ignored []string
+	// Version of the collection that is installed, and MaxRetries of its gate.Settings.
+	Version    string
+	MaxRetries int
+	Now        time.Time
+}
+
+// Start returns the status of a resource whose run starts. A previous run that has not ended is Interrupted, in history.
+// Statuses have the types of values of unstructured objects. They are not changed: the result is a copy.
+func Start(status map[string]any, r Resource, run Run) map[string]any {
+	status = copyOf(status)
+	if last := runOf(status); last != nil && last.ID != run.ID {
+		interrupt(status, *last)
+	}
+	setRun(status, bounded(run))
+	conditions := conditionsOf(status, r.Now)
+	conditions.setStarted()
+	setSummary(status, r, conditions, summaryOfStart(r, run))
+	return status
+}
+
+// Progress returns the status with the current task of a running playbook. It returns an equal status if no run is under way.
+func Progress(status map[string]any, report Report) map[string]any {
+	status = copyOf(status)
+	if run := runOf(status); run != nil && run.Outcome == "" {
+		setRun(status, reported(*run, report))
+	}
+	return status
+}
+
+// End returns the status after a run: run is complete but for what the report and record say. record says how it ended and
+// when it is tried again.
+func End(status map[string]any, r Resource, run Run, report Report, record gate.Record) map[string]any {
+	status = copyOf(status)
+	if last := runOf(status); last != nil && last.ID != run.ID {
+		interrupt(status, *last)
+	}
+	run = recorded(reported(run, report), record)
+	run.Failure = nil
+	if !run.Outcome.Succeeded() {
+		failure := failureOf(run.Outcome, report)
+		run.Failure = &failure
+	}
+	setEnded(status, run)
+	conditions := conditionsOf(status, r.Now)
+	conditions.setEnded(run)
+	setSummary(status, r, conditions, summaryOfEnd(r, run, nil))
+	return status
+}
+
+// Skip returns the status of a resource whose playbook does not run, after ActionSkip and ActionAdopt: an equal one if it says
+// so already. It restores a status that was lost from the record.
+func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision) map[string]any {
+	status = copyOf(status)
+	conditions := conditionsOf(status, r.Now)
+	run := recorded(Run{}, record)
+	if record.RunID != "" {
+		run = restore(status, record)
+		setEnded(status, run)
+	}
+	// A resource that never passed a gate has the conditions that ansible-operator wrote.
+	if record.RunID != "" || conditions.get(ConditionSuccessful) == nil {
+		conditions.setEnded(run)
+	}
+	setSummary(status, r, conditions, summaryOfEnd(r, run, d.Changed))
+	return status
+}
+
+// restore returns the last run with what status still has of it.
+func restore(status map[string]any, record gate.Record) Run {
+	last := runOf(status)
+	if last != nil && last.ID == record.RunID {
+		return recorded(*last, record)
+	}
+	if last != nil {
+		interrupt(status, *last)
+	}
+	run := Run{ID: record.RunID, Event: record.Event, Started: metav1.NewTime(record.Finished)}
+	for _, past := range historyOf(status) {
+		if past.ID != record.RunID {
+			continue
+		}
+		run.Reason, run.Started = past.Reason, past.Started
+		if past.Message != "" {
+			run.Failure = &Failure{Message: past.Message}
+		}
+	}
+	return recorded(run, record)
+}
+
+// recorded returns a run with what its record says.
+func recorded(run Run, record gate.Record) Run {
+	run.Event, run.Outcome = record.Event, record.Outcome
+	run.Finished, run.NextRetry, run.RunAgainAt = optional(record.Finished), optional(record.NextRetry), optional(record.Due)
+	run.Version, run.Digest = record.Version, record.Digest
+	if record.Attempt > 0 { // Success resets it.
+		run.Attempt = record.Attempt
+	}
+	run.CurrentTask = nil
+	return run
+}
+
+// reported returns a run with what its report says, but for failures.
+func reported(run Run, report Report) Run {
+	if report.Host != "" {
+		run.Host = report.Host
+	}
+	if report.User != "" {
+		run.User = report.User
+	}
+	if report.Tasks != nil {
+		run.Tasks = report.Tasks
+	}
+	if len(report.Jobs) > 0 {
+		run.Jobs = report.Jobs
+	}
+	run.CurrentTask = report.CurrentTask
+	return bounded(run)
+}
+
+// bounded returns a run whose texts are bounded. Of the jobs it keeps the last ones.
+func bounded(run Run) Run {
+	run.Endpoint, run.Host, run.User = line(run.Endpoint, maxName), line(run.Host, maxName), line(run.User, maxName)
+	if task := run.CurrentTask; task != nil {
+		run.CurrentTask = &Task{Name: line(task.Name, maxName), Since: task.Since}
+	}
+	run.Jobs = slices.Clone(run.Jobs[max(0, len(run.Jobs)-maxJobs):])
+	for i, job := range run.Jobs {
+		run.Jobs[i] = Job{Name: line(job.Name, maxName), ID: line(job.ID, maxName), ReturnCode: line(job.ReturnCode, maxName)}
+	}
+	return run
+}
+
+// OutcomeOf returns the outcome of a run that ended by itself. gate.Next turns a success with requeue_after into
+// OutcomeRequeued.
+func OutcomeOf(report Report) gate.Outcome {
+	switch {
+	case report.Ended == "successful" && len(report.Failures) == 0:
+		return gate.OutcomeSucceeded
+	case report.Ended == "timeout":
+		return gate.OutcomeTimedOut
+	case report.Ended == "canceled":
+		return gate.OutcomeInterrupted // Cancelled runs do not end by themselves.
+	}
+	return gate.OutcomeFailed
+}
+
+// Equal compares two statuses without regard to the order of fields and to the types of numbers. Nil and empty are equal.
+func Equal(a, b map[string]any) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	first, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	second, err := json.Marshal(b)
+	return err == nil && bytes.Equal(first, second)
+}
+
+func copyOf(status map[string]any) map[string]any {
+	if status == nil {
+		return map[string]any{}
+	}
+	return runtime.DeepCopyJSON(status)
+}
+
+func optional(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(t))
+}
