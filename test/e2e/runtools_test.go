@@ -52,13 +52,13 @@ func (s *runSpecs) toolSpecs() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("cancels a run", func(ctx context.Context) {
-		object := s.play("endless", "zos2", map[string]any{"hold": "never"})
+		object := s.play("cancelled", "zos2", map[string]any{"hold": "never"})
 		Create(ctx, object.DeepCopy())
-		Eventually(s.zos2.waits(ctx, "in-endless")).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(s.zos2.waits(ctx, "in-cancelled")).WithContext(ctx).ShouldNot(BeEmpty())
 		Expect(lastRun(ctx, object)(Default)).To(HaveField("Finished", BeNil()))
 		Expect(Condition(ctx, object, runstatus.ConditionRunning)(Default)).To(ConditionTrue())
 		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(HaveField("CurrentTask", HaveValue(HaveField("Name", "Wait in the middle"))))
-		printed, err := s.collectionTool(ctx, "cancel", "play/endless")
+		printed, err := s.collectionTool(ctx, "cancel", "play/cancelled")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeCancelled))
 		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).To(ConditionTrue())
@@ -66,9 +66,8 @@ func (s *runSpecs) toolSpecs() {
 			return s.inOperator(ctx, playsDeployment, `grep -lzE '[a]nsible-playbook' /proc/[0-9]*/cmdline 2>/dev/null || true`)
 		}).WithContext(ctx).Should(BeEmpty())
 		Expect(strings.Join(strings.Fields(printed), " ")).NotTo(BeEmpty())
-		s.zos2.shell(ctx, "touch /tmp/remove-never")
 		Remove(ctx, object.DeepCopy())
 		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
-		Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
+		Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end cancelled first"))
 	}, NodeTimeout(3*time.Minute))
 }
