@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -138,9 +139,21 @@ func (s *system) dropSessions(ctx context.Context) {
 done`)
 }
 
+// useStored makes the stored version of the kind, which an upgrade changes, the one in which resources are read and written.
+func (c *chaos) useStored(ctx context.Context, g Gomega) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "plays." + SharedGroup}, crd)).To(Succeed())
+	for _, version := range crd.Spec.Versions {
+		if version.Storage {
+			c.version = version.Name
+		}
+	}
+}
+
 // request asks for something at random.
 func (c *chaos) request(ctx context.Context, round int) {
 	GinkgoHelper()
+	Eventually(func(g Gomega) { c.useStored(ctx, g) }).WithContext(ctx).Should(Succeed(), "there is a kind")
 	names := slices.Sorted(maps.Keys(c.notes))
 	what := []string{"create", "create", "change", "change", "delete", "upgrade"}[c.random.IntN(6)]
 	switch {
@@ -175,9 +188,10 @@ func (c *chaos) settle(ctx context.Context) {
 	oc := c.collection("1.0.0")
 	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
 	for _, name := range slices.Sorted(maps.Keys(c.notes)) {
-		object := c.play(name, "zos1", nil)
 		Eventually(func(g Gomega) {
-			status := statusOf(g, Live(ctx, g, object))
+			c.useStored(ctx, g)
+			status := statusOf(g, Live(ctx, g, c.play(name, "zos1", nil)))
+			g.Expect(status.LastRun).NotTo(BeNil(), name)
 			g.Expect(status.Phase).To(BeElementOf(runstatus.PhaseSucceeded, runstatus.PhaseOutdated), name)
 			g.Expect(status.LastRun.Outcome).To(Equal(gate.OutcomeSucceeded), name)
 			g.Expect(c.zos.lines(ctx)).To(HaveKey("end "+name+" "+c.notes[name]), "lost")

@@ -32,6 +32,8 @@ type plays struct {
 	environment
 	// archives by file name: 1.0.0.tar.gz and 1.1.0.tar.gz.
 	archives map[string][]byte
+	// version of the API in which resources are read and written.
+	version string
 }
 
 const (
@@ -43,7 +45,7 @@ const (
 // newPlays returns an environment. Environments of this kind share their kinds, so that they must not clean up while
 // another one is used.
 func newPlays(namespace string) *plays {
-	return &plays{environment: environment{namespace: namespace, domain: "runs-lab"}}
+	return &plays{environment: environment{namespace: namespace, domain: "runs-lab"}, version: playsVersion}
 }
 
 // playsFolder is a version of the collection, with further variables of its kind in YAML.
@@ -114,7 +116,7 @@ func (p *plays) importing(ctx context.Context, version string, settings map[stri
 func (p *plays) play(name, endpoint string, fields map[string]any) *unstructured.Unstructured {
 	spec := map[string]any{"zosendpoint": endpoint, "note": "first"}
 	maps.Copy(spec, fields)
-	return p.instance(playsVersion, "Play", name, spec)
+	return p.instance(p.version, "Play", name, spec)
 }
 
 // playsNamed are resources with names of a prefix and a number.
@@ -150,7 +152,7 @@ func withOutcome(outcome gate.Outcome) OmegaMatcher { return HaveField("Outcome"
 // live lists the resources whose names have a prefix.
 func (p *plays) live(ctx context.Context, g Gomega, prefix string) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(SharedGroup + "/" + playsVersion)
+	list.SetAPIVersion(SharedGroup + "/" + p.version)
 	list.SetKind("PlayList")
 	g.Expect(K8s.List(ctx, list, client.InNamespace(p.namespace))).To(Succeed())
 	return slices.DeleteFunc(list.Items, func(u unstructured.Unstructured) bool { return !strings.HasPrefix(u.GetName(), prefix) })

@@ -206,9 +206,9 @@ func (s *runSpecs) endless() *unstructured.Unstructured {
 
 func (s *runSpecs) timeout(ctx context.Context) {
 	Eventually(lastRun(ctx, s.endless())).WithContext(ctx).Should(withOutcome(gate.OutcomeTimedOut))
+	run := lastRun(ctx, s.endless())(Default)
 	s.zos2.shell(ctx, "touch /tmp/remove-never")
 	Remove(ctx, s.endless())
-	run := lastRun(ctx, s.endless())(Default)
 	Expect(run.Finished.Sub(run.Started.Time)).To(BeNumerically("~", time.Minute, 10*time.Second))
 	Expect(run.NextRetry).NotTo(BeNil(), "it failed")
 	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
