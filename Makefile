@@ -86,6 +86,10 @@ attacks: build devcluster cluster-up images ## Try the attacks of docs/security.
 	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter attack ./test/integration
 	$(E2E) --label-filter attack ./test/e2e
 
+.PHONY: chaos
+chaos: cluster-up images ## Kill the manager, operators, the API server and a system at random, CHAOS times (Linux, root).
+	CHAOS=$(or $(CHAOS),100) $(E2E) --procs=1 --label-filter chaos ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)

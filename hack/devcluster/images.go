@@ -20,7 +20,7 @@ func images(ctx context.Context, p project, only []string) error {
 	if err := requireRoot(); err != nil {
 		return err
 	}
-	known := []string{"base", "manager", "runtime", "ssh-target"}
+	known := []string{"base", "manager", "manager-next", "runtime", "runtime-next", "ssh-target"}
 	for _, name := range only {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("unknown image %q, there are: %s", name, strings.Join(known, ", "))
@@ -49,7 +49,12 @@ func images(ctx context.Context, p project, only []string) error {
 	}{
 		{"base", func() (image, error) { return baseImage(base), nil }},
 		{"manager", func() (image, error) { return managerImage(base, manager), nil }},
+		{"manager-next", func() (image, error) { return managerImage(base, manager).next(), nil }},
 		{"runtime", func() (image, error) { return runtimeImage(ctx, p, base, manager) }},
+		{"runtime-next", func() (image, error) {
+			i, err := runtimeImage(ctx, p, base, manager)
+			return i.next(), err
+		}},
 		{"ssh-target", func() (image, error) { return sshTargetImage(p, base) }},
 	}
 	n := newNode(p)
@@ -57,8 +62,8 @@ func images(ctx context.Context, p project, only []string) error {
 		if step.name != "base" && len(only) > 0 && !slices.Contains(only, step.name) {
 			continue
 		}
-		if step.name == "manager" && manager == nil {
-			fmt.Println("image manager is skipped: there is no cmd/manager")
+		if strings.HasPrefix(step.name, "manager") && manager == nil {
+			fmt.Printf("image %s is skipped: there is no cmd/manager\n", step.name)
 			continue
 		}
 		i, err := step.make()
@@ -74,6 +79,13 @@ func images(ctx context.Context, p project, only []string) error {
 		}
 	}
 	return nil
+}
+
+// next returns the image under another name and with another digest, for tests that replace an image by a newer one.
+func (i image) next() image {
+	i.name += "-next"
+	i.config.Env = append(slices.Clone(i.config.Env), "DEVCLUSTER_IMAGE=next")
+	return i
 }
 
 func baseImage(base layer) image {
@@ -147,7 +159,11 @@ func engineLayer(ctx context.Context, p project) (*layer, []string, error) {
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	if output, err := exec.CommandContext(ctx, "sh", install, dir, "--with-operator-sdk-util").CombinedOutput(); err != nil {
+	binary := p.state("cache", "engine")
+	if err := goBuild(ctx, "engine", p.root, binary, "./cmd/engine", "-s -w"); err != nil {
+		return nil, nil, err
+	}
+	if output, err := exec.CommandContext(ctx, "sh", install, dir, "--engine-binary", binary, "--with-operator-sdk-util").CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w\n%s", install, err, tail(string(output), 20))
 	}
 	l, err := treeLayer(p, "engine", dir)

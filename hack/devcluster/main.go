@@ -18,9 +18,11 @@ const usage = `Usage: devcluster COMMAND
 
   up [--olm]                    start the cluster, or repair what is not running; add the Operator Lifecycle Manager
   down                          stop the cluster and remove its state; binaries and caches stay
-  images [--only A,B]           build and import images: base, manager, runtime, ssh-target
+  images [--only A,B]           build and import images: base, manager, runtime, ssh-target, manager-next, runtime-next
   build [--control-plane] [--olm]  build the binaries only
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
+  stop COMPONENT                kill a component, such as kube-apiserver
+  start COMPONENT               start it again, and wait until it is ready
   status                        show what is running
   logs [--lines N] COMPONENT    show the end of a component's log
 
@@ -73,6 +75,10 @@ func run(command string, args []string) error {
 	case "control-plane":
 		stop() // control-plane forwards signals to its command.
 		return controlPlane(project, flags.Args())
+	case "stop":
+		return stopComponent(ctx, project, flags.Args())
+	case "start":
+		return startComponent(ctx, project, flags.Args())
 	case "status":
 		return status(ctx, project)
 	case "logs":

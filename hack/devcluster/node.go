@@ -99,6 +99,17 @@ func (n *node) prepare() error {
 	return nil
 }
 
+func (n node) apiServer() process {
+	return n.plane.apiServer("--kubelet-certificate-authority="+n.plane.pki.cert(clusterCA),
+		"--kubelet-client-certificate="+n.plane.pki.cert("apiserver-kubelet"),
+		"--kubelet-client-key="+n.plane.pki.key("apiserver-kubelet"),
+		"--kubelet-preferred-address-types=InternalIP")
+}
+
+func (n node) controllerManager() process {
+	return n.plane.controllerManager("--cluster-cidr=" + podCIDR)
+}
+
 func (n node) containerd() process {
 	program, err := exec.LookPath("containerd")
 	if err != nil {

@@ -110,8 +110,23 @@ func (s supervisor) start(want process, fingerprint string) error {
 	return writeFile(s.recordFile(want.name), string(content), 0o644)
 }
 
+// signaling is a signal that ends a process, and how long the process may take.
+type signaling struct {
+	signal syscall.Signal
+	limit  time.Duration
+}
+
 // stop ends a process and waits for its end. It returns nil if the process does not run.
 func (s supervisor) stop(ctx context.Context, name string) error {
+	return s.end(ctx, name, signaling{syscall.SIGTERM, 15 * time.Second}, signaling{syscall.SIGKILL, 10 * time.Second})
+}
+
+// kill is stop without a chance for the process to do anything before its end.
+func (s supervisor) kill(ctx context.Context, name string) error {
+	return s.end(ctx, name, signaling{syscall.SIGKILL, 10 * time.Second})
+}
+
+func (s supervisor) end(ctx context.Context, name string, steps ...signaling) error {
 	have, ok := s.read(name)
 	if !ok {
 		return nil
@@ -122,10 +137,7 @@ func (s supervisor) stop(ctx context.Context, name string) error {
 		}
 		return nil
 	}
-	for _, step := range []struct {
-		signal syscall.Signal
-		limit  time.Duration
-	}{{syscall.SIGTERM, 15 * time.Second}, {syscall.SIGKILL, 10 * time.Second}} {
+	for _, step := range steps {
 		if have.alive() {
 			_ = syscall.Kill(have.PID, step.signal)
 			_ = waitFor(ctx, name+" to end", step.limit, gone)

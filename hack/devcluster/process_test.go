@@ -113,3 +113,16 @@ func TestWaitForReportsTheLastAnswer(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 }
+
+func TestKillIgnoresThatAProcessIgnoresSIGTERM(t *testing.T) {
+	s, want := sleeper(t)
+	want.argv = []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}
+	deaf := ensureStarted(t, s, want, true)
+	start := time.Now()
+	if err := s.kill(t.Context(), want.name); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); deaf.alive() || took > 5*time.Second {
+		t.Errorf("alive: %v after %v", deaf.alive(), took)
+	}
+}

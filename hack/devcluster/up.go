@@ -109,12 +109,7 @@ func (n node) startAll(ctx context.Context) (started int, err error) {
 	s := n.supervisor()
 	groups := []func() error{
 		func() error {
-			count, err := ensureAll(ctx, s, n.plane.etcd(), n.containerd(),
-				n.plane.apiServer("--kubelet-certificate-authority="+n.plane.pki.cert(clusterCA),
-					"--kubelet-client-certificate="+n.plane.pki.cert("apiserver-kubelet"),
-					"--kubelet-client-key="+n.plane.pki.key("apiserver-kubelet"),
-					"--kubelet-preferred-address-types=InternalIP"),
-				n.plane.controllerManager("--cluster-cidr="+podCIDR), n.plane.scheduler())
+			count, err := ensureAll(ctx, s, n.plane.etcd(), n.containerd(), n.apiServer(), n.controllerManager(), n.plane.scheduler())
 			started += count
 			return err
 		},

@@ -59,3 +59,14 @@ func checkFilesCollection(t *testing.T, fsys fs.FS) {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 }
+
+// Nothing in the collection of the specs about runs deserves a finding.
+func TestRunsCollection(t *testing.T) {
+	c, _, err := lint.Check(os.DirFS("runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Problems {
+		t.Error(p)
+	}
+}

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,8 +76,7 @@ func (e *environment) finishAfterCrash(ctx context.Context) {
 		g.Expect(err).NotTo(HaveOccurred())
 		return inventory
 	}).WithContext(ctx).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
-	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"},
-		client.GracePeriodSeconds(0))).To(Succeed())
+	killManager(ctx)
 	Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).NotTo(ConditionTrue(), "the kill came too late")
 
 	printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=3m", "operatorcollection/"+second.Name)

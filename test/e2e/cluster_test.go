@@ -6,12 +6,15 @@ import (
 	"context"
 	"os"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -43,10 +46,22 @@ func dataFile(name string, spec map[string]any) *unstructured.Unstructured {
 	return instance("DataFile", name, spec)
 }
 
-// expectSuccess waits until the last run of an instance's playbook succeeded.
+// expectSuccess waits until the last run of an instance's playbook succeeded, and no other one is due for the present spec.
 func expectSuccess(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	Eventually(Condition(ctx, object, "Successful")).WithContext(ctx).Should(ConditionTrue())
+	Eventually(func(g Gomega) {
+		g.Expect(Condition(ctx, object, runstatus.ConditionReady)(g)).
+			To(And(ConditionTrue(), HaveField("ObservedGeneration", Live(ctx, g, object).GetGeneration())))
+		g.Expect(Condition(ctx, object, runstatus.ConditionSuccessful)(g)).To(ConditionTrue())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// ask requests a run of an instance's playbook.
+func ask(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Patch(ctx, object.DeepCopyObject().(client.Object), MustJSON(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]any{gate.AnnotationRequestedAt: time.Now().Format(time.RFC3339Nano)},
+	}}))
 }
 
 // explainFailure prints what one needs to understand a spec that failed.

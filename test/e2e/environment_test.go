@@ -57,7 +57,13 @@ func (e *environment) spec(file string, archive []byte) v2beta2.OperatorCollecti
 // install imports an archive and waits until its operator runs. The manager makes the default SubOperatorConfig.
 func (e *environment) install(ctx context.Context, name, file string, archive []byte) {
 	GinkgoHelper()
-	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: e.spec(file, archive)}
+	e.installSpec(ctx, name, e.spec(file, archive))
+}
+
+// installSpec is install with more than the archive.
+func (e *environment) installSpec(ctx context.Context, name string, spec v2beta2.OperatorCollectionSpec) {
+	GinkgoHelper()
+	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: spec}
 	Create(ctx, oc)
 	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
 }
@@ -206,7 +212,8 @@ func (s *system) start(ctx context.Context) {
 		Env: []corev1.EnvVar{
 			{Name: "SSH_USER", Value: s.user}, {Name: "SSH_PASSWORD", Value: s.password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
 		},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+		// Many playbooks at the same time leave the probe little of the processor.
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 30, ProbeHandler: corev1.ProbeHandler{
 			Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", "grep -qx sshd /proc/[0-9]*/comm"}},
 		}},
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -77,7 +78,7 @@ func playsEnd(e *environment, kind string) {
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	It("ends, and only then the new operator begins", func(ctx context.Context) {
+	It("ends, only then the new operator begins, and starts it again when somebody asks", func(ctx context.Context) {
 		trace := func() string { return zos.shell(ctx, "cat /tmp/slow 2>/dev/null || true") }
 		thing := e.instance("v1minor0patch0", kind, "thing", map[string]any{"zosendpoint": "zos1"})
 		Create(ctx, thing)
@@ -98,8 +99,11 @@ func playsEnd(e *environment, kind string) {
 		Expect(trace()).To(Equal("1.0.0 begins\n"))
 
 		zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(trace).WithContext(ctx).WithTimeout(3 * time.Minute).
-			Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
-		expectSuccess(ctx, thing)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConditionTrue())
+		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithReason("Outdated")))
+		Expect(trace()).To(Equal("1.0.0 begins\n1.0.0 ends\n"), "a new version alone starts no playbook")
+		ask(ctx, thing)
+		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
+		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithReason("Succeeded")))
 	}, NodeTimeout(6*time.Minute))
 }

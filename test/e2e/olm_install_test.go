@@ -102,6 +102,7 @@ func olmUpgrades(e *olmEnvironment) {
 		e.expectRunning(ctx, "1.1.0")
 
 		Expect(Live(ctx, Default, first).GetUID()).To(Equal(before))
+		ask(ctx, first)
 		e.expectPage(ctx, "first", "1.1.0 hello")
 		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))
@@ -133,6 +134,7 @@ func olmUpgrades(e *olmEnvironment) {
 		Patch(ctx, &plans.Items[i], `{"spec":{"approved":true}}`)
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.2.0"))
 		e.expectRunning(ctx, "1.2.0")
+		ask(ctx, e.page(e.namespace, "first", ""))
 		e.expectPage(ctx, "first", "1.2.0 still")
 		e.pods.expectOneAtATime()
 	}, NodeTimeout(6*time.Minute))

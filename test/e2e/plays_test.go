@@ -1,0 +1,269 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// plays is an environment with the collection whose runs can be counted.
+type plays struct {
+	environment
+	// archives by file name: 1.0.0.tar.gz and 1.1.0.tar.gz.
+	archives map[string][]byte
+	// version of the API in which resources are read and written.
+	version string
+}
+
+const (
+	playsName       = "zos-plays.runs-lab"
+	playsDeployment = "runs-lab-zos-plays-operator"
+	playsVersion    = "v1minor0patch0"
+)
+
+// newPlays returns an environment. Environments of this kind share their kinds, so that they must not clean up while
+// another one is used.
+func newPlays(namespace string) *plays {
+	return &plays{environment: environment{namespace: namespace, domain: "runs-lab"}, version: playsVersion}
+}
+
+// playsFolder is a version of the collection, with further variables of its kind in YAML.
+func playsFolder(version, variables string) fs.FS {
+	GinkgoHelper()
+	folder := map[string]string{}
+	root := os.DirFS(filepath.Join(projectDir, "test", "collections", "runs"))
+	Expect(fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(root, name)
+		folder[name] = string(content)
+		return err
+	})).To(Succeed())
+	folder["operator-config.yml"] += variables
+	return Folder(folder, "version: 1.0.0", "version: "+version)
+}
+
+// pyzVariable is a field that version 1.1.0 adds. Endpoints have a variable of the same name.
+const pyzVariable = `
+      - name: PYZ
+        displayName: Python
+        type: string
+        default: /tmp/evil
+`
+
+// begin creates the namespace and serves both versions.
+func (p *plays) begin(ctx context.Context) {
+	GinkgoHelper()
+	p.archives = archivesOf(map[string]fs.FS{
+		"1.0.0.tar.gz": playsFolder("1.0.0", ""), "1.1.0.tar.gz": playsFolder("1.1.0", pyzVariable),
+	})
+	p.start(ctx, p.archives)
+}
+
+// connectTo starts a system and registers it as an endpoint of the same name.
+func (p *plays) connectTo(ctx context.Context, name string) *system {
+	GinkgoHelper()
+	zos := &system{environment: &p.environment, name: name, user: "ibmuser"}
+	zos.start(ctx)
+	private, public := newKey("")
+	zos.authorize(ctx, "operator", public)
+	p.credential(ctx, name, map[string]string{"username": zos.user, "ssh-privatekey": private})
+	p.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name, Variables: Variables(
+		`"PYZ=/usr"`, `"ansible_python_interpreter: '{{ PYZ }}/bin/python3'"`,
+	)})
+	return zos
+}
+
+// collection is the OperatorCollection of a version.
+func (p *plays) collection(version string) *v2beta2.OperatorCollection {
+	return &v2beta2.OperatorCollection{ObjectMeta: p.meta(playsName), Spec: p.spec(version+".tar.gz", p.archives[version+".tar.gz"])}
+}
+
+// importing imports a version with settings for its runtime, and waits until its operator runs.
+func (p *plays) importing(ctx context.Context, version string, settings map[string]any) {
+	GinkgoHelper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.collection(version))
+	Expect(err).NotTo(HaveOccurred())
+	oc := &unstructured.Unstructured{Object: content}
+	oc.SetGroupVersionKind(v2beta2.GroupVersion.WithKind("OperatorCollection"))
+	Expect(unstructured.SetNestedMap(oc.Object, settings, "spec", "runtime")).To(Succeed())
+	Create(ctx, oc)
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+}
+
+func (p *plays) play(name, endpoint string, fields map[string]any) *unstructured.Unstructured {
+	spec := map[string]any{"zosendpoint": endpoint, "note": "first"}
+	maps.Copy(spec, fields)
+	return p.instance(p.version, "Play", name, spec)
+}
+
+// playsNamed are resources with names of a prefix and a number.
+func (p *plays) playsNamed(prefix string, count int, endpoint string, fields map[string]any) []*unstructured.Unstructured {
+	var list []*unstructured.Unstructured
+	for i := range count {
+		list = append(list, p.play(fmt.Sprintf("%s-%02d", prefix, i), endpoint, fields))
+	}
+	return list
+}
+
+// statusOf is what a resource tells of its runs.
+func statusOf(g Gomega, live *unstructured.Unstructured) runstatus.Status {
+	var status runstatus.Status
+	fields, _, err := unstructured.NestedMap(live.Object, "status")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status)).To(Succeed())
+	return status
+}
+
+// lastRun is the last run of a resource, an empty one if there was none.
+func lastRun(ctx context.Context, object client.Object) func(Gomega) runstatus.Run {
+	return func(g Gomega) runstatus.Run {
+		if run := statusOf(g, Live(ctx, g, object)).LastRun; run != nil {
+			return *run
+		}
+		return runstatus.Run{}
+	}
+}
+
+func withOutcome(outcome gate.Outcome) OmegaMatcher { return HaveField("Outcome", outcome) }
+
+// live lists the resources whose names have a prefix.
+func (p *plays) live(ctx context.Context, g Gomega, prefix string) []unstructured.Unstructured {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(SharedGroup + "/" + p.version)
+	list.SetKind("PlayList")
+	g.Expect(K8s.List(ctx, list, client.InNamespace(p.namespace))).To(Succeed())
+	return slices.DeleteFunc(list.Items, func(u unstructured.Unstructured) bool { return !strings.HasPrefix(u.GetName(), prefix) })
+}
+
+// phases counts the resources with a prefix by phase.
+func (p *plays) phases(ctx context.Context, prefix string) func(Gomega) map[runstatus.Phase]int {
+	return func(g Gomega) map[runstatus.Phase]int {
+		counted := map[runstatus.Phase]int{}
+		for _, object := range p.live(ctx, g, prefix) {
+			counted[statusOf(g, &object).Phase]++
+		}
+		return counted
+	}
+}
+
+// snapshot has what changes with any write to a resource, and the ID of its last run.
+func (p *plays) snapshot(ctx context.Context, g Gomega, prefix string) map[string]string {
+	seen := map[string]string{}
+	for _, object := range p.live(ctx, g, prefix) {
+		status := statusOf(g, &object)
+		g.Expect(status.LastRun).NotTo(BeNil(), object.GetName())
+		seen[object.GetName()] = fmt.Sprintf("%s %s, resource version %s", status.Phase, status.LastRun.ID, object.GetResourceVersion())
+	}
+	return seen
+}
+
+// lines counts the equal lines that the playbooks left on a system.
+func (s *system) lines(ctx context.Context) map[string]int {
+	GinkgoHelper()
+	counted := map[string]int{}
+	for line := range strings.Lines(s.shell(ctx, "cat /tmp/plays 2>/dev/null || true")) {
+		counted[strings.TrimSpace(line)]++
+	}
+	return counted
+}
+
+// logons is how often somebody logged on to the system.
+func (s *system) logons(ctx context.Context) int {
+	GinkgoHelper()
+	return strings.Count(s.log(ctx), "Accepted publickey")
+}
+
+// waits reports whether a playbook waits in its middle, having created a file.
+func (s *system) waits(ctx context.Context, file string) func() string {
+	return func() string { return s.shell(ctx, "ls /tmp/"+file+" 2>/dev/null || true") }
+}
+
+// pod is the only pod of the operator, which must be ready, or nil.
+func (p *plays) pod(ctx context.Context, g Gomega) *corev1.Pod {
+	var pods corev1.PodList
+	g.Expect(K8s.List(ctx, &pods, client.InNamespace(p.namespace), client.MatchingLabels{"operator-name": "zos-plays"})).To(Succeed())
+	g.Expect(pods.Items).To(HaveLen(1))
+	return &pods.Items[0]
+}
+
+// ready returns the time at which the operator's pod became ready, the zero time if it is not ready or was there before.
+func (p *plays) ready(ctx context.Context, before types.UID) func(Gomega) time.Time {
+	return func(g Gomega) time.Time {
+		pod := p.pod(ctx, g)
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pod.UID != before && pod.DeletionTimestamp == nil {
+				return c.LastTransitionTime.Time
+			}
+		}
+		return time.Time{}
+	}
+}
+
+// askedScript prints the names of the resources for which ansible-operator has started a run in the pod, and one line for
+// each run that has not ended.
+const askedScript = `
+for folder in /tmp/ansible-operator/runner/*/*/Play/*/*/env/extravars; do
+	[ -e "$folder" ] && basename "${folder%/env/extravars}"
+done
+grep -lzE '[a]nsible-(runner|playbook)' /proc/[0-9]*/cmdline 2>/dev/null || true
+`
+
+// asked are the resources that the pod's gate was asked about, and the processes of runs.
+func (p *plays) asked(ctx context.Context) func() ([]string, error) {
+	return func() ([]string, error) {
+		printed, err := Output(ctx, kubectlPath(), "exec", "-n", p.namespace, "deployment/"+playsDeployment, "-c", "operator", "--", "/bin/sh", "-uc", askedScript)
+		return strings.Fields(printed), err
+	}
+}
+
+// expectNoPlays does something that replaces the operator's pod, and expects the resources with a prefix to be as before,
+// without a logon, within 15 seconds of the new pod.
+func (p *plays) expectNoPlays(ctx context.Context, what, prefix string, zos *system, replace func(context.Context)) {
+	GinkgoHelper()
+	names := slices.Sorted(maps.Keys(p.snapshot(ctx, Default, prefix)))
+	before, logons, plays := p.snapshot(ctx, Default, prefix), zos.logons(ctx), zos.lines(ctx)
+	Expect(before).To(HaveEach(HavePrefix(string(runstatus.PhaseSucceeded))))
+	old := p.pod(ctx, Default).UID
+	begin := time.Now()
+	replace(ctx)
+	var ready time.Time
+	Eventually(p.ready(ctx, old)).WithContext(ctx).Should(Not(BeZero()))
+	ready = p.ready(ctx, old)(Default)
+	Eventually(p.asked(ctx)).WithContext(ctx).WithTimeout(time.Until(ready.Add(15*time.Second))).
+		Should(And(ContainElements(names), Not(ContainElement(HavePrefix("/proc")))), "all resources were looked at")
+	Expect(p.snapshot(ctx, Default, prefix)).To(Equal(before))
+	took := time.Since(ready)
+	Expect(zos.logons(ctx)-logons).To(BeZero(), "logons")
+	Expect(zos.lines(ctx)).To(Equal(plays))
+	AddReportEntry(what, fmt.Sprintf("%d resources as before %.1f s after the new pod was ready, without a logon; %.1f s in all",
+		len(before), took.Seconds(), time.Since(begin).Seconds()), ReportEntryVisibilityAlways)
+}
+
+// killPod deletes the operator's pod, as anybody may.
+func (p *plays) killPod(ctx context.Context) {
+	GinkgoHelper()
+	Remove(ctx, p.pod(ctx, Default))
+}

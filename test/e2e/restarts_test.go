@@ -1,0 +1,64 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// unchanged replaces the operator's pod in all ways that change nothing for a playbook.
+func (s *runSpecs) unchanged() {
+	It("after the pod was killed", func(ctx context.Context) {
+		failed := s.zos2.logons(ctx)
+		s.expectNoPlays(ctx, "pod killed", "calm", s.zos1, s.killPod)
+		logons, now := s.zos2.logons(ctx), time.Now()
+		Expect(now).To(BeTemporally("<", s.nextRetry), "the failed resources were due before anybody looked")
+		Expect(logons).To(Equal(failed), "failed resources wait for their time")
+	}, NodeTimeout(3*time.Minute))
+
+	It("after its node was drained", func(ctx context.Context) {
+		s.expectNoPlays(ctx, "node drained", "calm", s.zos1, s.drain)
+	}, NodeTimeout(3*time.Minute))
+
+	It("after the runtime image was replaced", func(ctx context.Context) {
+		s.expectNoPlays(ctx, "new runtime image", "calm", s.zos1, func(ctx context.Context) {
+			Patch(ctx, s.collection("1.0.0"), `{"spec": {"runtime": {"image": "localhost/collection-operator/runtime-next:dev"}}}`)
+		})
+		Expect(s.pod(ctx, Default).Spec.Containers).To(ContainElement(HaveField("Image", HaveSuffix("/runtime-next:dev"))))
+	}, NodeTimeout(3*time.Minute))
+}
+
+// drain evicts the operator's pod from its node, on which nothing is scheduled until the pod is gone.
+func (p *plays) drain(ctx context.Context) {
+	GinkgoHelper()
+	pod := p.pod(ctx, Default)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
+	Patch(ctx, node.DeepCopy(), `{"spec": {"unschedulable": true}}`)
+	uncordon := func(ctx context.Context) { Patch(ctx, node.DeepCopy(), `{"spec": {"unschedulable": null}}`) }
+	DeferCleanup(uncordon, NodeTimeout(time.Minute))
+	Expect(K8s.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})).To(Succeed())
+	Eventually(Gone(ctx, pod)).WithContext(ctx).Should(BeTrue())
+	Eventually(func(g Gomega) []corev1.PodCondition {
+		return p.pod(ctx, g).Status.Conditions
+	}).WithContext(ctx).Should(ContainElement(HaveField("Reason", corev1.PodReasonUnschedulable)))
+	uncordon(ctx)
+}
+
+// killManager ends the manager's process and pod without a graceful shutdown. An administrator who removes the lease of a
+// manager that is gone for sure need not wait until it expires.
+func killManager(ctx context.Context) {
+	GinkgoHelper()
+	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"},
+		client.GracePeriodSeconds(0))).To(Succeed())
+	removeManagerLease(ctx)
+}

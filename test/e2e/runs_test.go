@@ -1,0 +1,222 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// When playbooks run, and what resources tell of it. Specs that stop more than their own operator are in
+// interruption_test.go.
+var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
+	p := newPlays("e2e-runs")
+	neighbor := newPlays("e2e-runs-neighbor")
+	s := &runSpecs{plays: p, neighbor: neighbor}
+
+	BeforeAll(func(ctx context.Context) {
+		neighbor.begin(ctx)
+		p.begin(ctx)
+		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
+		s.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
+		Run(ctx, "go", "build", "-C", projectDir, "-o", s.tool, "./cmd/kubectl-collection")
+		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
+	}, NodeTimeout(8*time.Minute))
+	AfterEach(p.explain, NodeTimeout(time.Minute))
+	AfterAll(func(ctx context.Context) {
+		neighbor.cleanUp(ctx)
+		p.cleanUp(ctx)
+	}, NodeTimeout(8*time.Minute))
+
+	It("run once for each of 50 resources", s.first, NodeTimeout(6*time.Minute))
+	It("that exceed the limit of the collection are ended", s.timeout, NodeTimeout(3*time.Minute))
+	It("that fail are tried again at recorded times", s.failures, NodeTimeout(3*time.Minute))
+	Context("of resources that have not changed do not run again", s.unchanged)
+	It("that failed wait for their time in the next pod, and rest after the last try", s.retries, NodeTimeout(3*time.Minute))
+	It("run once for a changed spec, and again for the next one", s.changed, NodeTimeout(3*time.Minute))
+	It("run in the middle of which requeue_after asked for another run are not started twice", s.requeued, NodeTimeout(4*time.Minute))
+	It("of a deletion that end as the pod is told to end run once", s.deletedAtTheEnd, NodeTimeout(4*time.Minute))
+	Context("under attack", s.attacks)
+	Context("and the tool", s.toolSpecs)
+})
+
+// runSpecs are what the specs about runs share.
+type runSpecs struct {
+	*plays
+	neighbor   *plays
+	zos1, zos2 *system
+	// tool is kubectl-collection.
+	tool string
+	// nextRetry is when the first of the failing resources is tried for the third time.
+	nextRetry time.Time
+}
+
+const calmPlays = 50
+
+func (s *runSpecs) first(ctx context.Context) {
+	Create(ctx, s.endless()) // For the next spec: meanwhile its time runs out.
+	for _, object := range s.playsNamed("calm", calmPlays, "zos1", nil) {
+		Create(ctx, object)
+	}
+	Eventually(s.phases(ctx, "calm")).WithContext(ctx).WithTimeout(5 * time.Minute).
+		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: calmPlays}))
+	lines := s.zos1.lines(ctx)
+	Expect(lines).To(HaveLen(2*calmPlays), "the beginning and the end of each")
+	Expect(lines).To(HaveEach(1))
+
+	object := s.play("calm-00", "zos1", nil)
+	Expect(Condition(ctx, object, runstatus.ConditionReady)(Default)).To(And(ConditionTrue(), WithReason("Succeeded"), HaveField("ObservedGeneration", int64(1))))
+	Expect(Condition(ctx, object, runstatus.ConditionSuccessful)(Default)).To(ConditionTrue())
+	run := lastRun(ctx, object)(Default)
+	Expect(run).To(And(
+		withOutcome(gate.OutcomeSucceeded), HaveField("Event", gate.EventCreate), HaveField("Attempt", 1), HaveField("Version", "1.0.0"),
+		HaveField("Digest", DigestOf(s.archives["1.0.0.tar.gz"])), HaveField("Endpoint", "zos1"), HaveField("Host", s.zos1.host()),
+		HaveField("User", "ibmuser"), HaveField("Failure", BeNil()), HaveField("CurrentTask", BeNil()),
+	))
+	Expect(run.Tasks).To(HaveValue(Equal(runstatus.TaskCounts{OK: 3, Changed: 2, Skipped: 3})))
+}
+
+func (s *runSpecs) failing() []*unstructured.Unstructured {
+	return s.playsNamed("failing", 3, "zos2", map[string]any{"code": int64(12)})
+}
+
+// failures leaves three resources that are tried for the third and last time 30 seconds after the second time.
+func (s *runSpecs) failures(ctx context.Context) {
+	for _, object := range s.failing() {
+		Create(ctx, object)
+	}
+	for _, object := range s.failing() {
+		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 2)))
+		run := lastRun(ctx, object)(Default)
+		Expect(run.NextRetry.Sub(run.Finished.Time)).To(BeNumerically("~", 30*time.Second, 2*time.Second))
+		if s.nextRetry.IsZero() || run.NextRetry.Time.Before(s.nextRetry) {
+			s.nextRetry = run.NextRetry.Time
+		}
+		Expect(run.Failure).To(HaveValue(And(
+			HaveField("Task", "Refuse"), HaveField("File", "play.yml"), HaveField("Line", BeNumerically(">", 10)),
+			HaveField("ReturnCode", HaveValue(Equal(12))), HaveField("Output", ContainSubstring("LAB0012E The region is in use.")),
+		)))
+		Expect(Condition(ctx, object, runstatus.ConditionFailure)(Default)).To(And(ConditionTrue(), WithMessage("non-zero return code")))
+		Expect(Condition(ctx, object, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Failed")))
+		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).NotTo(ConditionTrue())
+	}
+}
+
+func (s *runSpecs) retries(ctx context.Context) {
+	for _, object := range s.failing() {
+		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 3)))
+		Eventually(Condition(ctx, object, runstatus.ConditionStalled)).WithContext(ctx).Should(ConditionTrue())
+		run := lastRun(ctx, object)(Default)
+		Expect(run.Started.Time).To(BeTemporally(">=", s.nextRetry))
+		Expect(run.NextRetry).To(BeNil())
+	}
+	logons := s.zos2.logons(ctx)
+	Consistently(func() int { return s.zos2.logons(ctx) }).WithContext(ctx).WithTimeout(5 * time.Second).Should(Equal(logons))
+	lines := s.zos2.lines(ctx)
+	for _, object := range s.failing() {
+		Expect(lines).To(HaveKeyWithValue("begin "+object.GetName()+" first", 3))
+		Expect(lines).NotTo(HaveKey("end " + object.GetName() + " first"))
+	}
+}
+
+func (s *runSpecs) changed(ctx context.Context) {
+	object, before := s.play("calm-01", "zos1", nil), s.zos1.lines(ctx)
+	id := lastRun(ctx, object)(Default).ID
+	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "second"}}`)
+	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", id))))
+	second := lastRun(ctx, object)(Default).ID
+	// A change that no playbook sees is a skip. It follows the run, and precedes the next one.
+	folder := "/tmp/ansible-operator/runner/" + SharedGroup + "/" + playsVersion + "/Play/" + s.namespace + "/calm-01/artifacts"
+	skips := func() string {
+		return s.inOperator(ctx, playsDeployment, "find "+folder+" -type l ! -name latest")
+	}
+	Eventually(skips).WithContext(ctx).ShouldNot(BeEmpty(), "the record that a run writes asks for nothing")
+	latest := skips()
+	Patch(ctx, object.DeepCopy(), `{"metadata": {"annotations": {"colour": "green"}}}`)
+	Eventually(skips).WithContext(ctx).ShouldNot(BeElementOf(latest, ""), "a skip is a link to the last run")
+	Expect(s.inOperator(ctx, playsDeployment, "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
+	Expect(lastRun(ctx, object)(Default).ID).To(Equal(second))
+
+	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "third"}}`)
+	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", second))))
+	Expect(s.inOperator(ctx, playsDeployment, "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
+	for _, line := range []string{"begin calm-01 second", "end calm-01 second", "begin calm-01 third", "end calm-01 third"} {
+		before[line] = 1
+	}
+	Expect(s.zos1.lines(ctx)).To(Equal(before))
+	Expect(statusOf(Default, Live(ctx, Default, object)).History).To(HaveLen(3))
+}
+
+// requeued has a playbook ask for another run long before its own end, and the pod replaced before the other run is due.
+func (s *runSpecs) requeued(ctx context.Context) {
+	object := s.play("again", "zos2", map[string]any{"again": "2s", "hold": "go-again", "note": "once"})
+	Create(ctx, object.DeepCopy())
+	Eventually(s.zos2.waits(ctx, "in-again")).WithContext(ctx).ShouldNot(BeEmpty())
+	Consistently(func() int { return s.zos2.lines(ctx)["begin again once"] }).WithContext(ctx).WithTimeout(6*time.Second).
+		Should(Equal(1), "a second run would have begun after two seconds")
+	// The period of the second run survives a restart.
+	Patch(ctx, object.DeepCopy(), `{"spec": {"again": "25s", "note": "twice"}}`)
+	s.zos2.shell(ctx, "touch /tmp/go-again")
+	Eventually(func() int { return s.zos2.lines(ctx)["end again twice"] }).WithContext(ctx).Should(Equal(1))
+	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeRequeued))
+	due := lastRun(ctx, object)(Default).RunAgainAt
+	Expect(due).NotTo(BeNil())
+	Expect(s.phases(ctx, "again")(Default)).To(HaveKey(runstatus.PhaseWaiting))
+
+	old := s.pod(ctx, Default).UID
+	s.killPod(ctx)
+	Eventually(s.ready(ctx, old)).WithContext(ctx).ShouldNot(BeZero())
+	Eventually(func() int { return s.zos2.lines(ctx)["begin again twice"] }).WithContext(ctx).Should(Equal(2))
+	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeRequeued), HaveField("Reason", gate.ReasonDue)))
+	Expect(lastRun(ctx, object)(Default).Started.Time).To(BeTemporally(">=", due.Time))
+	Expect(s.zos2.lines(ctx)).To(HaveKeyWithValue("begin again once", 1))
+	Remove(ctx, object.DeepCopy())
+	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+}
+
+// deletedAtTheEnd ends the pod when nothing is left of a delete playbook but its last task.
+func (s *runSpecs) deletedAtTheEnd(ctx context.Context) {
+	object := s.play("leaving", "zos2", map[string]any{"hold": "go-leaving"})
+	s.zos2.shell(ctx, "touch /tmp/go-leaving")
+	Create(ctx, object.DeepCopy())
+	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Remove(ctx, object.DeepCopy())
+	Eventually(s.zos2.waits(ctx, "out-leaving")).WithContext(ctx).ShouldNot(BeEmpty())
+	old := s.pod(ctx, Default).UID
+	s.killPod(ctx)
+	s.zos2.shell(ctx, "touch /tmp/remove-go-leaving")
+	Eventually(s.ready(ctx, old)).WithContext(ctx).ShouldNot(BeZero())
+	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+	Expect(s.zos2.lines(ctx)).To(And(HaveKeyWithValue("begin-removal leaving", 1), HaveKeyWithValue("end-removal leaving", 1)))
+}
+
+func (s *runSpecs) endless() *unstructured.Unstructured {
+	return s.play("endless", "zos2", map[string]any{"hold": "never"})
+}
+
+func (s *runSpecs) timeout(ctx context.Context) {
+	Eventually(lastRun(ctx, s.endless())).WithContext(ctx).Should(withOutcome(gate.OutcomeTimedOut))
+	run := lastRun(ctx, s.endless())(Default)
+	s.zos2.shell(ctx, "touch /tmp/remove-never")
+	Remove(ctx, s.endless())
+	Expect(run.Finished.Sub(run.Started.Time)).To(BeNumerically("~", time.Minute, 10*time.Second))
+	Expect(run.NextRetry).NotTo(BeNil(), "it failed")
+	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
+	Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
+}
+
+// collectionTool runs kubectl collection. It returns what was printed to both outputs.
+func (s *runSpecs) collectionTool(ctx context.Context, args ...string) (string, error) {
+	printed, err := exec.CommandContext(ctx, s.tool, append(args, "-n", s.namespace)...).CombinedOutput()
+	return string(printed), err
+}

@@ -1,0 +1,73 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// toolSpecs use kubectl collection on runs.
+func (s *runSpecs) toolSpecs() {
+	It("shows what they did", func(ctx context.Context) {
+		printed, err := s.collectionTool(ctx, "status")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		for _, text := range []string{playsName, "zos1", "calm-20", "failing-00", "Succeeded", "Failed"} {
+			Expect(printed).To(ContainSubstring(text))
+		}
+		printed, err = s.collectionTool(ctx, "status", "-o", "json")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Expect(json.Valid([]byte(printed))).To(BeTrue(), printed)
+	}, NodeTimeout(time.Minute))
+
+	It("prints the output of a run", func(ctx context.Context) {
+		printed, err := s.collectionTool(ctx, "logs", "play/calm-12")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Expect(printed).To(ContainSubstring("PLAY RECAP"))
+		Expect(printed).NotTo(ContainSubstring(`"line"`), "what was printed, not how it was transported")
+	}, NodeTimeout(time.Minute))
+
+	It("asks for a run and follows it", func(ctx context.Context) {
+		object := s.play("calm-20", "zos1", nil)
+		printed, err := s.collectionTool(ctx, "rerun", "play/calm-20")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		run := lastRun(ctx, object)(Default)
+		Expect(run).To(And(withOutcome(gate.OutcomeSucceeded), HaveField("Reason", gate.ReasonAsked)))
+		Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("end calm-20 first", 2))
+		Expect(kubectl(ctx, "get", "events", "-n", s.namespace, "--field-selector", "reason=RunRequested,involvedObject.name=calm-20")).
+			To(ContainSubstring("calm-20"))
+
+		_, err = s.collectionTool(ctx, "rerun", "play/failing-01")
+		Expect(err).To(HaveOccurred(), "the run fails")
+		Expect(lastRun(ctx, s.failing()[1])(Default)).To(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonAsked)))
+	}, NodeTimeout(3*time.Minute))
+
+	It("cancels a run", func(ctx context.Context) {
+		object := s.play("cancelled", "zos2", map[string]any{"hold": "never"})
+		Create(ctx, object.DeepCopy())
+		Eventually(s.zos2.waits(ctx, "in-cancelled")).WithContext(ctx).ShouldNot(BeEmpty())
+		Expect(lastRun(ctx, object)(Default)).To(HaveField("Finished", BeNil()))
+		Expect(Condition(ctx, object, runstatus.ConditionRunning)(Default)).To(ConditionTrue())
+		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(HaveField("CurrentTask", HaveValue(HaveField("Name", "Wait in the middle"))))
+		printed, err := s.collectionTool(ctx, "cancel", "play/cancelled")
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeCancelled))
+		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).To(ConditionTrue())
+		Eventually(func() string {
+			return s.inOperator(ctx, playsDeployment, `grep -lzE '[a]nsible-playbook' /proc/[0-9]*/cmdline 2>/dev/null || true`)
+		}).WithContext(ctx).Should(BeEmpty())
+		Expect(strings.Join(strings.Fields(printed), " ")).NotTo(BeEmpty())
+		Remove(ctx, object.DeepCopy())
+		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end cancelled first"))
+	}, NodeTimeout(3*time.Minute))
+}
