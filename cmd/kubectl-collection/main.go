@@ -1,6 +1,6 @@
 // Command kubectl-collection is the tool of those who write and administer operator collections: it says what is wrong
-// with a collection and what a cluster would make of it, without one. It also works as `kubectl collection` and
-// `oc collection`.
+// with a collection and what a cluster would make of it, without one. In a cluster it shows what the runs of playbooks did,
+// and starts and cancels them. It also works as `kubectl collection` and `oc collection`.
 package main
 
 import (
@@ -75,13 +75,17 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   toolName,
 		Short: "Check operator collections and show what a cluster makes of them",
-		Long: `Checks operator collections and shows what a cluster makes of them, without one. It is a plug-in of kubectl and oc.
+		Long: `Checks operator collections and shows what a cluster makes of them, without one. In a cluster it shows what the runs of
+playbooks did, and starts and cancels them. It is a plug-in of kubectl and oc.
 
 An operator collection is an Ansible collection with an operator-config.yml. Collection Operator turns it into a
 Kubernetes operator.`,
 		Example: `  # Begin a collection, and check it
   kubectl collection init zos_users
-  kubectl collection lint zos_users`,
+  kubectl collection lint zos_users
+
+  # See what the playbooks of a namespace's custom resources did
+  kubectl collection status --namespace zos`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},

@@ -135,6 +135,9 @@ func (c *cluster) status(ctx context.Context, names []string) (*statusReport, er
 		}
 		return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc)
 	})
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("%w; `kubectl get` shows the state of the custom resources that you may list", err)
+	}
 	if err != nil {
 		return nil, err
 	}
