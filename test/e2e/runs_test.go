@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
@@ -22,12 +24,15 @@ import (
 // interruption_test.go.
 var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 	p := newPlays("e2e-runs")
-	neighbor := newPlays("e2e-runs-neighbor")
-	s := &runSpecs{plays: p, neighbor: neighbor}
+	s := &runSpecs{plays: p, neighbor: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "e2e-runs-neighbor", Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": p.namespace},
+	}}}
 
 	BeforeAll(func(ctx context.Context) {
-		neighbor.begin(ctx)
 		p.begin(ctx)
+		Remove(ctx, s.neighbor.DeepCopy())
+		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
+		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
 		s.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
 		Run(ctx, "go", "build", "-C", projectDir, "-o", s.tool, "./cmd/kubectl-collection")
@@ -35,8 +40,8 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
-		neighbor.cleanUp(ctx)
 		p.cleanUp(ctx)
+		Remove(ctx, s.neighbor.DeepCopy())
 	}, NodeTimeout(8*time.Minute))
 
 	It("run once for each of 50 resources", s.first, NodeTimeout(6*time.Minute))
@@ -54,7 +59,8 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 // runSpecs are what the specs about runs share.
 type runSpecs struct {
 	*plays
-	neighbor   *plays
+	// neighbor is another namespace, which allows collections to be installed there.
+	neighbor   *corev1.Namespace
 	zos1, zos2 *system
 	// tool is kubectl-collection.
 	tool string
