@@ -201,3 +201,11 @@ func TestNamesInVariables(t *testing.T) {
 		})
 	}
 }
+
+// A value that is not marked stays as it is.
+func TestHandedOverKeepsPlainValues(t *testing.T) {
+	given := map[string]any{"name": "a", "free": map[string]any{unsafeKey: "x", "more": []any{"y"}}}
+	if diff := cmp.Diff(given, HandedOver(given)); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}

@@ -167,20 +167,20 @@ var (
 	}
 )
 
-func started(t *testing.T) map[string]any { return Start(nil, resource(), newRun()) }
+func started() map[string]any { return Start(nil, resource(), newRun()) }
 
-func succeeded(t *testing.T) map[string]any {
-	return End(started(t), resource(), newRun(), success, newRecord(gate.OutcomeSucceeded))
+func succeeded() map[string]any {
+	return End(started(), resource(), newRun(), success, newRecord(gate.OutcomeSucceeded))
 }
 
-func failedOnce(t *testing.T) map[string]any {
-	return End(started(t), resource(), newRun(), failure, newRecord(gate.OutcomeFailed, nextRetry))
+func failedOnce() map[string]any {
+	return End(started(), resource(), newRun(), failure, newRecord(gate.OutcomeFailed, nextRetry))
 }
 
 func TestARunFromStartToEnd(t *testing.T) {
-	checkStatus(t, startedStatus, started(t))
-	checkStatus(t, succeededStatus, succeeded(t))
-	checkStatus(t, failedStatus, failedOnce(t))
+	checkStatus(t, startedStatus, started())
+	checkStatus(t, succeededStatus, succeeded())
+	checkStatus(t, failedStatus, failedOnce())
 }
 
 func TestInputsAreNotChanged(t *testing.T) {
@@ -199,19 +199,19 @@ func TestStartAfterARun(t *testing.T) {
 		run.ID, run.Attempt, run.Reason, run.Started = "r3", 2, gate.ReasonRetry, at(time.Hour)
 	})
 	later := resource(func(r *Resource) { r.Now = t0.Add(time.Hour) })
-	got := Start(succeeded(t), later, next)
+	got := Start(succeeded(), later, next)
 	checkConditions(t, got, map[string]string{
-		"Running":    "True Running Running reconciliation 2026-11-22T09:00:00Z",
-		"Successful": "False Successful Last reconciliation succeeded 2026-11-22T10:00:00Z",
-		"Failure":    "False   2026-11-22T09:00:00Z",
-		"Ready":      "False Running the playbook is running (attempt 2 of 6) 2026-11-22T10:00:00Z",
+		"Running":    "True|Running|Running reconciliation|2026-11-22T09:00:00Z",
+		"Successful": "False|Successful|Last reconciliation succeeded|2026-11-22T10:00:00Z",
+		"Failure":    "False|||2026-11-22T09:00:00Z",
+		"Ready":      "False|Running|the playbook is running (attempt 2 of 6)|2026-11-22T10:00:00Z",
 	})
-	got = Start(failedOnce(t), later, next)
+	got = Start(failedOnce(), later, next)
 	checkConditions(t, got, map[string]string{
-		"Running":    "True Running Running reconciliation 2026-11-22T10:00:00Z",
-		"Successful": "False   2026-11-22T09:00:00Z",
-		"Failure":    "True Failed disk is full\nuser is unknown 2026-11-22T09:00:00Z",
-		"Ready":      "False Running the playbook is running (attempt 2 of 6) 2026-11-22T09:00:00Z",
+		"Running":    "True|Running|Running reconciliation|2026-11-22T10:00:00Z",
+		"Successful": "False|||2026-11-22T09:00:00Z",
+		"Failure":    "True|Failed|disk is full\nuser is unknown|2026-11-22T09:00:00Z",
+		"Ready":      "False|Running|the playbook is running (attempt 2 of 6)|2026-11-22T09:00:00Z",
 	})
 	if got["lastSuccess"] != nil || len(got["history"].([]any)) != 1 {
 		t.Errorf("history after a failure: %v, %v", got["history"], got["lastSuccess"])
@@ -223,7 +223,7 @@ func checkConditions(t *testing.T, status map[string]any, want map[string]string
 	got := map[string]string{}
 	for _, item := range status["conditions"].([]any) {
 		c := item.(map[string]any)
-		got[c["type"].(string)] = fmt.Sprint(c["status"], " ", c["reason"], " ", c["message"], " ", c["lastTransitionTime"])
+		got[c["type"].(string)] = fmt.Sprintf("%s|%s|%s|%s", c["status"], c["reason"], c["message"], c["lastTransitionTime"])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
@@ -354,15 +354,15 @@ func TestStartOfADeletion(t *testing.T) {
 
 // A run that follows requeue_after leaves ansible-operator's conditions as they are while it runs.
 func TestConditionsAfterRequeue(t *testing.T) {
-	status := End(started(t), resource(), newRun(), success, newRecord(gate.OutcomeRequeued))
+	status := End(started(), resource(), newRun(), success, newRecord(gate.OutcomeRequeued))
 	checkConditions(t, status, map[string]string{
-		"Running": "True Running Running reconciliation 2026-11-22T09:00:00Z",
-		"Ready":   "False Waiting the playbook asked to run again 2026-11-22T09:00:00Z",
+		"Running": "True|Running|Running reconciliation|2026-11-22T09:00:00Z",
+		"Ready":   "False|Waiting|the playbook asked to run again|2026-11-22T09:00:00Z",
 	})
 }
 
 func TestStalledGoesWithTheNextRun(t *testing.T) {
-	status := End(started(t), resource(), newRun(), failure, newRecord(gate.OutcomeFailed))
+	status := End(started(), resource(), newRun(), failure, newRecord(gate.OutcomeFailed))
 	checkSummary(t, Start(status, resource(), newRun()), PhaseRunning, false, false, "the playbook is running")
 }
 
@@ -429,14 +429,14 @@ func TestHistory(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	report := Report{Host: "h", User: "u", CurrentTask: &Task{Name: "Create\x1b[31m it", Since: at(0)}}
-	run := typedStatus(t, Progress(started(t), report)).LastRun
+	run := typedStatus(t, Progress(started(), report)).LastRun
 	if diff := cmp.Diff(&Task{Name: "Create it", Since: at(0)}, run.CurrentTask, cmp.Comparer(sameTime)); diff != "" {
 		t.Errorf("task (-want +got):\n%s", diff)
 	}
 	if run.Host != "h" || run.User != "u" || run.ID != "r2" {
 		t.Errorf("run is %+v", run)
 	}
-	for name, status := range map[string]map[string]any{"no run": {}, "a run that has ended": succeeded(t)} {
+	for name, status := range map[string]map[string]any{"no run": {}, "a run that has ended": succeeded()} {
 		if got := Progress(status, report); !Equal(status, got) {
 			t.Errorf("%s: status has changed to %v", name, got)
 		}
@@ -450,7 +450,7 @@ func TestFieldsIgnored(t *testing.T) {
 	for i := range 25 {
 		many = append(many, fmt.Sprintf("f%02d", i))
 	}
-	const prefix = "playbooks do not get these fields, because the collection's version does not declare them: "
+	const prefix = "playbooks do not get these fields, because version 1.0.0 of the collection does not declare them: "
 	for name, tc := range map[string]struct {
 		ignored []string
 		want    string
@@ -463,7 +463,7 @@ func TestFieldsIgnored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := resource(func(r *Resource) { r.Ignored = tc.ignored })
-			status := End(started(t), r, newRun(), success, newRecord(gate.OutcomeSucceeded))
+			status := End(started(), r, newRun(), success, newRecord(gate.OutcomeSucceeded))
 			typed := typedStatus(t, status)
 			i := indexOf(typed.Conditions, ConditionFieldsIgnored)
 			if tc.want == "" {
@@ -494,7 +494,7 @@ func TestTextsAreBounded(t *testing.T) {
 	}
 	report.Jobs[99].ID = "JOB00099"
 	r := resource(func(r *Resource) { r.Name = "q1"; r.Ignored = []string{long, long, long, long, long, long} })
-	status := End(started(t), r, newRun(func(run *Run) { run.Endpoint = long }), report, newRecord(gate.OutcomeFailed))
+	status := End(started(), r, newRun(func(run *Run) { run.Endpoint = long }), report, newRecord(gate.OutcomeFailed))
 	typed := typedStatus(t, status)
 	run := typed.LastRun
 	for name, tc := range map[string]struct {

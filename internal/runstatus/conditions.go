@@ -153,6 +153,10 @@ func ignoredMessage(r Resource) string {
 	if n := len(r.Ignored) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return cut("playbooks do not get these fields, because the collection's version does not declare them: "+
-		strings.Join(names, ", "), maxMessage-len(more)) + more
+	version := "the collection's version"
+	if r.Version != "" {
+		version = fmt.Sprintf("version %s of the collection", line(r.Version, maxName))
+	}
+	return cut(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: %s", version, strings.Join(names, ", ")),
+		maxMessage-len(more)) + more
 }
