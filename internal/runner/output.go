@@ -27,7 +27,7 @@ const (
 	lastLines = 5
 )
 
-// output writes lines with the resource that they belong to to the container's standard output.
+// output writes lines to the container's standard output, each with the resource and the run that it belongs to.
 type output struct {
 	mutex sync.Mutex
 	// file is nil if there is no such descriptor. Lines are then discarded.
