@@ -156,7 +156,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resource {
 	_, ignored := r.files.kind.Declared(specOf(live))
 	return runstatus.Resource{
-		Kind: r.files.kindName, Name: r.files.name, Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
+		Kind: live.GetKind(), Name: live.GetName(), Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
 		Generation: live.GetGeneration(), Deleting: deleting(live), Authors: runstatus.AuthorsOf(live.GetManagedFields()),
 		Ignored: ignored, Now: time.Now(),
 	}
