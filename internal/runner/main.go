@@ -80,6 +80,9 @@ func open(call call, out *output) (*runner, error) {
 		return nil, err
 	}
 	out.setResource(files.kindName, files.namespace, files.name)
+	if err := adoptOrphans(); err != nil {
+		return nil, fmt.Errorf("become the parent of orphans: %w", err)
+	}
 	client, err := podclient.New()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const (
 	lastLines = 5
 )
 
-// output writes lines with the resource that they belong to to the container's standard output.
+// output writes lines to the container's standard output, each with the resource and the run that it belongs to.
 type output struct {
 	mutex sync.Mutex
 	// file is nil if there is no such descriptor. Lines are then discarded.
@@ -78,15 +79,17 @@ func (o *output) write(line string) {
 	}
 	entry := o.line
 	entry.Time, entry.Line = time.Now().UTC().Format(time.RFC3339Nano), line
-	content, err := json.Marshal(entry)
-	if err != nil {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(entry); err != nil {
 		return
 	}
 	if o.lock != nil {
 		_ = unix.Flock(int(o.lock.Fd()), unix.LOCK_EX)
 		defer func() { _ = unix.Flock(int(o.lock.Fd()), unix.LOCK_UN) }()
 	}
-	_, _ = o.file.Write(append(content, '\n'))
+	_, _ = o.file.Write(content.Bytes())
 }
 
 // copyLines writes each line of a run, until its end.

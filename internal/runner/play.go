@@ -49,11 +49,20 @@ func (r *runner) play(ctx context.Context, running *os.File) (runstatus.Report, 
 	}
 	stopped := r.watch(ctx, command, ended)
 	report, err := readReport(r.reportFile())
+	if err != nil || report.Ended == "" {
+		if err := killOrphans(r.pace.grace); err != nil {
+			r.out.note("end the rest of the run: %v", err)
+		}
+	}
 	if err == nil && report.Ended != "" && (stopped == nil || report.Ended == "successful") {
 		return judge(report, "")
 	}
 	if stopped != nil {
-		report.Failures = []runstatus.Failure{{Message: stopped.message}}
+		failure := runstatus.Failure{Message: stopped.message}
+		if report.CurrentTask != nil {
+			failure.Task = report.CurrentTask.Name
+		}
+		report.Failures = []runstatus.Failure{failure}
 		return report, stopped.outcome
 	}
 	return judge(report, r.problem(command, err))
@@ -132,9 +141,6 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 	for {
 		select {
 		case <-ended:
-			if stopped != nil { // Nothing that it has left may go on, or keep the lock.
-				_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
-			}
 			return stopped
 		case <-timeout:
 			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second

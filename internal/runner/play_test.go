@@ -138,6 +138,21 @@ func TestLockIsHeldUntilTheRunnerEnds(t *testing.T) {
 	must(t, again.Close())
 }
 
+// ansible-runner starts ansible-playbook in a session of its own.
+func TestPlaybookOfAKilledRunnerEnds(t *testing.T) {
+	must(t, adoptOrphans())
+	r := newPlay(t, `cd "$(dirname "$0")"; setsid sh -c 'sleep 1000 & echo $! >task.new; echo $$ >playbook; mv task.new task; wait' &
+until [ -e task ]; do :; done; kill -9 $$`)
+	if _, outcome := r.playLocked(t); outcome != gate.OutcomeFailed {
+		t.Errorf("outcome %s", outcome)
+	}
+	for _, name := range []string{"playbook", "task"} {
+		if pid := readPID(filepath.Join(r.call.dir, name)); pid == 0 || syscall.Kill(pid, 0) == nil {
+			t.Errorf("process %d, the %s, goes on", pid, name)
+		}
+	}
+}
+
 func TestOutputOfProcessesThatOutliveTheRun(t *testing.T) {
 	r := newPlay(t, writeReport+`sleep 1000 & echo $! >"$(dirname "$0")/pid"; report '{"ended": "successful"}'`)
 	started := time.Now()

@@ -36,7 +36,7 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 		},
 	}
 	entry.Input.Settings = &settings
-	live, err := r.resource.setStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
+	live, err := r.writeStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
 	if err != nil {
 		return nil, fmt.Errorf("write status: %w", err)
 	}
@@ -95,8 +95,11 @@ func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, fi
 // the lock of the folder, so that run has ended. It returns the resource as it is now, or nil if it is gone.
 func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	entry, err := r.journal.read(live.GetUID())
-	if entry == nil || err != nil {
-		return live, err
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if entry == nil {
+		return live, nil
 	}
 	if !entry.Ended {
 		report, err := readReport(r.reportFile())
@@ -110,7 +113,10 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 	}
 	live, err = r.writeOutcome(ctx, entry)
 	if err != nil {
-		return live, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+		return nil, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+	}
+	if live != nil {
+		r.announceFailure(ctx, live, entry)
 	}
 	return live, r.journal.remove(entry.UID)
 }
@@ -168,7 +174,7 @@ func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstru
 	}
 	about := r.statusResource(live)
 	about.Generation = entry.Generation
-	return r.resource.setStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
+	return r.writeStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
 }
 
 // judge returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.

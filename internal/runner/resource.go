@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-
-	"gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
@@ -78,6 +77,18 @@ func (r resource) patch(
 		return nil, err
 	}
 	return r.client.Patch(ctx, r.name, types.MergePatchType, content, metav1.PatchOptions{FieldManager: runstatus.FieldManager}, subresources...)
+}
+
+// writeStatus writes status, unless the API server refuses it as invalid: an author's schema of status stops no playbook.
+func (r *runner) writeStatus(
+	ctx context.Context, live *unstructured.Unstructured, status map[string]any,
+) (*unstructured.Unstructured, error) {
+	written, err := r.resource.setStatus(ctx, live, status)
+	if apierrors.IsInvalid(err) {
+		r.out.note("status is not written: %v", err)
+		return live, nil
+	}
+	return written, err
 }
 
 func statusOf(live *unstructured.Unstructured) map[string]any {
@@ -159,6 +170,13 @@ func (r *runner) announce(ctx context.Context, live *unstructured.Unstructured, 
 		Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
 		r.out.note("event %s: %v", reason, err)
+	}
+}
+
+func (r *runner) announceFailure(ctx context.Context, live *unstructured.Unstructured, entry *journalEntry) {
+	if !entry.Run.Outcome.Succeeded() {
+		message := fmt.Sprintf("run %s: %s: %s", entry.Run.ID, entry.Run.Outcome, messages(entry.Report))
+		r.announce(ctx, live, corev1.EventTypeWarning, "RunFailed", message)
 	}
 }
 

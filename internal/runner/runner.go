@@ -55,8 +55,11 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	}
 	if running != nil {
 		defer func() { _ = running.Close() }()
-		if live, err = r.settle(ctx, live); live == nil {
-			return askAgain(0), err
+		if live, err = r.settle(ctx, live); err != nil {
+			return answer{}, err
+		}
+		if live == nil {
+			return askAgain(0), nil
 		}
 	}
 	s := situation{live: live}
@@ -141,7 +144,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 		status := statusOf(live)
 		wanted := runstatus.Skip(statusOf(live), r.statusResource(live), *record, s.decision)
 		if !runstatus.Equal(status, wanted) {
-			if _, err := r.resource.setStatus(ctx, live, wanted); err != nil {
+			if _, err := r.writeStatus(ctx, live, wanted); err != nil {
 				return answer{}, fmt.Errorf("write status: %w", err)
 			}
 		}
@@ -153,7 +156,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resource {
 	_, ignored := r.files.kind.Declared(specOf(live))
 	return runstatus.Resource{
-		Kind: r.files.kindName, Name: r.files.name, Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
+		Kind: live.GetKind(), Name: live.GetName(), Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
 		Generation: live.GetGeneration(), Deleting: deleting(live), Authors: runstatus.AuthorsOf(live.GetManagedFields()),
 		Ignored: ignored, Now: time.Now(),
 	}
@@ -176,9 +179,7 @@ func (r *runner) run(ctx context.Context, s situation, running *os.File) (answer
 	if err := r.persist(ctx, entry); err != nil {
 		return answer{}, err
 	}
-	if !outcome.Succeeded() {
-		r.announce(ctx, s.live, corev1.EventTypeWarning, "RunFailed", fmt.Sprintf("run %s: %s: %s", entry.Run.ID, outcome, messages(entry.Report)))
-	}
+	r.announceFailure(ctx, s.live, entry)
 	r.tidy(ctx, s.live)
 	return r.after(s, entry.Record), nil
 }

@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -142,12 +144,37 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Eventually(pod.plays).Should(Equal(1))
 		Expect(r.command.Process.Kill()).To(Succeed())
 		Eventually(r.ended).Should(BeClosed())
-		Expect(pod.reconcile(ctx, job)).To(Equal("10s"), "the runner has not ended")
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"), "the real runner has not ended")
 		pod.write("go", "")
 		Eventually(func() string { return pod.reconcile(ctx, job) }).WithContext(ctx).Should(Equal("5m0s"))
 		Expect(pod.plays()).To(Equal(1))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
 	}, NodeTimeout(time.Minute))
+
+	It("tries a run again that ended with its pod", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`echo $$ >$DIR/pid; sleep 1000`)
+		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(func() string { return pod.read("pid") }).ShouldNot(BeEmpty())
+		Expect(r.command.Process.Kill()).To(Succeed())
+		runner, err := strconv.Atoi(strings.TrimSpace(pod.read("pid")))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(syscall.Kill(-runner, syscall.SIGKILL)).To(Succeed())
+		Eventually(r.ended).Should(BeClosed())
+		for _, volume := range []string{"state", "runs"} {
+			Expect(os.RemoveAll(filepath.Join(pod.dir, volume))).To(Succeed())
+		}
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(1), "before the retry is due")
+		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Interrupted"))
+		Eventually(func() int {
+			pod.reconcile(ctx, job)
+			return pod.plays()
+		}).WithContext(ctx).WithPolling(time.Second).Should(Equal(2))
+		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+	}, NodeTimeout(2*time.Minute))
 
 	It("ends a run that is cancelled, and lets the resource rest", func(ctx context.Context) {
 		namespace := newNamespace(ctx)

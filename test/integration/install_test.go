@@ -119,7 +119,9 @@ func deploymentSpec(s *sample, image string) appsv1.DeploymentSpec {
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"operator-name": s.name}},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: s.labels()},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: image}}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "operator", Image: image, Env: []corev1.EnvVar{{Name: "ZOSCB_SETTINGS", Value: "/settings"}}},
+			}},
 		},
 	}
 }

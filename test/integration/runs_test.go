@@ -62,10 +62,11 @@ var _ = Describe("The runs of playbooks", func() {
 	}, NodeTimeout(2*time.Minute))
 
 	It("are protected also in an API group of the collection's own", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
+		s := newSample()
 		group := s.name + "." + domain + "." + SharedGroup
 		all := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}
 		grant(ctx, all)
+		namespace := newNamespace(ctx)
 		oc := newCollection(namespace, "oc", s.pinned())
 		oc.Spec.APIGroup = v2beta2.APIGroupPerCollection
 		Create(ctx, oc)

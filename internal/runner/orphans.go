@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes this process the parent of processes whose parent ends. ansible-runner starts ansible-playbook in a
+// session of its own: if ansible-runner is killed, the playbook goes on, and does not have the lock.
+func adoptOrphans() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
+// connections that ssh shares between runs stay.
+func killOrphans(grace time.Duration) error {
+	for deadline := time.Now().Add(grace); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // Processes that are not children of a command cannot be waited for.
+		left, err := children(os.Getpid())
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, pid := range left {
+			// What a child has started becomes a child of this process once the child has ended.
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d processes of the run have not ended", len(left))
+		}
+	}
+}
+
+// children returns the processes whose parent has the given ID, except shared connections of ssh.
+func children(parent int) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, file := range files {
+		stat, err := os.ReadFile(file) //nolint:gosec // A file of the kernel.
+		if err != nil {
+			continue // The process has ended.
+		}
+		// The name in parentheses may contain anything; state and parent follow it.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && !sharesConnection(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// sharesConnection reports whether a process is a multiplexing master of ssh, which other runs use as well.
+func sharesConnection(pid int) bool {
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return bytes.HasPrefix(command, []byte("ssh: ")) && bytes.Contains(command, []byte("[mux]"))
+}
