@@ -74,7 +74,11 @@ func record(ctx context.Context, g Gomega, object client.Object) string {
 
 func withRecord(record string, spec map[string]any) string {
 	GinkgoHelper()
-	return MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}, "spec": spec})
+	changes := map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}}
+	if spec != nil {
+		changes["spec"] = spec
+	}
+	return MustJSON(changes)
 }
 
 // forgedRecords copies the record of a resource to others, and edits one.
