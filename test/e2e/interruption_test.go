@@ -38,7 +38,10 @@ var _ = Describe("Playbooks whose cluster is interrupted", Serial, Ordered, Cont
 		i.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(heldPlays + 1)})
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(i.explain, NodeTimeout(time.Minute))
-	AfterAll(i.cleanUp, NodeTimeout(8*time.Minute))
+	AfterAll(func(ctx context.Context) {
+		i.zos.shell(ctx, "touch /tmp/go-held /tmp/remove-go-leaving") // If a spec failed before it did.
+		i.cleanUp(ctx)
+	}, NodeTimeout(8*time.Minute))
 
 	It("run once each when the API server is away for a minute, and a deletion's too", i.outage, NodeTimeout(6*time.Minute))
 	It("do not run again for a manager of another version", i.newManager, NodeTimeout(4*time.Minute))
