@@ -128,7 +128,6 @@ func (p *operatorPod) plays() int { return strings.Count(p.read("plays"), "play"
 type reconciliation struct {
 	command *exec.Cmd
 	server  *http.Server
-	output  *os.File
 	ended   chan struct{}
 	mutex   sync.Mutex
 	posted  []map[string]any
