@@ -79,7 +79,7 @@ func TestFilesOfACall(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			t.Setenv("ZOSCB_RUNTIME_DIR", dir)
+			t.Setenv("ZOSCB_SETTINGS", filepath.Join(dir, gate.SettingsFile))
 			t.Setenv("ZOSCB_ENDPOINTS_DIR", dir)
 			t.Setenv("ZOSCB_STATE_DIR", dir)
 			must(t, os.Mkdir(filepath.Join(dir, "env"), 0o700))

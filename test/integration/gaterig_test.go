@@ -183,7 +183,7 @@ func (p *operatorPod) environment() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "WATCH_NAMESPACE=" + p.namespace, "POD_NAME=" + p.podName, "POD_UID=" + p.podUID,
 		"ZOSCB_KUBECONFIG=" + filepath.Join(p.dir, "kubeconfig"), "ZOSCB_OUTPUT_FD=3",
-		"ZOSCB_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime"), "ZOSCB_ENDPOINTS_DIR=" + filepath.Join(p.dir, "endpoints"),
+		"ZOSCB_SETTINGS=" + filepath.Join(p.dir, "runtime", gate.SettingsFile), "ZOSCB_ENDPOINTS_DIR=" + filepath.Join(p.dir, "endpoints"),
 		"ZOSCB_STATE_DIR=" + filepath.Join(p.dir, "state"), "ZOSCB_ANSIBLE_RUNNER=" + filepath.Join(p.dir, "bin/real-runner"),
 	}
 }
