@@ -36,7 +36,7 @@ func lock(command []string) error {
 	defer stop()
 	operator := os.Getenv("ZOSCB_OPERATOR")
 	if operator == "" {
-		settings, err := runner.ReadSettings(os.Getenv("ZOSCB_RUNTIME_DIR"))
+		settings, err := runner.ReadSettings()
 		if err != nil {
 			return err
 		}

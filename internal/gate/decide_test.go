@@ -295,6 +295,7 @@ func TestNext(t *testing.T) {
 		"last retry failed":     {input(failed(5, now)), 6, OutcomeFailed, 0, with(ends(OutcomeFailed, 6, time.Time{}))},
 		"no retries":            {input(nil, func(in *Input) { in.Settings.MaxRetries = 0 }), 1, OutcomeFailed, 0, with(ends(OutcomeFailed, 1, time.Time{}))},
 		"no attempt":            {input(nil), 0, OutcomeInterrupted, 0, with(ends(OutcomeInterrupted, 1, now.Add(10*time.Second)))},
+		"interrupted at last":   {input(failed(5, now)), 6, OutcomeInterrupted, 0, with(ends(OutcomeInterrupted, 6, now.Add(30*time.Minute)))},
 		"cancelled":             {input(nil), 1, OutcomeCancelled, 0, with(ends(OutcomeCancelled, 1, time.Time{}))},
 		"deleted":               {input(record(nil), deleting), 1, OutcomeSucceeded, 0, with(deleted("u1"))},
 		"deletion requeued":     {input(old, deleting), 1, OutcomeSucceeded, time.Minute, with(deleted("u0"), due(time.Minute))},

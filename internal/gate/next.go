@@ -43,7 +43,8 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		}
 	default:
 		r.Attempt = max(d.Attempt, 1)
-		if outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries {
+		// The playbook is not the reason why a run was interrupted, so that it is always started again.
+		if outcome == OutcomeInterrupted || outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries {
 			r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
 		}
 	}

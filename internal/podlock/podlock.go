@@ -118,7 +118,7 @@ func (l Lock) try(ctx context.Context) (waitFor string, err error) {
 
 // livePod returns the name of the pod that holds the Lease, or "" if it has ended.
 func (l Lock) livePod(ctx context.Context, lease *coordinationv1.Lease) (string, error) {
-	name, uid, _ := cutLast(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	name, uid, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	if name == "" {
 		return "", nil
 	}
@@ -175,10 +175,3 @@ func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) error {
 }
 
 func (l Lock) identity() string { return l.PodName + "_" + l.PodUID }
-
-func cutLast(s, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, separator); i >= 0 {
-		return s[:i], s[i+len(separator):], true
-	}
-	return s, "", false
-}

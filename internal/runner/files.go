@@ -29,10 +29,11 @@ type files struct {
 	endpointsDir, stateDir    string
 }
 
-// ReadSettings reads the settings of the gate in a folder.
-func ReadSettings(dir string) (*gate.Settings, error) {
+// ReadSettings reads the settings of the gate from the file in ZOSCB_SETTINGS. It is the copy that the init container made
+// when it unpacked the archive: the mounted file may already be about the next archive.
+func ReadSettings() (*gate.Settings, error) {
 	settings := &gate.Settings{}
-	return settings, readJSON(filepath.Join(dir, gate.SettingsFile), settings)
+	return settings, readJSON(os.Getenv("ZOSCB_SETTINGS"), settings)
 }
 
 func readFiles(dir string) (*files, error) {
@@ -41,7 +42,7 @@ func readFiles(dir string) (*files, error) {
 		return nil, errors.New("ZOSCB_STATE_DIR is not set")
 	}
 	var err error
-	if f.settings, err = ReadSettings(os.Getenv("ZOSCB_RUNTIME_DIR")); err != nil {
+	if f.settings, err = ReadSettings(); err != nil {
 		return nil, err
 	}
 	if f.key, err = readFile(filepath.Join(f.endpointsDir, gate.RecordKeyFile)); err != nil {

@@ -115,11 +115,8 @@ func TestLockIsHeldUntilTheRunnerEnds(t *testing.T) {
 	r := newPlay(t, `echo $$ >"$(dirname "$0")/pid"; sleep 1000 & wait`)
 	lock, err := lockFolder(r.call.dir)
 	must(t, err)
-	ended := make(chan struct{})
-	go func() {
-		r.play(t.Context(), lock)
-		close(ended)
-	}()
+	ended, err := r.start(r.command(lock))
+	must(t, err)
 	pid := 0
 	waitFor(t, func() bool {
 		pid = readPID(filepath.Join(r.call.dir, "pid"))

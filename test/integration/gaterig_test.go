@@ -128,7 +128,6 @@ func (p *operatorPod) plays() int { return strings.Count(p.read("plays"), "play"
 type reconciliation struct {
 	command *exec.Cmd
 	server  *http.Server
-	output  *os.File
 	ended   chan struct{}
 	mutex   sync.Mutex
 	posted  []map[string]any
@@ -184,7 +183,7 @@ func (p *operatorPod) environment() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "WATCH_NAMESPACE=" + p.namespace, "POD_NAME=" + p.podName, "POD_UID=" + p.podUID,
 		"ZOSCB_KUBECONFIG=" + filepath.Join(p.dir, "kubeconfig"), "ZOSCB_OUTPUT_FD=3",
-		"ZOSCB_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime"), "ZOSCB_ENDPOINTS_DIR=" + filepath.Join(p.dir, "endpoints"),
+		"ZOSCB_SETTINGS=" + filepath.Join(p.dir, "runtime", gate.SettingsFile), "ZOSCB_ENDPOINTS_DIR=" + filepath.Join(p.dir, "endpoints"),
 		"ZOSCB_STATE_DIR=" + filepath.Join(p.dir, "state"), "ZOSCB_ANSIBLE_RUNNER=" + filepath.Join(p.dir, "bin/real-runner"),
 	}
 }
