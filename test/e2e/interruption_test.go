@@ -39,7 +39,7 @@ var _ = Describe("Playbooks whose cluster is interrupted", Serial, Ordered, Cont
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(i.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
-		i.zos.shell(ctx, "touch /tmp/go-held /tmp/remove-go-leaving") // If a spec failed before it did.
+		i.zos.shell(ctx, "touch /tmp/go-held /tmp/remove-go-held /tmp/remove-go-leaving") // Removals wait as well.
 		i.cleanUp(ctx)
 	}, NodeTimeout(8*time.Minute))
 
