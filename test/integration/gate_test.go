@@ -193,6 +193,15 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(pod.plays()).To(Equal(1))
 	}, NodeTimeout(2*time.Minute))
 
+	It("runs a resource that names a Secret and a resource which cannot exist", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		hostile := "{{ lookup('pipe', 'id') }}/../../secrets"
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "password": hostile, "follows": hostile})
+		pod.realRunner(wellDone)
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(time.Minute))
+
 	It("starts no second run beside one that has not ended", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})

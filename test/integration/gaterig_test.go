@@ -76,7 +76,7 @@ func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
 		Kinds: map[string]gate.KindSettings{gateKind: {
 			Plural: "jobs", Playbook: "job.yml", Finalizer: "delete.yml",
-			Variables: []gate.Variable{{Name: "title"}, {Name: "password", Secret: true}},
+			Variables: []gate.Variable{{Name: "title"}, {Name: "password", Secret: true}, {Name: "follows", Reference: "jobs"}},
 		}},
 	}
 	p.writeSettings()
