@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
@@ -107,18 +108,29 @@ func specOf(live *unstructured.Unstructured) map[string]any {
 // deleting reports whether a resource is being deleted.
 func deleting(live *unstructured.Unstructured) bool { return live.GetDeletionTimestamp() != nil }
 
+// lookUp returns an object that a variable names, or nil if there is none. Names in variables may be any text.
+func (r *runner) lookUp(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil
+	}
+	object, err := r.client.Resource(resource).Namespace(r.files.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return object, err
+}
+
 // readSecrets returns the contents of Secrets; nil for one that does not exist.
 func (r *runner) readSecrets(ctx context.Context, names []string) (map[string]map[string][]byte, error) {
 	secrets := map[string]map[string][]byte{}
 	for _, name := range names {
-		object, err := r.client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(r.files.namespace).
-			Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			secrets[name] = nil
-			continue
-		}
+		object, err := r.lookUp(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), name)
 		if err != nil {
 			return nil, fmt.Errorf("read Secret %s: %w", name, err)
+		}
+		if object == nil {
+			secrets[name] = nil
+			continue
 		}
 		encoded, _, err := unstructured.NestedStringMap(object.Object, "data")
 		if err != nil {
@@ -139,13 +151,12 @@ func (r *runner) readReferences(ctx context.Context, references []string) (map[s
 	generations := map[string]int64{}
 	for _, reference := range references {
 		plural, name, _ := strings.Cut(reference, "/")
-		object, err := r.client.Resource(kindResource(r.files, plural)).Namespace(r.files.namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			generations[reference] = 0
-		case err != nil:
+		object, err := r.lookUp(ctx, kindResource(r.files, plural), name)
+		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", reference, err)
-		default:
+		}
+		generations[reference] = 0
+		if object != nil {
 			generations[reference] = object.GetGeneration()
 		}
 	}

@@ -3,6 +3,8 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -169,6 +171,13 @@ func (m *auditMark) writesSince() []string {
 		}
 	}
 	return m.writes
+}
+
+// writesIn returns those of writesSince in one namespace: other specs may have left something behind in theirs.
+func (m *auditMark) writesIn(namespace string) func() []string {
+	return func() []string {
+		return slices.DeleteFunc(slices.Clone(m.writesSince()), func(write string) bool { return !strings.Contains(write, "/"+namespace+"/") })
+	}
 }
 
 // expectRest waits until the manager has written nothing for two seconds.

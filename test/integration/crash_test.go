@@ -134,9 +134,9 @@ var _ = Describe("The manager", func() {
 		var mark *auditMark
 		Eventually(func(g Gomega) {
 			mark = markAudit()
-			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
+			g.Consistently(mark.writesIn(namespace)).WithTimeout(time.Second).Should(BeEmpty())
 		}).WithContext(ctx).WithTimeout(20*time.Second).Should(Succeed(), "it comes to rest")
-		Consistently(mark.writesSince).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
+		Consistently(mark.writesIn(namespace)).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
 	}, NodeTimeout(2*time.Minute))
 })
 

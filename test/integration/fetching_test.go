@@ -280,22 +280,13 @@ var _ = Describe("A download", func() {
 		ExpectReady(ctx, defaultSOC(oc))
 		ExpectReady(ctx, oc)
 		var mark *auditMark
-		writes := func() []string {
-			var ours []string
-			for _, write := range mark.writesSince() {
-				if strings.Contains(write, "/"+namespace+"/") {
-					ours = append(ours, write)
-				}
-			}
-			return ours
-		}
 		// Ready comes before the last events and the roll-up of the OperatorCollection.
 		Eventually(func(g Gomega) {
 			mark = markAudit()
-			g.Consistently(writes).WithTimeout(3 * time.Second).Should(BeEmpty())
+			g.Consistently(mark.writesIn(namespace)).WithTimeout(3 * time.Second).Should(BeEmpty())
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(Equal(conditional)))
-		Consistently(writes).WithContext(ctx).Should(BeEmpty())
+		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
 		Expect(source.answers).NotTo(Receive())
 
 		By("a server that ignores what it is asked")
@@ -305,7 +296,7 @@ var _ = Describe("A download", func() {
 		})
 		mark = markAudit()
 		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(HavePrefix("200 ")))
-		Consistently(writes).WithContext(ctx).Should(BeEmpty())
+		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
 	}, NodeTimeout(5*time.Minute))
 
 	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", attack.Label, func(ctx context.Context) {

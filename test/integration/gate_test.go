@@ -193,6 +193,15 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(pod.plays()).To(Equal(1))
 	}, NodeTimeout(2*time.Minute))
 
+	It("runs a resource that names a Secret and a resource which cannot exist", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		hostile := "{{ lookup('pipe', 'id') }}/../../secrets"
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "password": hostile, "follows": hostile})
+		pod.realRunner(wellDone)
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(time.Minute))
+
 	It("starts no second run beside one that has not ended", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
@@ -211,7 +220,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		pod.settings.RunTimeoutSeconds = 1
 		pod.writeSettings()
 		pod.realRunner(`sleep 1000`)
-		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(pod.reconcile(ctx, job)).To(about(10 * time.Second))
 		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("TimedOut"))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: TimedOut: the run was ended because it took longer than runTimeout (1s)")))
 		pod.realRunner(wellDone)
@@ -230,10 +239,10 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		Remove(ctx, job)
 		pod.realRunner(`exit 1`)
-		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(pod.reconcile(ctx, job)).To(about(10 * time.Second))
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
 		pod.realRunner(`report '{"ended": "successful", "requeueAfter": "1m"}'`)
-		Expect(pod.reconcile(ctx, job)).To(Equal("1m0s"))
+		Expect(pod.reconcile(ctx, job)).To(about(time.Minute))
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationRequestedAt))
 		pod.realRunner(wellDone)
 		Expect(pod.reconcile(ctx, job)).To(Equal("done"))

@@ -17,6 +17,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -75,7 +76,7 @@ func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
 		Kinds: map[string]gate.KindSettings{gateKind: {
 			Plural: "jobs", Playbook: "job.yml", Finalizer: "delete.yml",
-			Variables: []gate.Variable{{Name: "title"}, {Name: "password", Secret: true}},
+			Variables: []gate.Variable{{Name: "title"}, {Name: "password", Secret: true}, {Name: "follows", Reference: "jobs"}},
 		}},
 	}
 	p.writeSettings()
@@ -194,6 +195,11 @@ func (p *operatorPod) folder(name string) string { return filepath.Join("runs", 
 func (p *operatorPod) reconcile(ctx context.Context, object client.Object) string {
 	GinkgoHelper()
 	return p.start(Live(ctx, NewWithT(GinkgoT()), object)).answer(ctx)
+}
+
+// about matches an answer that counts from the end of a run, a few seconds before.
+func about(after time.Duration) types.GomegaMatcher {
+	return WithTransform(time.ParseDuration, BeNumerically("~", after-2*time.Second, 2*time.Second))
 }
 
 func (r *reconciliation) listen(socket string) {
