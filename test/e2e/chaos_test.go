@@ -188,7 +188,8 @@ func (c *chaos) request(ctx context.Context, round int) {
 func (c *chaos) settle(ctx context.Context) {
 	GinkgoHelper()
 	oc := c.collection("1.0.0")
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	// A pod that is told to end in its first moments may not hear it, and is killed after its grace period of five minutes.
+	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(7 * time.Minute).Should(ConditionTrue())
 	for _, name := range slices.Sorted(maps.Keys(c.notes)) {
 		Eventually(func(g Gomega) {
 			c.useStored(ctx, g)
@@ -240,7 +241,7 @@ func (c *chaos) countPlays(ctx context.Context) int {
 // expectRemoved waits until the collection is gone, and expects that nothing of it is left.
 func (c *chaos) expectRemoved(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(Gone(ctx, c.collection("1.0.0"))).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeTrue())
+	Eventually(Gone(ctx, c.collection("1.0.0"))).WithContext(ctx).WithTimeout(7 * time.Minute).Should(BeTrue())
 	Eventually(func(g Gomega) {
 		after := c.objects(ctx)
 		g.Expect(slices.DeleteFunc(slices.Clone(after), in(c.before))).To(BeEmpty(), "left behind")
