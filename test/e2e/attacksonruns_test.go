@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/test/attack"
@@ -33,7 +34,13 @@ func (s *runSpecs) attacks() {
 // foreignFields sets, in a namespace whose operator runs version 1.0.0, a field that version 1.1.0 declares. The endpoint has
 // a variable of that name, on which its Python interpreter depends.
 func (s *runSpecs) foreignFields(ctx context.Context) {
-	s.neighbor.importing(ctx, "1.1.0", map[string]any{})
+	newer := s.collection("1.1.0")
+	newer.Name = "newer"
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: s.meta(newer.Name + "-soc"), Spec: v2beta2.SubOperatorConfigSpec{
+		OperatorCollection: newer.Name, Mapping: []v2beta2.NamespaceMapping{{Namespace: s.neighbor.Name}},
+	}}
+	Create(ctx, soc, newer)
+	Eventually(Condition(ctx, newer, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 	s.zos1.shell(ctx, "mkdir -p /tmp/evil/bin; printf '#!/bin/sh\\ntouch /tmp/evil/executed\\n' >/tmp/evil/bin/python3; chmod -R a+rwx /tmp/evil")
 	// The task that fails is the one that needs Python.
 	set := s.instance("v1minor1patch0", "Play", "evil-set", map[string]any{"zosendpoint": "zos1", "note": "set", "code": int64(3), "PYZ": "/tmp/evil"})
@@ -56,7 +63,8 @@ func (s *runSpecs) foreignFields(ctx context.Context) {
 		Remove(ctx, object.DeepCopy())
 		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
 	}
-	s.neighbor.remove(ctx)
+	Remove(ctx, newer)
+	Eventually(Gone(ctx, newer)).WithContext(ctx).Should(BeTrue())
 }
 
 // record is the signed record of a resource.
@@ -66,7 +74,11 @@ func record(ctx context.Context, g Gomega, object client.Object) string {
 
 func withRecord(record string, spec map[string]any) string {
 	GinkgoHelper()
-	return MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}, "spec": spec})
+	changes := map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}}
+	if spec != nil {
+		changes["spec"] = spec
+	}
+	return MustJSON(changes)
 }
 
 // forgedRecords copies the record of a resource to others, and edits one.

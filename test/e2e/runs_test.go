@@ -6,10 +6,13 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
@@ -21,12 +24,15 @@ import (
 // interruption_test.go.
 var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 	p := newPlays("e2e-runs")
-	neighbor := newPlays("e2e-runs-neighbor")
-	s := &runSpecs{plays: p, neighbor: neighbor}
+	s := &runSpecs{plays: p, neighbor: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "e2e-runs-neighbor", Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": p.namespace},
+	}}}
 
 	BeforeAll(func(ctx context.Context) {
-		neighbor.begin(ctx)
 		p.begin(ctx)
+		Remove(ctx, s.neighbor.DeepCopy())
+		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
+		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
 		s.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
 		Run(ctx, "go", "build", "-C", projectDir, "-o", s.tool, "./cmd/kubectl-collection")
@@ -34,8 +40,8 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
-		neighbor.cleanUp(ctx)
 		p.cleanUp(ctx)
+		Remove(ctx, s.neighbor.DeepCopy())
 	}, NodeTimeout(8*time.Minute))
 
 	It("run once for each of 50 resources", s.first, NodeTimeout(6*time.Minute))
@@ -53,7 +59,8 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 // runSpecs are what the specs about runs share.
 type runSpecs struct {
 	*plays
-	neighbor   *plays
+	// neighbor is another namespace, which allows collections to be installed there.
+	neighbor   *corev1.Namespace
 	zos1, zos2 *system
 	// tool is kubectl-collection.
 	tool string
@@ -80,10 +87,10 @@ func (s *runSpecs) first(ctx context.Context) {
 	run := lastRun(ctx, object)(Default)
 	Expect(run).To(And(
 		withOutcome(gate.OutcomeSucceeded), HaveField("Event", gate.EventCreate), HaveField("Attempt", 1), HaveField("Version", "1.0.0"),
-		HaveField("Digest", DigestOf(s.archives["1.0.0.tar.gz"])), HaveField("Endpoint", "zos1"), HaveField("Host", s.zos1.host()),
+		HaveField("Digest", DigestOf(s.archives["1.0.0.tar.gz"])), HaveField("Endpoint", "zos1"), HaveField("Host", s.zos1.host()+":22"),
 		HaveField("User", "ibmuser"), HaveField("Failure", BeNil()), HaveField("CurrentTask", BeNil()),
 	))
-	Expect(run.Tasks).To(HaveValue(Equal(runstatus.TaskCounts{OK: 3, Changed: 2, Skipped: 3})))
+	Expect(run.Tasks).To(HaveValue(Equal(runstatus.TaskCounts{OK: 2, Changed: 2, Skipped: 3})))
 }
 
 func (s *runSpecs) failing() []*unstructured.Unstructured {
@@ -166,7 +173,7 @@ func (s *runSpecs) requeued(ctx context.Context) {
 		Should(Equal(1), "a second run would have begun after two seconds")
 	// The period of the second run survives a restart.
 	Patch(ctx, object.DeepCopy(), `{"spec": {"again": "25s", "note": "twice"}}`)
-	s.zos2.shell(ctx, "touch /tmp/go-again")
+	s.zos2.shell(ctx, "touch /tmp/go-again /tmp/remove-go-again")
 	Eventually(func() int { return s.zos2.lines(ctx)["end again twice"] }).WithContext(ctx).Should(Equal(1))
 	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeRequeued))
 	due := lastRun(ctx, object)(Default).RunAgainAt
@@ -205,14 +212,20 @@ func (s *runSpecs) endless() *unstructured.Unstructured {
 }
 
 func (s *runSpecs) timeout(ctx context.Context) {
-	Eventually(lastRun(ctx, s.endless())).WithContext(ctx).Should(withOutcome(gate.OutcomeTimedOut))
-	run := lastRun(ctx, s.endless())(Default)
-	s.zos2.shell(ctx, "touch /tmp/remove-never")
-	Remove(ctx, s.endless())
-	Expect(run.Finished.Sub(run.Started.Time)).To(BeNumerically("~", time.Minute, 10*time.Second))
-	Expect(run.NextRetry).NotTo(BeNil(), "it failed")
-	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
+	var ended runstatus.RunSummary
+	Eventually(func(g Gomega) {
+		history := statusOf(g, Live(ctx, g, s.endless())).History
+		i := slices.IndexFunc(history, func(run runstatus.RunSummary) bool { return run.Outcome == gate.OutcomeTimedOut })
+		g.Expect(i).To(BeNumerically(">=", 0))
+		ended = history[i]
+	}).WithContext(ctx).Should(Succeed())
+	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically("~", time.Minute, 10*time.Second))
+	Expect(ended.Message).To(ContainSubstring("runTimeout"))
 	Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
+	s.zos2.shell(ctx, "touch /tmp/never /tmp/remove-never")
+	Remove(ctx, s.endless())
+	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
+	s.zos2.shell(ctx, "rm /tmp/never")
 }
 
 // collectionTool runs kubectl collection. It returns what was printed to both outputs.
