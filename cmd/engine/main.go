@@ -34,19 +34,15 @@ func main() {
 func lock(command []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	operator := os.Getenv("ZOSCB_OPERATOR")
-	if operator == "" {
-		settings, err := runner.ReadSettings()
-		if err != nil {
-			return err
-		}
-		operator = settings.Operator
+	settings, err := runner.ReadSettings()
+	if err != nil {
+		return err
 	}
 	client, err := podclient.New()
 	if err != nil {
 		return err
 	}
-	l, err := podlock.FromEnvironment(client, operator)
+	l, err := podlock.FromEnvironment(client, settings.Operator)
 	if err != nil {
 		return err
 	}

@@ -381,3 +381,20 @@ func TestRequeueAfterDoesNotEndTheRun(t *testing.T) {
 		})
 	}
 }
+
+func TestRequeueAfterWithNoLogFails(t *testing.T) {
+	r := local(t)
+	r.env = append(r.env, "ANSIBLE_COLLECTIONS_PATH="+r.root+"/usr/share/ansible/collections")
+	for name, task := range map[string]string{
+		"task": "      no_log: true\n",
+		"item": "      no_log: \"{{ item == 2 }}\"\n      loop: [1, 2]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.playbook("- hosts: all\n  gather_facts: false\n  tasks:\n    - operator_sdk.util.requeue_after: {time: 10m}\n" + task)
+			got := r.run("pod").expectFailure(t, "requeue_after must not have no_log, which hides its time")
+			if got.File != "playbooks/main.yml" || got.Line != 4 {
+				t.Errorf("failure %+v, want one of line 4", got)
+			}
+		})
+	}
+}

@@ -16,8 +16,8 @@ type Input struct {
 	Event Event
 	// Current is the fingerprint of what would be handed over.
 	Current Fingerprint
-	// Stale is true if the live resource differs from what ansible-operator hands over: in a declared variable, in its UID,
-	// or in being deleted.
+	// Stale is true if the live resource differs from what ansible-operator hands over: in a declared variable, or in being
+	// deleted.
 	Stale bool
 	// Running is true if another run of the resource has not ended.
 	Running bool
@@ -25,11 +25,23 @@ type Input struct {
 	Record *Record
 	// Baseline is true if status says that the present generation was successful. It only counts without a Record.
 	Baseline bool
+	// LastRun is the one in status, or nil if there is none.
+	LastRun *LastRun
+	// Installation is the UID of the operator's Lease.
+	Installation types.UID
 	// UID, Asked (AnnotationRequestedAt) and Period (AnnotationReconcilePeriod, 0 if absent or not a duration) of the live
 	// resource.
 	UID    types.UID
 	Asked  string
 	Period time.Duration
+}
+
+// LastRun is the last run according to status, which only operators write.
+type LastRun struct {
+	ID      string
+	Started time.Time
+	// Version and Digest of the collection.
+	Version, Digest string
 }
 
 // Action is what the gate does.
@@ -95,6 +107,12 @@ const (
 
 // Decide decides whether the playbook runs now. The order of the cases is their precedence.
 func Decide(in Input) Decision {
+	if in.recreated() {
+		in.Record, in.Baseline = nil, false
+	}
+	if in.replayed() {
+		in.Record = nil
+	}
 	last := in.Record
 	switch {
 	case in.Running:
@@ -123,6 +141,19 @@ func Decide(in Input) Decision {
 		return run(ReasonNew, changed)
 	}
 	return in.repeat(changed)
+}
+
+// recreated reports whether the record is that of a resource of the same name that was deleted.
+func (in Input) recreated() bool {
+	r := in.Record
+	return r != nil && r.UID != in.UID && r.Installation == in.Installation
+}
+
+// replayed reports whether the record is older than the last run: somebody has put an earlier annotation back. The record of
+// a run is written before status is.
+func (in Input) replayed() bool {
+	r := in.Record
+	return r != nil && in.LastRun != nil && r.RunID != in.LastRun.ID && !r.Finished.After(in.LastRun.Started)
 }
 
 func run(reason Reason, changed []Trigger) Decision {
@@ -159,7 +190,10 @@ func (in Input) retry(changed []Trigger) Decision {
 	}
 	d := in.runAt(next, ReasonRetry, changed)
 	if d.Action == ActionRun {
-		d.Attempt = in.Record.Attempt + 1
+		d.Attempt = in.Record.Attempt
+		if in.Record.Outcome != OutcomeInterrupted {
+			d.Attempt++
+		}
 	}
 	return d
 }

@@ -18,6 +18,7 @@ func ago(d time.Duration) time.Time { return now.Add(-d) }
 func record(change func(*Record)) *Record {
 	r := &Record{
 		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, RunID: "r1", Finished: ago(time.Hour), Asked: "a1",
+		UID: "u1", Installation: "i1",
 	}
 	if change != nil {
 		change(r)
@@ -39,7 +40,8 @@ func deletion(change func(*Record)) *Record {
 func input(r *Record, changes ...func(*Input)) Input {
 	in := Input{
 		Settings: &Settings{Version: "1.0.0", Digest: "sha256:d", RerunOn: DefaultRerunOn(), MaxRetries: 5},
-		Now:      now, Event: EventCreate, Current: current, UID: "u1", Asked: "a1", Record: r,
+		Now:      now, Event: EventCreate, Current: current, UID: "u1", Installation: "i1", Asked: "a1", Record: r,
+		LastRun: &LastRun{ID: "r1", Started: ago(time.Hour), Version: "1.0.0", Digest: "sha256:d"},
 	}
 	for _, change := range changes {
 		change(&in)
@@ -54,7 +56,10 @@ var (
 	baseline = func(in *Input) { in.Baseline = true }
 	deleting = func(in *Input) { in.Event = EventDelete }
 	asked    = func(in *Input) { in.Asked = "a2" }
-	noUID    = func(in *Input) { in.UID = "" }
+	noUID    = func(in *Input) { in.UID, in.Record.UID = "", "" }
+	// a resource of the same name, in the same installation or in a restored one
+	recreated = func(in *Input) { in.UID, in.LastRun = "u2", nil }
+	restored  = func(in *Input) { in.UID, in.Installation, in.LastRun = "u2", "i2", nil }
 	// kinds whose changes ansible-operator is not told of
 	withSecret    = func(in *Input) { in.Kind.Variables = []Variable{{Name: "password", Secret: true}} }
 	withReference = func(in *Input) {
@@ -178,7 +183,7 @@ func TestDecideAfterAFailure(t *testing.T) {
 		"retry due long ago":              {input(failed(2, ago(48*time.Hour))), retried},
 		"retry due, other version":        {input(failed(2, now), changed(TriggerCollection)), retriedOutdated},
 		"timed out":                       {input(outcome(OutcomeTimedOut, now)), retried},
-		"interrupted":                     {input(outcome(OutcomeInterrupted, now)), retried},
+		"interrupted":                     {input(outcome(OutcomeInterrupted, now)), Decision{Action: ActionRun, Reason: ReasonRetry, Attempt: 2}},
 		"retry later":                     {input(failed(2, now.Add(30*time.Second))), skips(30 * time.Second)},
 		"retry later, with a Secret":      {input(failed(6, now.Add(20*time.Minute)), withSecret), skips(RecheckInterval)},
 		"part of a second":                {input(failed(2, now.Add(time.Millisecond))), skips(time.Second)},
@@ -256,7 +261,7 @@ func TestNext(t *testing.T) {
 	finished := now.Add(500 * time.Millisecond)
 	base := Record{
 		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, RunID: "r2", Finished: now,
-		Version: "1.0.0", Digest: "sha256:d", Asked: "a1",
+		Version: "1.0.0", Digest: "sha256:d", Asked: "a1", UID: "u1", Installation: "i1",
 	}
 	with := func(changes ...func(*Record)) Record {
 		r := base
@@ -295,7 +300,7 @@ func TestNext(t *testing.T) {
 		"last retry failed":     {input(failed(5, now)), 6, OutcomeFailed, 0, with(ends(OutcomeFailed, 6, time.Time{}))},
 		"no retries":            {input(nil, func(in *Input) { in.Settings.MaxRetries = 0 }), 1, OutcomeFailed, 0, with(ends(OutcomeFailed, 1, time.Time{}))},
 		"no attempt":            {input(nil), 0, OutcomeInterrupted, 0, with(ends(OutcomeInterrupted, 1, now.Add(10*time.Second)))},
-		"interrupted at last":   {input(failed(5, now)), 6, OutcomeInterrupted, 0, with(ends(OutcomeInterrupted, 6, now.Add(30*time.Minute)))},
+		"interrupted at last":   {input(failed(5, now)), 6, OutcomeInterrupted, 0, with(ends(OutcomeInterrupted, 6, now.Add(10*time.Second)))},
 		"cancelled":             {input(nil), 1, OutcomeCancelled, 0, with(ends(OutcomeCancelled, 1, time.Time{}))},
 		"deleted":               {input(record(nil), deleting), 1, OutcomeSucceeded, 0, with(deleted("u1"))},
 		"deletion requeued":     {input(old, deleting), 1, OutcomeSucceeded, time.Minute, with(deleted("u0"), due(time.Minute))},
@@ -328,15 +333,48 @@ func TestRestart(t *testing.T) {
 		"asked, ended before the outcome":   {input(&success, asked), runs(ReasonAsked)},
 		"changed, ended before the outcome": {input(&success, changed(TriggerSpec)), runs(ReasonChanged, TriggerSpec)},
 		"delete play ended well":            {input(&gone, deleting), Decision{Action: ActionFinish}},
-		"restored under another UID":        {input(&success, func(in *Input) { in.UID = "u2" }), skips(0)},
+		"restored with its installation":    {input(&success, restored), skips(0)},
+		"restored alone":                    {input(&success, recreated, baseline), runs(ReasonNew)},
+		"created again":                     {input(&success, recreated), runs(ReasonNew)},
+	})
+}
+
+// An annotation that somebody has put back is no record: status is newer.
+func TestOlderRecord(t *testing.T) {
+	older := record(func(r *Record) { r.RunID, r.Finished = "r0", ago(2*time.Hour) })
+	status := func(last *LastRun) func(*Input) { return func(in *Input) { in.LastRun = last } }
+	checkDecisions(t, map[string]decideCase{
+		"after a failure":              {input(older), runs(ReasonNew)},
+		"after a success":              {input(older, baseline), Decision{Action: ActionAdopt}},
+		"before a deletion":            {input(older, deleting), runs(ReasonNew)},
+		"status is lost":               {input(older, status(nil)), skips(0)},
+		"status is restored and older": {input(record(nil), status(&LastRun{ID: "r0", Started: ago(2 * time.Hour)})), skips(0)},
+		"status has not been written":  {input(record(nil), status(&LastRun{ID: "r0", Started: ago(time.Hour + time.Second)})), skips(0)},
 	})
 }
 
 func TestAdopt(t *testing.T) {
-	want := Record{
-		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, Finished: now, Version: "1.0.0", Digest: "sha256:d", Asked: "a1",
+	adopted := func(change func(*Record)) Record {
+		return *record(func(r *Record) {
+			r.RunID, r.Finished, r.Version, r.Digest = "", now, "1.0.0", "sha256:d"
+			change(r)
+		})
 	}
-	if diff := cmp.Diff(want, Adopt(input(nil, baseline))); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
+	for name, tc := range map[string]struct {
+		last *LastRun
+		want Record
+	}{
+		"no gate before": {nil, adopted(func(r *Record) { r.Asked = "" })},
+		"record lost":    {&LastRun{ID: "r1", Version: "1.0.0", Digest: "sha256:d"}, adopted(func(*Record) {})},
+		"record lost, before": {&LastRun{ID: "r1", Version: "0.9.0", Digest: "sha256:c"}, adopted(func(r *Record) {
+			r.Version, r.Digest, r.Fingerprint.Collection = "0.9.0", "sha256:c", ""
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Adopt(input(nil, baseline, func(in *Input) { in.LastRun = tc.last }))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -25,8 +26,8 @@ type Facts struct {
 	Kind  KindSettings
 	// Variables are the declared variables, as Declared returns them, and zosendpoint.
 	Variables map[string]any
-	// References are the generations of the referenced resources by "plural/name"; 0 if one does not exist.
-	References map[string]int64
+	// References are the declared variables of the referenced resources by "plural/name"; nil if one does not exist.
+	References map[string]map[string]any
 	// Secrets are the contents of the named Secrets; nil for one that does not exist.
 	Secrets map[string]map[string][]byte
 	Digest  string
@@ -65,13 +66,34 @@ func (k Key) addVariables(hashes map[string]string, prefix string, declared []Va
 			hashes[path] = notSet
 			continue
 		}
-		value = normalize(value)
+		value = v.withoutDefaults(normalize(value))
 		hash := hex.EncodeToString(k.hash("variable", []byte(path), document(value))[:variableBytes])
-		if usual, ok := v.defaultValue(); ok && reflect.DeepEqual(value, normalize(usual)) {
+		if usual, ok := v.defaultValue(); ok && reflect.DeepEqual(value, v.withoutDefaults(normalize(usual))) {
 			hash = byDefault + hash
 		}
 		hashes[path] = hash
 	}
+}
+
+// withoutDefaults leaves out the members of the objects in a list that have their default.
+func (v Variable) withoutDefaults(value any) any {
+	items, isList := value.([]any)
+	if len(v.Fields) == 0 || !isList {
+		return value
+	}
+	return each(items, func(item any) any {
+		object, isObject := item.(map[string]any)
+		if !isObject {
+			return item
+		}
+		set := maps.Clone(object)
+		for _, field := range v.Fields {
+			if usual, ok := field.defaultValue(); ok && reflect.DeepEqual(set[field.Name], normalize(usual)) {
+				delete(set, field.Name)
+			}
+		}
+		return set
+	})
 }
 
 func (k Key) fingerprint(part Trigger, facts ...[]byte) string {

@@ -43,28 +43,38 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		}
 	default:
 		r.Attempt = max(d.Attempt, 1)
-		// The playbook is not the reason why a run was interrupted, so that it is always started again.
-		if outcome == OutcomeInterrupted || outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries {
+		switch {
+		case outcome == OutcomeInterrupted: // The playbook is not the reason.
+			r.NextRetry = r.Finished.Add(firstRetryDelay)
+		case outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
 			r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
 		}
 	}
 	return r
 }
 
-// Adopt returns the record of a successful resource that never passed a gate.
+// Adopt returns the record of a successful resource that has none.
 func Adopt(in Input) Record {
 	r := in.record(in.Now)
 	r.Outcome = OutcomeSucceeded
+	switch last := in.LastRun; {
+	case last == nil:
+		r.Asked = "" // No gate has served a request yet.
+	case last.Digest != r.Digest:
+		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
+	}
 	return r
 }
 
 func (in Input) record(finished time.Time) Record {
 	return Record{
-		Fingerprint: in.Current,
-		Event:       in.Event,
-		Finished:    finished.UTC().Truncate(time.Second), // As in status.
-		Version:     in.Settings.Version,
-		Digest:      in.Settings.Digest,
-		Asked:       in.Asked,
+		Fingerprint:  in.Current,
+		Event:        in.Event,
+		Finished:     finished.UTC().Truncate(time.Second), // As in status.
+		Version:      in.Settings.Version,
+		Digest:       in.Settings.Digest,
+		Asked:        in.Asked,
+		UID:          in.UID,
+		Installation: in.Installation,
 	}
 }

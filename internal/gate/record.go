@@ -38,7 +38,7 @@ func (o Outcome) Succeeded() bool { return o == OutcomeSucceeded || o == Outcome
 // Fingerprint has keyed hashes of everything that a Trigger is about, so that neither a value nor a password can be guessed
 // from it.
 type Fingerprint struct {
-	// Spec covers the event, and the generations of referenced resources.
+	// Spec covers the event, and the declared variables of referenced resources.
 	Spec string `json:"spec"`
 	// Variables has the hash of each declared variable by its path: "=" and the hash if the value is the default, "-" if the
 	// variable is not set. A version of the collection that declares more variables does not change a resource.
@@ -57,6 +57,10 @@ type Record struct {
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Event       Event       `json:"event"`
 	Outcome     Outcome     `json:"outcome"`
+	// UID of the resource, and Installation (the UID of the Lease of its operator) when the record was made. A record of another
+	// resource of the same name counts only if both differ, after a restore of the whole installation.
+	UID          types.UID `json:"uid,omitempty"`
+	Installation types.UID `json:"installation,omitempty"`
 	// RunID identifies the last run. Empty if the record is a baseline of a resource that never passed a gate.
 	RunID    string    `json:"run,omitempty"`
 	Finished time.Time `json:"finished,omitzero"`

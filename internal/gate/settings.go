@@ -61,8 +61,6 @@ const DefaultMaxRetries = 5
 
 // Settings configure the gate of one installation. The manager writes them.
 type Settings struct {
-	// Collection is "domain/name".
-	Collection string `json:"collection"`
 	// Version of the collection.
 	Version string `json:"version"`
 	// Digest of the collection's archive, sha256:<hex>.
@@ -84,13 +82,20 @@ type Settings struct {
 	Kinds map[string]KindSettings `json:"kinds"`
 }
 
+// Kind returns the settings of the kind with a plural name. They are empty for another.
+func (s *Settings) Kind(plural string) KindSettings {
+	for _, kind := range s.Kinds {
+		if kind.Plural == plural {
+			return kind
+		}
+	}
+	return KindSettings{}
+}
+
 // KindSettings configure the runs of one kind.
 type KindSettings struct {
 	// Plural is the resource name in API paths.
 	Plural string `json:"plural"`
-	// Playbook and Finalizer are paths in the archive. They are part of the fingerprint. Finalizer may be empty.
-	Playbook  string `json:"playbook"`
-	Finalizer string `json:"finalizer,omitempty"`
 	// ReconcilePeriodSeconds is the interval between runs without a change, or 0.
 	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
 	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.

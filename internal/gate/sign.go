@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// maxAnnotation is the maximum length in bytes of an annotation that Verify reads.
-const maxAnnotation = 64 << 10
+// maxAnnotation is the maximum length in bytes of an annotation that Verify reads: the API server's limit for all annotations
+// of an object.
+const maxAnnotation = 256 << 10
 
 // Key signs records and keys fingerprints.
 type Key []byte

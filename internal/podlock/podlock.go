@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 )
@@ -49,24 +50,6 @@ func FromEnvironment(client dynamic.Interface, operator string) (Lock, error) {
 	return l, nil
 }
 
-// ErrNotHolder: another pod holds the lock, or none.
-var ErrNotHolder = errors.New("this pod does not hold the lock")
-
-// Held returns nil if this pod is the holder, ErrNotHolder if it is not, or the error of the read.
-func (l Lock) Held(ctx context.Context) error {
-	lease, err := l.read(ctx)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: Lease %s does not exist", ErrNotHolder, l.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("read Lease %s: %w", l.Name, err)
-	}
-	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != l.identity() {
-		return fmt.Errorf("%w: holder of Lease %s is %q", ErrNotHolder, l.Name, holder)
-	}
-	return nil
-}
-
 // Acquire takes the lock, and waits for the end of the pod that holds it. It only fails if the context ends. report gets the
 // reason for which it waits, whenever that changes.
 func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
@@ -74,14 +57,11 @@ func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		reason, err := l.try(ctx)
-		if err != nil {
-			reason = err.Error()
-		}
-		if reason == "" {
+		_, err := l.Take(ctx)
+		if err == nil {
 			return nil
 		}
-		if reason != reported {
+		if reason := err.Error(); reason != reported {
 			report(reason)
 			reported = reason
 		}
@@ -93,27 +73,27 @@ func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
 	}
 }
 
-// try takes the lock, or returns why it cannot be taken now.
-func (l Lock) try(ctx context.Context) (waitFor string, err error) {
+// Take takes the lock unless this pod has it already, and returns the UID of the Lease. The error says why it cannot be taken
+// now: another pod holds it and has not ended, or the Lease cannot be read or written.
+func (l Lock) Take(ctx context.Context) (types.UID, error) {
 	lease, err := l.read(ctx)
 	if apierrors.IsNotFound(err) {
-		return "", l.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}})
+		return l.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}})
 	}
 	if err != nil {
 		return "", fmt.Errorf("read Lease %s: %w", l.Name, err)
 	}
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	if holder == l.identity() {
-		return "", nil
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == l.identity() {
+		return lease.UID, nil
 	}
 	pod, err := l.livePod(ctx, lease)
 	if err != nil {
 		return "", err
 	}
 	if pod != "" {
-		return fmt.Sprintf("pod %s holds Lease %s and has not ended", pod, l.Name), nil
+		return "", fmt.Errorf("pod %s holds Lease %s and has not ended", pod, l.Name)
 	}
-	return "", l.write(ctx, lease)
+	return l.write(ctx, lease)
 }
 
 // livePod returns the name of the pod that holds the Lease, or "" if it has ended.
@@ -151,7 +131,7 @@ func (l Lock) read(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // write makes this pod the holder, unless the Lease has changed since it was read.
-func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) error {
+func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) (types.UID, error) {
 	lease.TypeMeta = metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"}
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To(l.identity()),
@@ -159,19 +139,19 @@ func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) error {
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(lease)
 	if err != nil {
-		return err
+		return "", err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	client := l.Client.Resource(leases).Namespace(l.Namespace)
 	if lease.ResourceVersion == "" {
-		_, err = client.Create(ctx, object, metav1.CreateOptions{})
+		object, err = client.Create(ctx, object, metav1.CreateOptions{})
 	} else {
-		_, err = client.Update(ctx, object, metav1.UpdateOptions{})
+		object, err = client.Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("write Lease %s: %w", l.Name, err)
+		return "", fmt.Errorf("write Lease %s: %w", l.Name, err)
 	}
-	return nil
+	return object.GetUID(), nil
 }
 
 func (l Lock) identity() string { return l.PodName + "_" + l.PodUID }

@@ -34,9 +34,8 @@ const (
 	// watchNamespace is the variable with the namespace that ansible-operator watches.
 	watchNamespace = "WATCH_NAMESPACE"
 
-	// operatorVariable is the variable with the name of the operator and of its lock, and settingsVariable the one with the
-	// path of the gate's settings: the init container's copy, which stays the same as long as the unpacked archive.
-	operatorVariable = "ZOSCB_OPERATOR"
+	// settingsVariable is the variable with the path of the gate's settings: the init container's copy, which stays the same as
+	// long as the unpacked archive.
 	settingsVariable = "ZOSCB_SETTINGS"
 
 	// terminationSeconds is the grace period for running playbooks. ansible-operator gets a shorter one, to end before it is
@@ -201,7 +200,6 @@ func operatorEnv(c *collection.Collection, o podOptions) []corev1.EnvVar {
 	return append(slices.Clone(o.own),
 		fieldEnv("POD_NAME", "metadata.name"),
 		fieldEnv("POD_UID", "metadata.uid"),
-		corev1.EnvVar{Name: operatorVariable, Value: c.OperatorName()},
 		corev1.EnvVar{Name: settingsVariable, Value: path.Join(collectionsDir, gate.SettingsFile)},
 	)
 }

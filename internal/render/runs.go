@@ -19,7 +19,7 @@ const DefaultMaxArtifacts int32 = 5
 // runsJSON returns the settings of the gate that decides when playbooks run.
 func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 	settings := gate.Settings{
-		Collection: c.ID().String(), Version: c.Version.String(), Digest: o.Digest.String(),
+		Version: c.Version.String(), Digest: o.Digest.String(),
 		Operator: c.OperatorName(), Group: o.Group, APIVersion: c.APIVersion(),
 		RerunOn:      rerunOn(o.Runtime),
 		MaxRetries:   int(ptr.Deref(o.Runtime.MaxRetries, gate.DefaultMaxRetries)),
@@ -35,7 +35,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 			return "", fmt.Errorf("%s: kind %s: %w", gate.SettingsFile, r.Kind, err)
 		}
 		settings.Kinds[r.Kind] = gate.KindSettings{
-			Plural: r.Plural(), Playbook: r.Playbook, Finalizer: r.Finalizer,
+			Plural:                 r.Plural(),
 			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r.Kind)),
 			Variables:              variables,
 		}

@@ -34,11 +34,11 @@ func TestRunsByDefault(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Vars = nil
 	want := gate.Settings{
-		Collection: "acme/things", Version: "1.0.0", Digest: testDigest, Operator: "acme-things-operator",
+		Version: "1.0.0", Digest: testDigest, Operator: "acme-things-operator",
 		Group: collection.Group, APIVersion: "v1minor0patch0",
 		RerunOn: []gate.Trigger{gate.TriggerSpec, gate.TriggerSecret}, MaxRetries: 5, MaxArtifacts: 5,
 		Kinds: map[string]gate.KindSettings{"Thing": {
-			Plural: c.Resources[0].Plural(), Playbook: c.Resources[0].Playbook, Finalizer: c.Resources[0].Finalizer, Variables: []gate.Variable{},
+			Plural: c.Resources[0].Plural(), Variables: []gate.Variable{},
 		}},
 	}
 	if diff := cmp.Diff(want, runSettings(t, c, v2beta2.RuntimeSpec{})); diff != "" {

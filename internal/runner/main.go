@@ -92,7 +92,7 @@ func open(call call, out *output) (*runner, error) {
 		return nil, err
 	}
 	return &runner{
-		call: call, files: files, out: out, lock: lock, client: client, resource: newResource(client, files),
+		call: call, files: files, out: out, podLock: lock, client: client, resource: newResource(client, files),
 		journal: journal{dir: files.stateDir}, pace: usualPace,
 	}, nil
 }

@@ -38,17 +38,17 @@ var usualPace = pace{
 func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.json") }
 
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
-func (r *runner) command(running *os.File) *exec.Cmd {
+func (r *runner) command(lock *os.File) *exec.Cmd {
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
 	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.ExtraFiles = []*os.File{running}
+	command.ExtraFiles = []*os.File{lock}
 	return command
 }
 
 // play runs the real ansible-runner until its end.
-func (r *runner) play(ctx context.Context, running *os.File) (runstatus.Report, gate.Outcome) {
-	command := r.command(running)
+func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gate.Outcome) {
+	command := r.command(lock)
 	ended, err := r.start(command)
 	if err != nil {
 		return judge(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))

@@ -18,9 +18,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
-// begin prepares the run folder and writes that a run starts, to the resource and to the journal. Until the run ends its
-// record says Interrupted, so that the next pod knows that the playbook did not end if this one does not see the end. If a
-// write fails, no run starts: the next one finds a run in status that has not ended.
+// begin prepares the run folder and writes that a run starts: to the journal, to the record and to status, in this order.
+// Until the run ends, its record says Interrupted, so that the next pod starts it again if this one does not see the end. The
+// record comes before status, because one that is older than status does not count. If a write fails, no run starts.
 func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) {
 	if err := r.prepareFolder(); err != nil {
 		return nil, err
@@ -36,17 +36,26 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 		},
 	}
 	entry.Input.Settings = &settings
-	live, err := r.writeStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
-	if err != nil {
-		return nil, fmt.Errorf("write status: %w", err)
-	}
-	if _, err := r.setRecord(ctx, live, gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0)); err != nil {
-		return nil, fmt.Errorf("write the record: %w", err)
-	}
 	if err := r.journal.write(*entry); err != nil {
 		return nil, err
 	}
+	if err := r.writeStart(ctx, s, entry); err != nil {
+		return nil, errors.Join(err, r.journal.remove(entry.UID))
+	}
 	return entry, nil
+}
+
+// writeStart writes to the resource that a run starts.
+func (r *runner) writeStart(ctx context.Context, s situation, entry *journalEntry) error {
+	record := gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, entry.Run.Started.Time, 0)
+	live, err := r.setRecord(ctx, s.live, record)
+	if err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	if _, err := r.resource.setStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
 }
 
 // prepareFolder removes what former calls left, reduces the extra vars to declared variables, and removes the address of
@@ -92,7 +101,7 @@ func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, fi
 }
 
 // settle writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
-// the lock of the folder, so that run has ended. It returns the resource as it is now, or nil if it is gone.
+// the lock of the folder, so that run has ended. It returns the resource as it is now.
 func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	entry, err := r.journal.read(live.GetUID())
 	if err != nil {
@@ -148,20 +157,22 @@ func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
 	}
 }
 
-// writeOutcome writes record and status, as far as they are not written yet. It returns the resource as it is now, or nil if
-// it is gone.
+// writeOutcome writes record and status, as far as they are not written yet, and unless another run has begun since. It
+// returns the resource as it is now, or nil if it is gone.
 func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
 	live, err := r.resource.get(ctx)
-	if apierrors.IsNotFound(err) {
+	if r.resource.isGone(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if live.GetUID() != entry.UID {
-		return nil, nil
+	record := r.record(live)
+	other := record != nil && record.RunID != entry.Run.ID
+	if live.GetUID() != entry.UID || other && record.Finished.After(entry.Run.Started.Time) {
+		return live, nil
 	}
-	if record := r.record(live); record == nil || record.RunID != entry.Run.ID || record.Outcome != entry.Run.Outcome {
+	if record == nil || other || record.Outcome != entry.Record.Outcome || !record.Finished.Equal(entry.Record.Finished) {
 		if live, err = r.setRecord(ctx, live, entry.Record); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -37,6 +38,16 @@ func kindResource(f *files, plural string) schema.GroupVersionResource {
 
 func (r resource) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return r.client.Get(ctx, r.name, metav1.GetOptions{})
+}
+
+// isGone reports whether an error of get says that the resource does not exist.
+func (r resource) isGone(err error) bool { return isNotFound(err, r.name) }
+
+// isNotFound reports whether an object does not exist. The API server also answers 404 while it does not serve a kind; then it
+// names no object.
+func isNotFound(err error, name string) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
 func (r resource) setAnnotation(ctx context.Context, live *unstructured.Unstructured, key, value string) (*unstructured.Unstructured, error) {
@@ -114,7 +125,7 @@ func (r *runner) lookUp(ctx context.Context, resource schema.GroupVersionResourc
 		return nil, nil
 	}
 	object, err := r.client.Resource(resource).Namespace(r.files.namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if isNotFound(err, name) {
 		return nil, nil
 	}
 	return object, err
@@ -146,21 +157,21 @@ func (r *runner) readSecrets(ctx context.Context, names []string) (map[string]ma
 	return secrets, nil
 }
 
-// readReferences returns the generations of resources that are named plural/name; 0 for one that does not exist.
-func (r *runner) readReferences(ctx context.Context, references []string) (map[string]int64, error) {
-	generations := map[string]int64{}
+// readReferences returns the declared variables of resources that are named plural/name; nil for one that does not exist.
+func (r *runner) readReferences(ctx context.Context, references []string) (map[string]map[string]any, error) {
+	variables := map[string]map[string]any{}
 	for _, reference := range references {
 		plural, name, _ := strings.Cut(reference, "/")
 		object, err := r.lookUp(ctx, kindResource(r.files, plural), name)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", reference, err)
 		}
-		generations[reference] = 0
+		variables[reference] = nil
 		if object != nil {
-			generations[reference] = object.GetGeneration()
+			variables[reference], _ = r.files.settings.Kind(plural).Declared(specOf(object))
 		}
 	}
-	return generations, nil
+	return variables, nil
 }
 
 // announce creates a Kubernetes Event of the resource. Failures are only logged: nothing depends on it.

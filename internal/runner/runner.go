@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
@@ -23,7 +22,7 @@ type runner struct {
 	call     call
 	files    *files
 	out      *output
-	lock     podlock.Lock
+	podLock  podlock.Lock
 	client   dynamic.Interface
 	resource resource
 	journal  journal
@@ -39,42 +38,39 @@ type situation struct {
 
 // handle decides and acts. An error means that nothing was started, and that the decision has to be made again.
 func (r *runner) handle(ctx context.Context) (answer, error) {
-	if err := r.lock.Held(ctx); err != nil {
+	installation, err := r.podLock.Take(ctx)
+	if err != nil {
 		return answer{}, err
 	}
 	live, err := r.resource.get(ctx)
-	if apierrors.IsNotFound(err) {
-		return askAgain(0), nil
-	}
 	if err != nil {
+		// ansible-operator asks again if the resource is gone, and finds out.
 		return answer{}, fmt.Errorf("read the resource: %w", err)
 	}
-	running, err := lockFolder(r.call.dir)
+	lock, err := lockFolder(r.call.dir)
 	if err != nil {
 		return answer{}, err
 	}
-	if running != nil {
-		defer func() { _ = running.Close() }()
+	if lock != nil {
+		defer func() { _ = lock.Close() }()
 		if live, err = r.settle(ctx, live); err != nil {
 			return answer{}, err
 		}
-		if live == nil {
-			return askAgain(0), nil
-		}
 	}
 	s := situation{live: live}
-	if s.input, err = r.input(ctx, live, running == nil); err != nil {
+	if s.input, err = r.input(ctx, live); err != nil {
 		return answer{}, err
 	}
+	s.input.Installation, s.input.Running = installation, lock == nil
 	s.decision = gate.Decide(s.input)
 	if s.decision.Action == gate.ActionRun {
-		return r.run(ctx, s, running)
+		return r.run(ctx, s, lock)
 	}
 	return r.skip(ctx, s)
 }
 
 // input reads what the decision depends on.
-func (r *runner) input(ctx context.Context, live *unstructured.Unstructured, running bool) (gate.Input, error) {
+func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (gate.Input, error) {
 	f := r.files
 	handed, _ := f.kind.Declared(gate.HandedOver(f.given))
 	wanted, _ := f.kind.Declared(specOf(live))
@@ -97,16 +93,12 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured, run
 	if err != nil {
 		period = 0
 	}
-	in := gate.Input{
+	return gate.Input{
 		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: f.key.Fingerprint(facts),
-		Stale:   !same || deleting(live) != (f.event == gate.EventDelete),
-		Running: running, Record: r.record(live),
+		Stale:  !same || deleting(live) != (f.event == gate.EventDelete),
+		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
-	}
-	if in.Record == nil {
-		in.Baseline = runstatus.IsBaseline(statusOf(live), live.GetGeneration())
-	}
-	return in, nil
+	}, nil
 }
 
 // record returns the record of a resource, or nil if it has none with a valid signature.
@@ -163,7 +155,7 @@ func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resou
 }
 
 // run runs the playbook and records what it did.
-func (r *runner) run(ctx context.Context, s situation, running *os.File) (answer, error) {
+func (r *runner) run(ctx context.Context, s situation, lock *os.File) (answer, error) {
 	entry, err := r.begin(ctx, s)
 	if err != nil {
 		return answer{}, err
@@ -171,7 +163,7 @@ func (r *runner) run(ctx context.Context, s situation, running *os.File) (answer
 	if s.decision.Reason == gate.ReasonAsked {
 		r.announce(ctx, s.live, corev1.EventTypeNormal, "RunRequested", fmt.Sprintf("run %s was requested by annotation", entry.Run.ID))
 	}
-	report, outcome := r.play(ctx, running)
+	report, outcome := r.play(ctx, lock)
 	complete(entry, report, outcome, time.Now())
 	if err := r.journal.write(*entry); err != nil {
 		r.out.note("journal: %v", err)

@@ -99,6 +99,15 @@ func setSummary(status map[string]any, r Resource, conditions *conditionList, s 
 	status["conditions"] = conditions.items
 }
 
+// LastRun returns the last run that a status names, or nil.
+func LastRun(status map[string]any) *gate.LastRun {
+	run := runOf(status)
+	if run == nil {
+		return nil
+	}
+	return &gate.LastRun{ID: run.ID, Started: run.Started.Time, Version: run.Version, Digest: run.Digest}
+}
+
 // IsBaseline reports whether a status says that the given generation was successful: written by ansible-operator itself, or
 // by a gate whose record is lost. ansible-operator does not say which generation it means.
 func IsBaseline(status map[string]any, generation int64) bool {

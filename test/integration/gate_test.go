@@ -80,7 +80,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(pod.start(cached).answer(ctx)).To(Equal("1s"))
 		gone := cached.DeepCopy()
 		gone.SetName("gone")
-		Expect(pod.start(gone).answer(ctx)).To(Equal("0s"))
+		Expect(pod.start(gone).answer(ctx)).To(Equal("10s"))
 		Expect(pod.plays()).To(BeZero())
 	}, NodeTimeout(time.Minute))
 
@@ -92,11 +92,24 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		pod.api.stop()
 		Expect(pod.start(cached).answer(ctx)).To(Equal("10s"))
 		pod.api.resume()
-		Patch(ctx, gateLease(namespace), `{"spec":{"holderIdentity":"operator-2_x"}}`)
+		other := newPod(ctx, namespace, "operator-2")
+		Patch(ctx, gateLease(namespace), fmt.Sprintf(`{"spec":{"holderIdentity":"operator-2_%s"}}`, other.UID))
 		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
-		Expect(pod.read("output")).To(ContainSubstring(`holder of Lease gate-operator is \"operator-2_x\"`))
+		Expect(pod.read("output")).To(ContainSubstring("pod operator-2 holds Lease gate-operator and has not ended"))
 		Expect(pod.plays()).To(BeZero())
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object).NotTo(HaveKey("status"))
+	}, NodeTimeout(time.Minute))
+
+	It("makes the Lease again when somebody has deleted it", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(wellDone)
+		Remove(ctx, gateLease(namespace))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+		lease := gateLease(namespace)
+		Get(ctx, NewWithT(GinkgoT()), lease)
+		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.podName + "_" + pod.podUID)))
 	}, NodeTimeout(time.Minute))
 
 	It("records an outcome once the API server is back", func(ctx context.Context) {
@@ -259,6 +272,53 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Patch(ctx, other, MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}}))
 		pod.reconcile(ctx, other)
 		Expect(pod.plays()).To(Equal(2))
+	}, NodeTimeout(time.Minute))
+
+	It("ignores an older record of the same resource", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "a"})
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		older := Live(ctx, NewWithT(GinkgoT()), job)
+		second := time.Now().Unix()
+		Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", second), "times in status have seconds")
+		Patch(ctx, job, `{"spec":{"title":"b"}}`)
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(2))
+		Patch(ctx, job, MustJSON(map[string]any{
+			"spec":     map[string]any{"title": "a"},
+			"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: older.GetAnnotations()[gate.AnnotationRecord]}},
+		}))
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(3), "title a is not what the last run wrote")
+	}, NodeTimeout(time.Minute))
+
+	It("runs a resource that was deleted and created again from its manifest", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(wellDone)
+		pod.reconcile(ctx, job)
+		exported := Live(ctx, NewWithT(GinkgoT()), job)
+		Remove(ctx, job)
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+		Patch(ctx, job, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, job)).WithContext(ctx).Should(BeTrue())
+		again := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		Patch(ctx, again, MustJSON(map[string]any{"metadata": map[string]any{"annotations": exported.GetAnnotations()}}))
+		pod.reconcile(ctx, again)
+		Expect(pod.plays()).To(Equal(3))
+
+		By("but not one that was restored with its installation")
+		Expect(K8s.Delete(ctx, gateLease(namespace))).To(Succeed())
+		restored := Live(ctx, NewWithT(GinkgoT()), again)
+		Patch(ctx, again, `{"metadata":{"finalizers":null}}`)
+		Remove(ctx, again)
+		Eventually(Gone(ctx, again)).WithContext(ctx).Should(BeTrue())
+		again = newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		Patch(ctx, again, MustJSON(map[string]any{"metadata": map[string]any{"annotations": restored.GetAnnotations()}}))
+		pod.reconcile(ctx, again)
+		Expect(pod.plays()).To(Equal(3))
+		Expect(Field(ctx, again, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
 	}, NodeTimeout(time.Minute))
 
 	It("removes the run folders of deleted resources, and old artifacts", func(ctx context.Context) {

@@ -72,10 +72,10 @@ func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 	DeferCleanup(os.RemoveAll, dir)
 	p := &operatorPod{dir: dir, namespace: namespace, podName: pod.Name, podUID: string(pod.UID), api: startForwarder()}
 	p.settings = gate.Settings{
-		Collection: "example/jobs", Version: "1.0.0", Digest: "sha256:1", Operator: gateOperator, Group: gateGroup, APIVersion: "v1",
+		Version: "1.0.0", Digest: "sha256:1", Operator: gateOperator, Group: gateGroup, APIVersion: "v1",
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
 		Kinds: map[string]gate.KindSettings{gateKind: {
-			Plural: "jobs", Playbook: "job.yml", Finalizer: "delete.yml",
+			Plural:    "jobs",
 			Variables: []gate.Variable{{Name: "title"}, {Name: "password", Secret: true}, {Name: "follows", Reference: "jobs"}},
 		}},
 	}

@@ -61,6 +61,31 @@ var _ = Describe("The runs of playbooks", func() {
 		Expect(run).To(And(HaveKeyWithValue("id", "1"), HaveKey("tasks")))
 	}, NodeTimeout(2*time.Minute))
 
+	It("are recorded by the operator alone, and their records can be restored and removed", attack.Label, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		importSample(ctx, namespace, s)
+		makeAvailable(ctx, namespace, s.operator())
+		bind(ctx, namespace, "edit", "a-recorder")
+		writer, operator := as("a-recorder"), as("system:serviceaccount:"+namespace+":"+s.operator())
+		recorded := func(value string) client.Patch {
+			return merge(`{"metadata":{"annotations":{"zoscb.ibm.com/run-record":` + value + `}}}`)
+		}
+		beWritten := MatchError(And(ContainSubstring("is written by operators only"), ContainSubstring("remove it from the manifest")))
+		instance := s.instance(namespace, "one")
+		instance.SetAnnotations(map[string]string{"zoscb.ibm.com/run-record": "restored"})
+		Eventually(func() error { return writer.Create(ctx, instance.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		refusal := writer.Patch(ctx, instance.DeepCopy(), recorded(`"older"`))
+		Expect(refusal).To(beWritten)
+		attack.Repelled("Permissions", "put an older record of a run back with the role edit", "the API server refuses it", firstOf(refusal.Error()))
+		Expect(writer.Patch(ctx, instance.DeepCopy(), recorded(`"restored"`))).To(Succeed())
+		Expect(writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))).To(Succeed())
+		Expect(writer.Patch(ctx, instance.DeepCopy(), recorded(`null`))).To(Succeed())
+		Expect(writer.Patch(ctx, instance.DeepCopy(), recorded(`"restored"`))).To(beWritten)
+
+		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"new"`))).To(Succeed())
+		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"newer"`))).To(Succeed())
+	}, NodeTimeout(2*time.Minute))
+
 	It("are protected also in an API group of the collection's own", func(ctx context.Context) {
 		s := newSample()
 		group := s.name + "." + domain + "." + SharedGroup

@@ -64,6 +64,7 @@ class Recorder:
         self._report = {key: one_line(text, _TEXT_LIMIT) for key, text in about.items()}
         self._jobs = Jobs()
         self._failed = FailedTasks()
+        self._hidden_request = None  # The failure of a requeue_after whose time cannot be read.
         self._stats = None
         self._output = ""
         self._task_uuid = None
@@ -116,6 +117,8 @@ class Recorder:
             found.append(failures.playbook_error(self._output))
         elif not found and self._plays - ENTRY_PLAYS <= self._unmatched:
             found.append(failures.message("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`"))
+        if self._hidden_request:
+            found.append(self._hidden_request)
         return (found + [task.failure for task in rescued])[:_FAILURES]
 
     def _counts(self):
@@ -145,7 +148,7 @@ class Recorder:
     def _ok(self, details):
         self._jobs.add(details)
         if details.get("task_action") in _REQUEUE_AFTER:
-            self._requeue_after(details.get("res"))
+            self._requeue_after(details)
         if self._plays <= ENTRY_PLAYS and details.get("host") == self._host:
             self._checks += 1
         if _target(details) == self._run.endpoint:
@@ -153,12 +156,16 @@ class Recorder:
             if endpoint:
                 logons.accepted(endpoint, self._run)
 
-    def _requeue_after(self, result):
+    def _requeue_after(self, details):
+        result = details.get("res")
         items = result.get("results") if isinstance(result, dict) else None
         for part in [result] + (items if isinstance(items, list) else []):
-            period = part.get("period") if isinstance(part, dict) else None
-            if isinstance(period, str):
-                self._report["requeueAfter"] = one_line(period, _TEXT_LIMIT)
+            if not isinstance(part, dict):
+                continue
+            if failures.is_hidden(part):
+                self._hidden_request = failures.hidden_request(details, self._started_name(details))
+            elif isinstance(part.get("period"), str):
+                self._report["requeueAfter"] = one_line(part["period"], _TEXT_LIMIT)
 
     def _task_failed(self, details):
         self._jobs.add(details)

@@ -49,6 +49,11 @@ def failed_task(details, name):
     return failure
 
 
+def hidden_request(details, name):
+    """Returns the failure of a task requeue_after whose result Ansible hides. Its arguments are in no event either."""
+    return {**message("requeue_after must not have no_log, which hides its time"), **_where(details, name)}
+
+
 def unreachable(host, endpoint, details, name):
     """Returns the reason and the failure for a host that Ansible could not reach. endpoint is None if the host is not an
     endpoint of the installation."""
