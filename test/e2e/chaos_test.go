@@ -74,7 +74,7 @@ func setting(name string, otherwise int64) int64 {
 func (c *chaos) run(ctx context.Context) {
 	rounds, seed := setting("CHAOS", 10), setting("CHAOS_SEED", GinkgoRandomSeed())
 	AddReportEntry("chaos", fmt.Sprintf("CHAOS=%d CHAOS_SEED=%d", rounds, seed), ReportEntryVisibilityAlways)
-	c.random = rand.New(rand.NewPCG(uint64(seed), 0)) //nolint:gosec // A seed must repeat a run.
+	c.random = rand.New(rand.NewPCG(uint64(seed), 0)) // The seed repeats the choices of a run.
 	c.notes, c.requests, c.kills = map[string]string{}, map[string]int{}, map[string]int{}
 	begin := time.Now()
 
