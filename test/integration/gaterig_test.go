@@ -58,9 +58,11 @@ var _ = AfterSuite(func() { Expect(os.RemoveAll(engineDir)).To(Succeed()) })
 // a shell script.
 type operatorPod struct {
 	dir, namespace, podName, podUID string
-	settings                        gate.Settings
-	api                             *forwarder
-	calls                           int
+	// playbook is the path of the author's.
+	playbook string
+	settings gate.Settings
+	api      *forwarder
+	calls    int
 }
 
 // newOperatorPod makes a pod that holds the lock.
@@ -70,7 +72,7 @@ func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 	dir, err := os.MkdirTemp("/tmp", "gate") // A socket lies in it, whose path must be short.
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	p := &operatorPod{dir: dir, namespace: namespace, podName: pod.Name, podUID: string(pod.UID), api: startForwarder()}
+	p := &operatorPod{dir: dir, namespace: namespace, podName: pod.Name, podUID: string(pod.UID), playbook: "/opt/ansible/content/job.yml", api: startForwarder()}
 	p.settings = gate.Settings{
 		Version: "1.0.0", Digest: "sha256:1", Operator: gateOperator, Group: gateGroup, APIVersion: "v1",
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
@@ -149,7 +151,7 @@ func (p *operatorPod) start(cached *unstructured.Unstructured) *reconciliation {
 	vars := map[string]any{
 		"ansible_operator_meta": map[string]any{"namespace": p.namespace, "name": cached.GetName()},
 		"k8s_cr_event":          event, "k8s_cr_kind": gateKind, "k8s_cr_group": gateGroup, "k8s_cr_version": gateGroup + "/v1", "k8s_managed": true,
-		"_gate_example_com_job": map[string]any{}, "zoscb_playbook": "/opt/ansible/content/job.yml",
+		"_gate_example_com_job": map[string]any{}, "zoscb_playbook": p.playbook, "zoscb_inventory_name": "",
 	}
 	spec, _, _ := unstructured.NestedMap(cached.Object, "spec")
 	for name, value := range spec {
