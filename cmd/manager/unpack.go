@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/fetch"
@@ -18,44 +21,78 @@ import (
 // maxSettingBytes is the maximum size of each file of the runtime ConfigMap.
 const maxSettingBytes = 4 << 10
 
+// mountInterval is how often a waiting init container looks for a new revision of the runtime ConfigMap.
+const mountInterval = time.Second
+
 func unpackCommand() *cobra.Command {
-	var runtimeDir, contentDir, collectionsDir string
+	var runtimeDir string
+	options := artifact.InstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "unpack",
 		Short: "Downloads a collection archive by its digest and unpacks it for ansible-operator",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := artifact.InstallOptions{ContentDir: contentDir, CollectionsDir: collectionsDir}
 			options.MaxBytes = fetch.DefaultMaxBytes
 			options.Dir = os.TempDir()
 			options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-			// Symbolic links of the mount lead to one revision of the ConfigMap.
-			if revision, err := filepath.EvalSymlinks(filepath.Join(runtimeDir, "..data")); err == nil {
-				runtimeDir = revision
-			}
-			for key, setting := range map[string]*string{
-				render.KeyDigest: (*string)(&options.Digest), render.KeyArtifactURL: &options.URL,
-				render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
-			} {
-				var err error
-				if *setting, err = readSetting(filepath.Join(runtimeDir, key)); err != nil {
-					return fmt.Errorf("reading the runtime settings: %w", err)
+			for {
+				revision := mounted(runtimeDir)
+				ctx, stop := whileMounted(cmd.Context(), runtimeDir, revision)
+				err := unpack(ctx, revision, options)
+				stop()
+				if err == nil || mounted(runtimeDir) == revision || cmd.Context().Err() != nil {
+					return err
 				}
+				options.Log.Info("the settings have changed: starting again", "after", err)
 			}
-			runs, err := os.ReadFile(filepath.Join(runtimeDir, gate.SettingsFile))
-			if err != nil {
-				return fmt.Errorf("reading the runtime settings: %w", err)
-			}
-			if err := artifact.Install(cmd.Context(), options); err != nil {
-				return err
-			}
-			return copyRuns(collectionsDir, runs)
 		},
 	}
 	cmd.Flags().StringVar(&runtimeDir, "runtime-dir", "/etc/zoscb/runtime", "directory with the runtime ConfigMap")
-	cmd.Flags().StringVar(&contentDir, "content-dir", "/opt/ansible/content", "directory to unpack to; its content is deleted first")
-	cmd.Flags().StringVar(&collectionsDir, "collections-dir", "/opt/ansible/collections", "directory in which the content appears as a collection")
+	cmd.Flags().StringVar(&options.ContentDir, "content-dir", "/opt/ansible/content", "directory to unpack to; its content is deleted first")
+	cmd.Flags().StringVar(&options.CollectionsDir, "collections-dir", "/opt/ansible/collections", "directory in which the content appears as a collection")
 	return cmd
+}
+
+// unpack installs the archive that one revision of the runtime ConfigMap names.
+func unpack(ctx context.Context, revision string, options artifact.InstallOptions) error {
+	for key, setting := range map[string]*string{
+		render.KeyDigest: (*string)(&options.Digest), render.KeyArtifactURL: &options.URL,
+		render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
+	} {
+		var err error
+		if *setting, err = readSetting(filepath.Join(revision, key)); err != nil {
+			return fmt.Errorf("reading the runtime settings: %w", err)
+		}
+	}
+	runs, err := os.ReadFile(filepath.Join(revision, gate.SettingsFile))
+	if err != nil {
+		return fmt.Errorf("reading the runtime settings: %w", err)
+	}
+	if err := artifact.Install(ctx, options); err != nil {
+		return err
+	}
+	return copyRuns(options.CollectionsDir, runs)
+}
+
+// mounted returns the directory with the present revision of a mounted ConfigMap: symbolic links of the mount lead to it.
+func mounted(dir string) string {
+	if revision, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
+		return revision
+	}
+	return dir
+}
+
+// whileMounted returns a context that ends when the kubelet mounts another revision: a pod may start with an older one, whose
+// archive the manager does not have any more.
+func whileMounted(parent context.Context, dir, revision string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	go func() {
+		defer cancel()
+		_ = wait.PollUntilContextCancel(ctx, mountInterval, false, func(context.Context) (bool, error) {
+			return mounted(dir) != revision, nil
+		})
+	}()
+	return ctx, cancel
 }
 
 // copyRuns keeps the gate's settings with the archive that they describe: the kubelet updates the mounted ones before the

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -42,6 +43,38 @@ func TestUnpackKeepsTheSettingsOfTheArchive(t *testing.T) {
 	mount(t, runtimeDir, "third", map[string]string{"runs.json": "third"})
 	if got, _ := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != "second" {
 		t.Errorf("settings %q before the pod is replaced", got)
+	}
+}
+
+// A pod that starts with an old revision of the ConfigMap waits for an archive that the manager does not have any more.
+func TestUnpackFollowsTheSettings(t *testing.T) {
+	content := archiveOf(t, "playbook.yml", "- hosts: all\n")
+	root := t.TempDir()
+	runtimeDir, collectionsDir := filepath.Join(root, "runtime"), filepath.Join(root, "collections")
+	revision := func(name, path string, server *httptest.Server) {
+		mount(t, runtimeDir, name, map[string]string{
+			"digest": digest.FromBytes(content).String(), "artifactURL": server.URL + path, "galaxyNamespace": "acme", "galaxyName": "demo", "runs.json": name,
+		})
+	}
+	var server *httptest.Server
+	var once sync.Once
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/new" {
+			_, _ = w.Write(content)
+			return
+		}
+		http.NotFound(w, r)
+		once.Do(func() { revision("second", "/new", server) })
+	}))
+	defer server.Close()
+	revision("first", "/old", server)
+	command := unpackCommand()
+	command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + filepath.Join(root, "content"), "--collections-dir=" + collectionsDir})
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != "second" {
+		t.Errorf("settings %q, %v", got, err)
 	}
 }
 

@@ -20,11 +20,8 @@ func images(ctx context.Context, p project, only []string) error {
 	if err := requireRoot(); err != nil {
 		return err
 	}
-	known := []string{"base", "manager", "manager-next", "runtime", "runtime-next", "ssh-target"}
-	for _, name := range only {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("unknown image %q, there are: %s", name, strings.Join(known, ", "))
-		}
+	if err := checkImageNames(only); err != nil {
+		return err
 	}
 	if err := installPackages(ctx); err != nil {
 		return err
@@ -76,6 +73,16 @@ func images(ctx context.Context, p project, only []string) error {
 		}
 		if !imported {
 			fmt.Printf("image %s is unchanged\n", i.reference())
+		}
+	}
+	return nil
+}
+
+func checkImageNames(names []string) error {
+	known := []string{"base", "manager", "manager-next", "runtime", "runtime-next", "ssh-target"}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("unknown image %q, there are: %s", name, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -162,7 +162,7 @@ func operatorContainer(c *collection.Collection, o podOptions) corev1.Container 
 	container := baseContainer(OperatorContainer, o)
 	container.Command = []string{"/opt/ansible/engine/entrypoint"}
 	container.Args = operatorArgs(o)
-	container.Env = mergeEnv(o.runtime.Env, operatorEnv(c, o))
+	container.Env = mergeEnv(o.runtime.Env, operatorEnv(o))
 	container.Ports = []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}}
 	container.Resources = ptr.Deref(o.runtime.Resources, resources("100m", "256Mi", "2", "2Gi"))
 	container.LivenessProbe, container.ReadinessProbe = probe("/healthz", 15, 20), probe("/readyz", 5, 10)
@@ -196,7 +196,7 @@ func concurrency(runtime v2beta2.RuntimeSpec) string {
 	return strconv.Itoa(int(ptr.Deref(runtime.MaxConcurrentReconciles, DefaultMaxConcurrentReconciles)))
 }
 
-func operatorEnv(c *collection.Collection, o podOptions) []corev1.EnvVar {
+func operatorEnv(o podOptions) []corev1.EnvVar {
 	return append(slices.Clone(o.own),
 		fieldEnv("POD_NAME", "metadata.name"),
 		fieldEnv("POD_UID", "metadata.uid"),

@@ -105,7 +105,7 @@ func subscription(c *collection.Collection, o InstallationOptions, s Subscriptio
 
 // subscriptionEnv omits variables that the ClusterServiceVersion sets, since those of a Subscription would replace them.
 func subscriptionEnv(c *collection.Collection, o InstallationOptions) []corev1.EnvVar {
-	reserved := append(operatorEnv(c, o.podOptions(c)), corev1.EnvVar{Name: maxConcurrentReconciles})
+	reserved := append(operatorEnv(o.podOptions(c)), corev1.EnvVar{Name: maxConcurrentReconciles})
 	env := slices.DeleteFunc(MergeRuntime(&o.Runtime, nil).Env, func(e corev1.EnvVar) bool {
 		return slices.ContainsFunc(reserved, func(r corev1.EnvVar) bool { return r.Name == e.Name })
 	})
