@@ -38,6 +38,7 @@ func TestAnswerAfterARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := gate.Input{
 				Settings: &gate.Settings{MaxRetries: 5, RerunOn: gate.DefaultRerunOn()}, Kind: test.kind, Event: test.event, UID: "a", Now: time.Now(),
+				LastRun: &gate.LastRun{ID: "41", Started: time.Now()}, // The one before, in the same second.
 			}
 			d := gate.Decision{Action: gate.ActionRun, Attempt: max(test.attempt, 1)}
 			record := gate.Next(in, d, "42", test.outcome, time.Now(), test.requeue)

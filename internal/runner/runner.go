@@ -182,7 +182,7 @@ func (r *runner) after(s situation, record gate.Record) answer {
 		return answer{done: true}
 	}
 	in := s.input
-	in.Record, in.Now, in.Running, in.Stale = &record, time.Now(), false, false
+	in.Record, in.LastRun, in.Now, in.Running, in.Stale = &record, nil, time.Now(), false, false
 	next := gate.Decide(in)
 	switch {
 	case next.Action == gate.ActionRun:
