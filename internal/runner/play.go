@@ -64,11 +64,7 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 		return judge(report, "")
 	}
 	if stopped != nil {
-		failure := runstatus.Failure{Message: stopped.message}
-		if report.CurrentTask != nil {
-			failure.Task = report.CurrentTask.Name
-		}
-		report.Failures = []runstatus.Failure{failure}
+		report.Failures = []runstatus.Failure{{Message: stopped.message}}
 		return report, stopped.outcome
 	}
 	return judge(report, r.problem(command, err))

@@ -52,7 +52,7 @@ func (r *runner) writeStart(ctx context.Context, s situation, entry *journalEntr
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
-	if _, err := r.resource.setStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {
+	if _, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	return nil
@@ -124,10 +124,14 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 	if err != nil {
 		return nil, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
 	}
-	if live != nil {
-		r.announceFailure(ctx, live, entry)
+	if err := r.journal.remove(entry.UID); err != nil {
+		return nil, err
 	}
-	return live, r.journal.remove(entry.UID)
+	if live == nil {
+		return nil, errors.New("the resource is gone")
+	}
+	r.announceFailure(ctx, live, entry)
+	return live, nil
 }
 
 // persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.

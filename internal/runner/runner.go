@@ -1,11 +1,10 @@
 package runner
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,10 +73,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 	f := r.files
 	handed, _ := f.kind.Declared(gate.HandedOver(f.given))
 	wanted, _ := f.kind.Declared(specOf(live))
-	same, err := equalJSON(handed, wanted)
-	if err != nil {
-		return gate.Input{}, err
-	}
+	var err error
 	facts := gate.Facts{Event: f.event, Kind: f.kind, Variables: handed, Digest: f.settings.Digest}
 	if facts.References, err = r.readReferences(ctx, f.kind.References(handed)); err != nil {
 		return gate.Input{}, err
@@ -95,7 +91,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 	}
 	return gate.Input{
 		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: f.key.Fingerprint(facts),
-		Stale:  !same || deleting(live) != (f.event == gate.EventDelete),
+		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
 	}, nil
@@ -132,13 +128,11 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	default:
 		return askAgain(s.decision.After), nil
 	}
-	if record != nil {
-		status := statusOf(live)
-		wanted := runstatus.Skip(statusOf(live), r.statusResource(live), *record, s.decision)
-		if !runstatus.Equal(status, wanted) {
-			if _, err := r.writeStatus(ctx, live, wanted); err != nil {
-				return answer{}, fmt.Errorf("write status: %w", err)
-			}
+	status := statusOf(live)
+	wanted := runstatus.Skip(status, r.statusResource(live), *record, s.decision)
+	if !runstatus.Equal(status, wanted) {
+		if _, err := r.writeStatus(ctx, live, wanted); err != nil {
+			return answer{}, fmt.Errorf("write status: %w", err)
 		}
 	}
 	return askAgain(s.decision.After), nil
@@ -192,13 +186,4 @@ func (r *runner) after(s situation, record gate.Record) answer {
 	default:
 		return askAgain(next.After)
 	}
-}
-
-func equalJSON(a, b any) (bool, error) {
-	first, err := json.Marshal(a)
-	if err != nil {
-		return false, err
-	}
-	second, err := json.Marshal(b)
-	return bytes.Equal(first, second), err
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -46,7 +45,7 @@ func (r *runner) tidy(ctx context.Context, live *unstructured.Unstructured) {
 // removeFolder removes the run folder of a resource that does not exist, unless a run uses it.
 func (r *runner) removeFolder(ctx context.Context, dir, name string) error {
 	_, err := r.resource.client.Get(ctx, name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
+	if !isNotFound(err, name) {
 		return err
 	}
 	lock, err := lockFolder(dir)

@@ -73,7 +73,8 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 	var f Failure
 	if len(report.Failures) > 0 {
 		f = report.Failures[0]
-	} else if report.CurrentTask != nil {
+	}
+	if f.Task == "" && report.CurrentTask != nil { // A run that has not ended by itself has one.
 		f.Task = report.CurrentTask.Name
 	}
 	f.Message = defaultMessage(outcome)

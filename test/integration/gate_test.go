@@ -18,7 +18,10 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -259,6 +262,26 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationRequestedAt))
 		pod.realRunner(wellDone)
 		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+	}, NodeTimeout(time.Minute))
+
+	It("runs a playbook whose status the author's schema refuses", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		schemaOfStatus := func(ctx context.Context, properties string) {
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "jobs." + gateGroup}}
+			Expect(K8s.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, []byte(fmt.Sprintf(
+				`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/status/properties","value":%s}]`, properties))))).To(Succeed())
+		}
+		schemaOfStatus(ctx, `{"phase":{"type":"string","enum":["Theirs"]}}`)
+		DeferCleanup(schemaOfStatus, `{}`)
+		Eventually(func() error {
+			return K8s.Status().Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`)), client.DryRunAll)
+		}).WithContext(ctx).Should(MatchError(apierrors.IsInvalid, "IsInvalid"))
+		pod.realRunner(wellDone)
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1))
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.plays()).To(Equal(1), "the record is enough")
 	}, NodeTimeout(time.Minute))
 
 	It("ignores a forged record", func(ctx context.Context) {
