@@ -40,17 +40,9 @@ Exit codes are 0 if the run ended, 1 if no playbook is running, and 2 if the res
 }
 
 func (c *cluster) cancelRun(cmd *cobra.Command, argument string, timeout time.Duration) error {
-	r, err := c.resource(argument)
+	r, status, err := c.read(cmd.Context(), argument)
 	if err != nil {
 		return err
-	}
-	object, err := c.get(cmd.Context(), r)
-	if err != nil {
-		return err
-	}
-	status, err := statusOf(object)
-	if err != nil {
-		return fmt.Errorf("%s: status: %w", r, err)
 	}
 	if status.LastRun == nil || status.LastRun.Outcome != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: no playbook is running\n", r)

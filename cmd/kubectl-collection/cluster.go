@@ -29,6 +29,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
 const (
@@ -197,8 +198,21 @@ func (c *cluster) each(ctx context.Context, gvr schema.GroupVersionResource, nam
 	})
 }
 
-func (c *cluster) get(ctx context.Context, r resource) (*unstructured.Unstructured, error) {
-	return c.dynamic.Resource(r.mapping.Resource).Namespace(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+// read returns the resource that a user means by KIND/NAME, and its status.
+func (c *cluster) read(ctx context.Context, argument string) (resource, *runstatus.Status, error) {
+	r, err := c.resource(argument)
+	if err != nil {
+		return r, nil, err
+	}
+	object, err := c.dynamic.Resource(r.mapping.Resource).Namespace(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
+	if err != nil {
+		return r, nil, err
+	}
+	status, err := statusOf(object)
+	if err != nil {
+		return r, nil, fmt.Errorf("%s: status: %w", r, err)
+	}
+	return r, status, nil
 }
 
 // annotate sets an annotation and returns the resource as it is with it.

@@ -60,17 +60,9 @@ Exit codes are 0 if there was output, 1 if there was none, and 2 if the command 
 }
 
 func (c *cluster) logs(cmd *cobra.Command, argument, id string, follow bool) error {
-	r, err := c.resource(argument)
+	r, status, err := c.read(cmd.Context(), argument)
 	if err != nil {
 		return err
-	}
-	object, err := c.get(cmd.Context(), r)
-	if err != nil {
-		return err
-	}
-	status, err := statusOf(object)
-	if err != nil {
-		return fmt.Errorf("%s: status: %w", r, err)
 	}
 	if id == "" {
 		if id = lastRunID(status); id == "" {

@@ -16,26 +16,27 @@ func (n node) startable() []process {
 
 // stopComponent kills a single component of a running cluster, without a graceful shutdown.
 func stopComponent(ctx context.Context, p project, args []string) error {
-	n, want, err := namedComponents(p, args)
-	if err != nil {
-		return err
-	}
-	unlock, err := lock(p, "lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	for _, c := range want {
-		if err := n.supervisor().kill(ctx, c.name); err != nil {
-			return err
+	return withComponents(p, args, func(n node, want []process) error {
+		for _, c := range want {
+			if err := n.supervisor().kill(ctx, c.name); err != nil {
+				return err
+			}
+			fmt.Println("stopped", c.name)
 		}
-		fmt.Println("stopped", c.name)
-	}
-	return nil
+		return nil
+	})
 }
 
 // startComponent starts a single component that stopComponent has stopped, and returns once it is ready.
 func startComponent(ctx context.Context, p project, args []string) error {
+	return withComponents(p, args, func(n node, want []process) error {
+		_, err := ensureAll(ctx, n.supervisor(), want...)
+		return err
+	})
+}
+
+// withComponents calls a function with the named component, while no other command changes the cluster.
+func withComponents(p project, args []string, call func(node, []process) error) error {
 	n, want, err := namedComponents(p, args)
 	if err != nil {
 		return err
@@ -45,8 +46,7 @@ func startComponent(ctx context.Context, p project, args []string) error {
 		return err
 	}
 	defer unlock()
-	_, err = ensureAll(ctx, n.supervisor(), want...)
-	return err
+	return call(n, want)
 }
 
 // namedComponents returns the component that is the only argument. The cluster must have been started. With the API server
