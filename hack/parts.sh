@@ -50,4 +50,9 @@ for name in "${names[@]}"; do
 	printf '%-12s %s after %s s\n' "$name" "$verdict" "$seconds"
 	grep -aE '^(ok|FAIL|---) .*[0-9]s|^Ran [0-9]+ of|^(SUCCESS|FAIL)!|^DONE |^[a-z-]+ +(passed|FAILED) after|\[FAIL\]|^=== FAIL' "$logs/$name" | sed 's/^/    /' || true
 done
+
+# Last, since the end of a long output is what is read first: what each failed spec or test expected.
+for name in "${names[@]}"; do
+	sed -En '/^ *\[(FAILED|TIMEDOUT|PANICKED)\]/,/^ *In \[|^$/p; /^ *--- FAIL/,/^ *(---|===|FAIL)/p' "$logs/$name" | cut -c1-300 | head -n 60
+done
 [[ $failed == 0 ]]
