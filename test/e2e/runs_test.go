@@ -219,7 +219,7 @@ func (s *runSpecs) timeout(ctx context.Context) {
 		g.Expect(i).To(BeNumerically(">=", 0))
 		ended = history[i]
 	}).WithContext(ctx).Should(Succeed())
-	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically("~", time.Minute, 10*time.Second))
+	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically(">=", time.Minute-time.Second))
 	Expect(ended.Message).To(ContainSubstring("runTimeout"))
 	Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
 	s.zos2.shell(ctx, "touch /tmp/never /tmp/remove-never")

@@ -199,9 +199,9 @@ func (p *operatorPod) reconcile(ctx context.Context, object client.Object) strin
 	return p.start(Live(ctx, NewWithT(GinkgoT()), object)).answer(ctx)
 }
 
-// about matches an answer that counts from the end of a run, a few seconds before.
+// about matches an answer that counts from the end of a run, at most ten seconds before.
 func about(after time.Duration) types.GomegaMatcher {
-	return WithTransform(time.ParseDuration, BeNumerically("~", after-2*time.Second, 2*time.Second))
+	return WithTransform(time.ParseDuration, BeNumerically("~", after-5*time.Second, 5*time.Second))
 }
 
 func (r *reconciliation) listen(socket string) {
