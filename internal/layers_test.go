@@ -40,10 +40,11 @@ var layers = map[string][]string{
 	"internal/engine":     {},
 	"internal/podclient":  {},
 	"internal/podlock":    {},
-	"internal/runner":     {"internal/gate", "internal/podclient", "internal/podlock", "internal/runstatus"},
+	"internal/endpoint":   {"api/v2beta2"},
+	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/gate", "internal/podclient", "internal/podlock", "internal/runstatus"},
 	"cmd/engine":          {"internal/podclient", "internal/podlock", "internal/runner"},
 	"internal/gate":       {},
-	"internal/runstatus":  {"internal/gate"},
+	"internal/runstatus":  {"internal/endpoint", "internal/gate"},
 	"internal/credential": {"internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
@@ -58,12 +59,12 @@ var layers = map[string][]string{
 	},
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/credential",
-		"internal/crd", "internal/dialguard", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
+		"internal/crd", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
 		"internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
-		"internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint", "internal/render",
+		"internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint", "internal/render",
 		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
@@ -76,7 +77,7 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/findings", "internal/collection", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
-	"internal/gate", "internal/runstatus",
+	"internal/endpoint", "internal/gate", "internal/runstatus",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

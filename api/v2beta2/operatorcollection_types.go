@@ -193,6 +193,12 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:MaxItems=500
 	ReconcilePeriods []KindReconcilePeriod `json:"reconcilePeriods,omitempty"`
 
+	// driftCheckPeriod is the interval at which custom resources of kinds with supportsCheckMode are checked for drift, at
+	// least 5m. The default, 0s, disables periodic checks.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('5m')",message="must be at least 5m, or 0s to disable periodic checks"
+	DriftCheckPeriod *metav1.Duration `json:"driftCheckPeriod,omitempty"`
+
 	// maxConcurrentReconciles is the maximum number of playbooks of one kind that run at the same time. Defaults to 2.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -19,6 +19,24 @@ const (
 // DefaultSSHPort is the port of an endpoint that does not specify one.
 const DefaultSSHPort int32 = 22
 
+// RunWindow is a recurring time in which runs may start.
+type RunWindow struct {
+	// schedule is when the window opens, in cron format with the five fields minute, hour, day of month, month and day of
+	// week: `0 22 * * 1-5`.
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+
+	// duration is how long the window is open, from 1m to 168h. Runs that have started go on after its end.
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="must be from 1m to 168h"
+	Duration metav1.Duration `json:"duration"`
+
+	// timeZone of the schedule, such as Europe/Berlin. Defaults to UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
 // ZosEndpointSpec describes one z/OS system.
 // +kubebuilder:validation:XValidation:rule="self.endpointType == 'local' || (has(self.host) && size(self.host) > 0)",message="a remote endpoint needs a host"
 type ZosEndpointSpec struct {
@@ -52,6 +70,37 @@ type ZosEndpointSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	CredentialName string `json:"credentialName,omitempty"`
 
+	// maxConcurrentRuns is the maximum number of playbooks that run against host and port at the same time, counted over
+	// all kinds and installations that use the endpoints of this namespace. The lowest value applies if several endpoints
+	// have the same host and port. If it is not set, there is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	MaxConcurrentRuns *int32 `json:"maxConcurrentRuns,omitempty"`
+
+	// runWindows are the times in which runs may start. If empty, runs may start at any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	RunWindows []RunWindow `json:"runWindows,omitempty"`
+
+	// hold is the reason why no run starts. Runs that have started go on. Remove it to continue.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Hold string `json:"hold,omitempty"`
+
+	// securityDomain is the name of the user registry that the system shares with others, such as a RACF database of a
+	// sysplex: a credential that one of its systems has refused is not tried on the others. Defaults to the host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SecurityDomain string `json:"securityDomain,omitempty"`
+
+	// settle is the time between the end of an outage and the first run, at most 24h: an SSH server answers before other
+	// subsystems do. Defaults to 0s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be from 0s to 24h"
+	Settle *metav1.Duration `json:"settle,omitempty"`
+
 	// variables for Ansible: `key: value` or `key=value` strings, or {name, value} objects whose value may be of any
 	// type. Values are templates that Ansible evaluates, and may set connection options: users who may edit a
 	// ZosEndpoint can run code in the operator's pod.
@@ -76,6 +125,18 @@ type SubOperatorConfigReference struct {
 	Name string `json:"name"`
 }
 
+// AbandonedResource is a custom resource that was removed without a run.
+type AbandonedResource struct {
+	// kind of the custom resource.
+	Kind string `json:"kind"`
+	// namespace of the custom resource.
+	Namespace string `json:"namespace"`
+	// name of the custom resource.
+	Name string `json:"name"`
+	// removedAt is when it was removed.
+	RemovedAt metav1.Time `json:"removedAt"`
+}
+
 // ZosEndpointStatus is the observed state of a ZosEndpoint.
 type ZosEndpointStatus struct {
 	// observedGeneration is the generation that the conditions describe.
@@ -90,7 +151,8 @@ type ZosEndpointStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions: Ready (the endpoint is accepted), Reachable, and while they are true Reconciling and Stalled.
+	// conditions: Ready (the endpoint is accepted), Reachable, CredentialAccepted (once a run has logged on), and while
+	// they are true Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -105,6 +167,16 @@ type ZosEndpointStatus struct {
 	// pinnedFor is the host:port that status.hostKeys belongs to.
 	// +optional
 	PinnedFor string `json:"pinnedFor,omitempty"`
+
+	// latency of the last probe, rounded. It is updated when it has changed considerably.
+	// +optional
+	Latency string `json:"latency,omitempty"`
+
+	// abandoned lists the latest custom resources that were removed without a run, at most 20. What they represent may be
+	// left on the system.
+	// +optional
+	// +listType=atomic
+	Abandoned []AbandonedResource `json:"abandoned,omitempty"`
 
 	// suboperatorconfigs that use this endpoint.
 	// +optional

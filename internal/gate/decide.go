@@ -29,6 +29,10 @@ type Input struct {
 	LastRun *LastRun
 	// Installation is the UID of the operator's Lease.
 	Installation types.UID
+	// Abandon is true if the live resource has AnnotationAbandon.
+	Abandon bool
+	// RunNow is the value of endpoint.AnnotationRunNow, and CheckAsked that of AnnotationCheckRequestedAt.
+	RunNow, CheckAsked string
 	// UID, Asked (AnnotationRequestedAt) and Period (AnnotationReconcilePeriod, 0 if absent or not a duration) of the live
 	// resource.
 	UID    types.UID
@@ -57,6 +61,10 @@ const (
 	ActionWait Action = "Wait"
 	// ActionAdopt records a successful resource without a run.
 	ActionAdopt Action = "Adopt"
+	// ActionCheck runs the playbook in check mode, for a resource that is otherwise as after ActionSkip.
+	ActionCheck Action = "Check"
+	// ActionAbandon reports that the delete playbook has succeeded, without a run.
+	ActionAbandon Action = "Abandon"
 	// ActionFinish reports that the delete playbook has succeeded already.
 	ActionFinish Action = "Finish"
 )

@@ -28,6 +28,10 @@ const (
 	OutcomeCancelled Outcome = "Cancelled"
 	// OutcomeInterrupted means that the pod ended before the run did.
 	OutcomeInterrupted Outcome = "Interrupted"
+	// OutcomeUnreachable means that the endpoint could not be reached, or that the connection was lost.
+	OutcomeUnreachable Outcome = "Unreachable"
+	// OutcomeRefused means that the endpoint refused the credential.
+	OutcomeRefused Outcome = "Refused"
 	// OutcomeRequeued means that the playbook ended well, and asked by requeue_after to run again.
 	OutcomeRequeued Outcome = "Requeued"
 )
@@ -76,6 +80,11 @@ type Record struct {
 	Due time.Time `json:"due,omitzero"`
 	// Asked is the last value of AnnotationRequestedAt that was served.
 	Asked string `json:"asked,omitempty"`
+	// RunNow is the last value of endpoint.AnnotationRunNow that was served.
+	RunNow string `json:"runNow,omitempty"`
+	// CheckAsked is the last value of AnnotationCheckRequestedAt that was served, and Checked when the last drift check ended.
+	CheckAsked string    `json:"checkAsked,omitempty"`
+	Checked    time.Time `json:"checked,omitzero"`
 	// Deleted is the UID of the resource whose delete playbook succeeded.
 	Deleted types.UID `json:"deleted,omitempty"`
 }

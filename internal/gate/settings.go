@@ -14,6 +14,10 @@ const SettingsFile = "runs.json"
 // signed with. Keys of endpoints contain an underscore, so no endpoint has a key of this name.
 const RecordKeyFile = "record.key"
 
+// EndpointsNamespaceFile is the key of the endpoints Secret, and the name of the file in its mount, with the namespace of the
+// ZosEndpoints.
+const EndpointsNamespaceFile = "namespace"
+
 // RecordKeyBytes is the length of the key.
 const RecordKeyBytes = 32
 
@@ -26,6 +30,10 @@ const (
 	AnnotationRequestedAt = "zoscb.ibm.com/reconcile-requested-at"
 	// AnnotationCancel has the ID of a run to cancel.
 	AnnotationCancel = "zoscb.ibm.com/cancel-requested"
+	// AnnotationAbandon with the value "true" removes a resource that is being deleted without a run.
+	AnnotationAbandon = "zoscb.ibm.com/abandon"
+	// AnnotationCheckRequestedAt requests a drift check, with a value that differs from the last one that was served.
+	AnnotationCheckRequestedAt = "zoscb.ibm.com/check-requested-at"
 	// AnnotationReconcilePeriod is ansible-operator's annotation for the interval between runs.
 	AnnotationReconcilePeriod = "ansible.sdk.operatorframework.io/reconcile-period"
 	// AnnotationMaxArtifacts is ansible-operator's annotation for the number of runs whose files are kept.
@@ -78,6 +86,8 @@ type Settings struct {
 	RunTimeoutSeconds int64 `json:"runTimeoutSeconds,omitempty"`
 	// MaxArtifacts is the number of runs of a resource whose files are kept in the pod, from 1 to MaxArtifacts.
 	MaxArtifacts int `json:"maxArtifacts"`
+	// DriftCheckPeriodSeconds is the interval between drift checks, or 0.
+	DriftCheckPeriodSeconds int64 `json:"driftCheckPeriodSeconds,omitempty"`
 	// Kinds of the collection by name.
 	Kinds map[string]KindSettings `json:"kinds"`
 }
@@ -98,6 +108,8 @@ type KindSettings struct {
 	Plural string `json:"plural"`
 	// ReconcilePeriodSeconds is the interval between runs without a change, or 0.
 	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
+	// CheckMode is true if the playbook of the kind supports Ansible's check mode.
+	CheckMode bool `json:"checkMode,omitempty"`
 	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.
 	Variables []Variable `json:"variables"`
 }

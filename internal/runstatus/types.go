@@ -5,6 +5,7 @@ package runstatus
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -33,6 +34,9 @@ const (
 	ConditionFailure    = "Failure"
 	// ConditionStalled is True if a failed resource is not tried again until it is changed or somebody asks (kstatus).
 	ConditionStalled = "Stalled"
+	// ConditionDrifted is the result of a drift check: True, False, or Unknown if tasks were skipped because of check mode or the
+	// check failed.
+	ConditionDrifted = "Drifted"
 	// ConditionFieldsIgnored is True if the spec has fields that this version of the collection does not declare.
 	ConditionFieldsIgnored = "FieldsIgnored"
 )
@@ -46,9 +50,32 @@ type Status struct {
 	Message            string             `json:"message,omitempty"`
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
-	LastRun            *Run               `json:"lastRun,omitempty"`
-	LastSuccess        *RunSummary        `json:"lastSuccess,omitempty"`
-	History            []RunSummary       `json:"history,omitempty"`
+	// Waiting is set while a run waits for its endpoint.
+	Waiting     *Waiting     `json:"waiting,omitempty"`
+	LastRun     *Run         `json:"lastRun,omitempty"`
+	LastSuccess *RunSummary  `json:"lastSuccess,omitempty"`
+	History     []RunSummary `json:"history,omitempty"`
+	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
+	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
+	Drift    *Drift       `json:"drift,omitempty"`
+}
+
+// Waiting is why a run waits for its endpoint. The reasons are those of package endpoint.
+type Waiting struct {
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+	Since   metav1.Time `json:"since"`
+	// Until is when the run starts at the earliest, absent if that is not known.
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// Drift is the result of the last drift check. The condition Drifted says whether there is any.
+type Drift struct {
+	CheckedAt metav1.Time `json:"checkedAt"`
+	// Diff is the beginning of the differences, as Ansible shows them, without tasks with no_log.
+	Diff string `json:"diff,omitempty"`
+	// Unchecked is the number of tasks that were skipped because of check mode.
+	Unchecked int `json:"unchecked,omitempty"`
 }
 
 // Run is one run of a playbook.
@@ -137,6 +164,20 @@ type Report struct {
 	// Failures are why the run failed, the first cause first. Without any and with Ended successful, the run succeeded.
 	Failures []Failure `json:"failures,omitempty"`
 	Jobs     []Job     `json:"jobs,omitempty"`
+	// Connection is what the run learned about its own endpoint: Accepted, Refused, Unreachable, or empty. It is in the file as
+	// soon as it is known.
+	Connection endpoint.Connection `json:"connection,omitempty"`
+	// Changes are the differences of a run in check mode, and Unchecked the number of tasks that were skipped because of check mode.
+	Changes   *Changes `json:"changes,omitempty"`
+	Unchecked int      `json:"unchecked,omitempty"`
 	// RequeueAfter is the last period that requeue_after was called with, such as 1h30m, or empty.
 	RequeueAfter string `json:"requeueAfter,omitempty"`
+}
+
+// Changes are what a run in check mode would have changed.
+type Changes struct {
+	// Tasks is the number of tasks on the endpoint.
+	Tasks int `json:"tasks"`
+	// Diff is bounded, and has nothing of tasks with no_log.
+	Diff string `json:"diff,omitempty"`
 }
