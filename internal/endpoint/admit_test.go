@@ -1,12 +1,12 @@
 package endpoint
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const zos1 = "zos1:22"
@@ -42,7 +42,7 @@ var (
 
 func hold(reason string) func(*Settings)    { return func(e *Settings) { e.Hold = reason } }
 func ahead(n int) func(*Request)            { return func(r *Request) { r.Ahead = n } }
-func after1(d time.Duration) func(*Request) { return func(r *Request) { r.Now = now.Add(d) } }
+func later(d time.Duration) func(*Request)  { return func(r *Request) { r.Now = now.Add(d) } }
 func credential(name string) func(*Request) { return func(r *Request) { r.Credential = name } }
 func unreachableSince(t time.Time) func(*Settings) {
 	return func(e *Settings) { e.UnreachableSince, e.UnreachableMessage = t, "dial tcp: timeout" }
@@ -170,9 +170,9 @@ func TestAdmitOutsideWindows(t *testing.T) {
 		"closed":                   {closed, nil, nil, "before 2026-11-23T22:00:00Z", 15 * time.Second},
 		"many ahead":               {closed, nil, ahead(10), "before 2026-11-23T22:00:00Z", 45 * time.Second},
 		"very many ahead":          {closed, nil, ahead(1000), "before 2026-11-23T22:00:00Z", 5 * time.Minute},
-		"it opens soon":            {closed, nil, after1(10*time.Hour - 5500*time.Millisecond), "before 2026-11-23T22:00:00Z", 6 * time.Second},
-		"it opens at once":         {closed, nil, after1(10*time.Hour - time.Millisecond), "before 2026-11-23T22:00:00Z", time.Second},
-		"open":                     {closed, nil, after1(10 * time.Hour), "", 0},
+		"it opens soon":            {closed, nil, later(10*time.Hour - 5500*time.Millisecond), "before 2026-11-23T22:00:00Z", 6 * time.Second},
+		"it opens at once":         {closed, nil, later(10*time.Hour - time.Millisecond), "before 2026-11-23T22:00:00Z", time.Second},
+		"open":                     {closed, nil, later(10 * time.Hour), "", 0},
 		"never":                    {never, nil, nil, "no run window of ZosEndpoint zos1 opens within five years: correct spec.runWindows", 15 * time.Second},
 		"asked for this run":       {closed, nil, func(r *Request) { r.RunNow = true }, "", 0},
 		"asked for those then":     {closed, runNow(now.Add(-time.Minute)), since(now.Add(-time.Minute)), "", 0},
@@ -223,8 +223,8 @@ func TestOneRunTriesAnUnknownCredential(t *testing.T) {
 		"another user":           {request("DataFile/a/second", func(r *Request) { r.User = "OTHER" }), false},
 		"another operator":       {request("DataFile/a/first", func(r *Request) { r.Operator, r.Pod = "b/op", "p2" }), true},
 		"no logon":               {request("DataFile/a/second", credential("")), false},
-		"after 15 minutes":       {request("DataFile/a/second", after1(15*time.Minute)), true},
-		"after more":             {request("DataFile/a/second", after1(15*time.Minute+time.Second)), false},
+		"after 15 minutes":       {request("DataFile/a/second", later(15*time.Minute)), true},
+		"after more":             {request("DataFile/a/second", later(15*time.Minute+time.Second)), false},
 		"the pod was replaced":   {request("DataFile/a/second", func(r *Request) { r.Pod = "p3" }), false},
 		"the first has ended": {request("DataFile/a/second", func(r *Request) {
 			r.Ended = func(resource, run string) bool { return resource == "DataFile/a/first" && run == "r1" }
@@ -304,7 +304,7 @@ func TestObserveRemembersLogons(t *testing.T) {
 func TestObserveForgetsTheOldestRefusal(t *testing.T) {
 	s, e := &State{}, settings()
 	for i := range 10 {
-		s.Observe(e, request("DataFile/a/hello", credential(string(rune('a'+i))), after1(time.Duration(-i)*time.Minute)), ConnectionRefused, "no")
+		s.Observe(e, request("DataFile/a/hello", credential(string(rune('a'+i))), later(time.Duration(-i)*time.Minute)), ConnectionRefused, "no")
 	}
 	logon := s.Logons["ibmuser"]
 	if len(logon.Refused) != maxRefused || logon.Refused["j"].At.IsZero() || !logon.Refused["h"].At.IsZero() || logon.Refused["a"].At.IsZero() {
@@ -327,8 +327,8 @@ func TestOutageOfARun(t *testing.T) {
 		"at once":        {request("DataFile/a/second"), false, 5 * time.Second},
 		"with ten ahead": {request("DataFile/a/second", ahead(11)), false, 10 * time.Second},
 		"with all ahead": {request("DataFile/a/second", ahead(500)), false, time.Minute},
-		"before 5m":      {request("DataFile/a/second", after1(5*time.Minute-time.Second)), false, 5 * time.Second},
-		"after 5m":       {request("DataFile/a/second", after1(5*time.Minute)), true, 0},
+		"before 5m":      {request("DataFile/a/second", later(5*time.Minute-time.Second)), false, 5 * time.Second},
+		"after 5m":       {request("DataFile/a/second", later(5*time.Minute)), true, 0},
 	} {
 		got := clone(t, s).Admit(e, tc.r)
 		if got.Canary != tc.canary || got.Changed != tc.canary || (got.Wait == nil) != tc.canary {
@@ -338,9 +338,9 @@ func TestOutageOfARun(t *testing.T) {
 			t.Errorf("%s: %+v", name, got.Wait)
 		}
 	}
-	canary := request("DataFile/a/second", after1(6*time.Minute))
+	canary := request("DataFile/a/second", later(6*time.Minute))
 	s.Admit(e, canary)
-	if got := s.Admit(e, request("DataFile/a/third", after1(10*time.Minute))); got.Wait == nil {
+	if got := s.Admit(e, request("DataFile/a/third", later(10*time.Minute))); got.Wait == nil {
 		t.Errorf("a second attempt within five minutes: %+v", got)
 	}
 	if !s.Observe(e, canary, ConnectionAccepted, "") {
@@ -350,14 +350,14 @@ func TestOutageOfARun(t *testing.T) {
 	if diff := cmp.Diff(want, s.Systems[zos1]); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.Admit(e, request("DataFile/a/third", after1(6*time.Minute))); got.Wait != nil {
+	if got := s.Admit(e, request("DataFile/a/third", later(6*time.Minute))); got.Wait != nil {
 		t.Errorf("after the outage: %+v", got.Wait)
 	}
 	settled := settings(func(e *Settings) { e.Settle = time.Minute })
 	for after, wait := range map[time.Duration]time.Duration{
 		6 * time.Minute: 5 * time.Second, 7*time.Minute - 2500*time.Millisecond: 3 * time.Second, 7 * time.Minute: 0,
 	} {
-		got := s.Admit(settled, request("DataFile/a/third", after1(after)))
+		got := s.Admit(settled, request("DataFile/a/third", later(after)))
 		if (got.Wait == nil) != (wait == 0) || (got.Wait != nil && (got.Wait.Reason != ReasonSettling || got.Wait.After != wait)) {
 			t.Errorf("settling after %s: %+v", after, got.Wait)
 		}
@@ -392,6 +392,11 @@ func TestOutageOfTheManager(t *testing.T) {
 		if outage != nil && !cmp.Equal(*outage, want) {
 			t.Errorf("%s: %s", name, cmp.Diff(want, *outage))
 		}
+	}
+	s := &State{Systems: map[string]*System{zos1: {Running: []Holder{{Operator: "a/op", Pod: "p1", Resource: "DataFile/a/other"}}}}}
+	busy := settings(unreachableSince(since), func(e *Settings) { e.MaxRuns = 1 })
+	if got := s.Admit(busy, request("DataFile/a/hello")); got.Wait == nil || got.Wait.Reason != ReasonBusy || !got.Changed || !s.Systems[zos1].Outage.NextTry.Equal(now) {
+		t.Errorf("a run that must wait for another reason uses up the attempt: %+v", got)
 	}
 	if got := (&State{}).Admit(settings(local, unreachableSince(since)), request("DataFile/a/hello")); got != (Admission{}) {
 		t.Errorf("local: %+v", got)
@@ -433,33 +438,75 @@ func TestRecover(t *testing.T) {
 	if got := s.Admit(e, request("DataFile/a/hello")); got.Wait == nil || !got.Wait.Until.Equal(now.Add(time.Hour)) || got.Changed {
 		t.Errorf("settling: %+v", got)
 	}
-	if got := s.Admit(e, request("DataFile/a/hello", after1(time.Hour))); got.Wait != nil || got.Canary {
+	if got := s.Admit(e, request("DataFile/a/hello", later(time.Hour))); got.Wait != nil || got.Canary {
 		t.Errorf("settled: %+v", got)
 	}
 }
 
-// A state has no place for more than it may have, whatever runs, hosts and names there are.
-func TestStateIsBounded(t *testing.T) {
+func TestRunsBeyondTheLargestStateWait(t *testing.T) {
 	s := &State{}
-	long := strings.Repeat("x", 253)
-	for i := range 450 {
-		name := strings.Repeat(string(rune('a'+i%26)), 1+i%200)
-		e := settings(func(e *Settings) {
-			e.Name, e.Address, e.MaxRuns = long, name+long+":22", 100
-		})
-		r := Request{
-			Now: now.Add(time.Duration(i) * time.Second), Operator: "ns/" + name + long, PodName: long, Pod: types.UID(name), Resource: "Kind/" + long + "/" + long,
-			Run: name, User: name, Credential: name, Ahead: i % 3,
-		}
-		s.Admit(e, r)
-		connections := []Connection{ConnectionAccepted, ConnectionRefused, ConnectionUnreachable}
-		s.Observe(e, r, connections[i%3], strings.Repeat("\"", 2000))
-		s.Abandon(Abandoned{Name: long, At: now})
+	admit := func(i int) Admission {
+		e := settings(limit4, func(e *Settings) { e.Address = fmt.Sprintf("zos%d:22", i/4) })
+		return s.Admit(e, request(fmt.Sprint("DataFile/a/", i), credential("")))
 	}
+	for i := range maxHolders {
+		if got := admit(i); got.Wait != nil {
+			t.Fatalf("run %d: %+v", i, got.Wait)
+		}
+	}
+	if got := admit(maxHolders); got.Wait == nil || got.Wait.Reason != ReasonBusy {
+		t.Errorf("one more: %+v", got)
+	}
+	if len(s.Systems) != maxHolders/4 {
+		t.Errorf("%d systems: one with runs was forgotten", len(s.Systems))
+	}
+}
+
+// largestState has as many systems, runs and logons as there may be, all with the longest names.
+func largestState() *State {
+	long, quotes := strings.Repeat("x", 253), strings.Repeat("\"", maxStored)
+	s := &State{Systems: map[string]*System{}, Logons: map[string]*Logon{}}
+	holder := Holder{Operator: "ns/" + long, PodName: long, Pod: "0b5cd7a6-7a2f-4f6e-8d1c-111111111111", Resource: "Kind/ns/" + long, Run: "1234567890123456789", Since: now}
+	for i := range maxHolders {
+		s.Systems[fmt.Sprint(i, long)] = &System{
+			Running: []Holder{holder}, Queue: []Waiter{{Operator: "ns/" + long, Since: now}}, Outage: &Outage{Since: now, Message: quotes, NextTry: now},
+		}
+	}
+	for i := range maxUsers {
+		refused := map[string]Refusal{}
+		for j := range maxRefused {
+			refused[fmt.Sprintf("%032d", j)] = Refusal{At: now, Endpoint: long, Message: quotes}
+		}
+		s.Logons[fmt.Sprintf("user%060d", i)] = &Logon{Refused: refused, Trying: &holder}
+	}
+	return s
+}
+
+func TestStateIsBounded(t *testing.T) {
+	s := largestState()
+	if len(s.Marshal()) <= maxState {
+		t.Fatal("the state is not large")
+	}
+	r := request("DataFile/a/hello", later(time.Minute), func(r *Request) { r.User = strings.Repeat("new", 100) })
+	s.Observe(settings(), r, ConnectionRefused, strings.Repeat("\"", 2000))
 	if _, err := ParseState(s.Marshal()); err != nil {
 		t.Error(err)
 	}
-	if s.holders() > maxHolders || len(s.Logons) > maxUsers {
-		t.Errorf("%d holders, %d users, %d systems, %d bytes", s.holders(), len(s.Logons), len(s.Systems), len(s.Marshal()))
+	if s.holders() != maxHolders || len(s.Logons) != maxUsers {
+		t.Errorf("%d holders, %d users", s.holders(), len(s.Logons))
+	}
+	if refused := s.Logons[userKey(strings.Repeat("new", 100)[:61]+"...")]; refused == nil || len(refused.Refused) != 1 {
+		t.Errorf("the latest refusal was forgotten: %+v", refused)
+	}
+
+	s = &State{}
+	for i := range 3 * maxUsers {
+		at := later(time.Duration(i) * time.Second)
+		user := func(r *Request) { r.User, r.Credential = fmt.Sprint("user", i), fmt.Sprint("c", i) }
+		s.Observe(settings(func(e *Settings) { e.Address = fmt.Sprintf("zos%d:22", i) }), request("DataFile/a/hello", at, user), ConnectionRefused, "no")
+		s.Observe(settings(func(e *Settings) { e.Address = fmt.Sprintf("zos%d:22", i) }), request("DataFile/a/hello", at), ConnectionUnreachable, "no")
+	}
+	if len(s.Logons) != maxUsers || s.Logons["user191"] == nil || len(s.Systems) != maxSystems || s.Systems["zos191:22"] == nil {
+		t.Errorf("%d users, %d systems, not the latest ones", len(s.Logons), len(s.Systems))
 	}
 }

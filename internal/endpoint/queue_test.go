@@ -87,6 +87,9 @@ func TestPlaces(t *testing.T) {
 		if holds != (tc.start && tc.limit > 0) {
 			t.Errorf("%s: it holds a place: %v", name, holds)
 		}
+		if running := tc.state.system(zos1).Running; tc.start && tc.limit > 0 && len(running) > tc.limit {
+			t.Errorf("%s: %d places are taken", name, len(running))
+		}
 		again := clone(t, tc.state)
 		if repeated := again.Admit(e, tc.r); (repeated.Wait == nil) != tc.start || repeated.Changed {
 			t.Errorf("%s, asking again: %+v", name, repeated)

@@ -94,7 +94,7 @@ func TestSetLimits(t *testing.T) {
 	s := fullState()
 	s.Systems["gone:22"] = &System{Limit: 2}
 	s.Systems["free:22"] = &System{Limit: 2, RecoveredAt: now, Queue: []Waiter{{Operator: "b/op"}}}
-	limits := map[string]int{"zos1:22": 3, "zos2:22": 1, "zos3:22": 0, "free:22": 0}
+	limits := map[string]int{"zos1:22": 3, "zos2:22": 1, "zos3:22": 0, "zos4:22": -1, "free:22": 0}
 	if !s.SetLimits(limits) {
 		t.Error("nothing has changed")
 	}
