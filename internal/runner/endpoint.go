@@ -139,22 +139,19 @@ func parseState(secret *unstructured.Unstructured) (*endpoint.State, endpoint.Ke
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := base64.StdEncoding.DecodeString(encoded[endpoint.KeyFile])
+	content, err := base64.StdEncoding.DecodeString(encoded[endpoint.KeyFile])
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", endpoint.KeyFile, err)
 	}
-	if len(key) != endpoint.KeyBytes {
-		return nil, nil, fmt.Errorf("%s has %d bytes instead of %d", endpoint.KeyFile, len(key), endpoint.KeyBytes)
-	}
-	content, err := base64.StdEncoding.DecodeString(encoded[endpoint.StateFile])
+	key, err := endpoint.ParseKey(content)
 	if err != nil {
+		return nil, nil, err
+	}
+	if content, err = base64.StdEncoding.DecodeString(encoded[endpoint.StateFile]); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", endpoint.StateFile, err)
 	}
 	state, err := endpoint.ParseState(content)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", endpoint.StateFile, err)
-	}
-	return state, key, nil
+	return state, key, err
 }
 
 // isUnusable reports whether an object cannot be used until somebody creates it, or grants access to it.
