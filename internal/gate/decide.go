@@ -95,8 +95,8 @@ type Decision struct {
 	// Changed lists what differs from the last run, whether it starts a playbook or not. With ActionSkip and a last run that
 	// was successful, the resource is outdated if Changed is not empty.
 	Changed []Trigger
-	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun and
-	// ActionFinish.
+	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun,
+	// ActionCheck and ActionFinish.
 	After time.Duration
 }
 
@@ -128,7 +128,7 @@ func Decide(in Input) Decision {
 	case in.Stale:
 		return Decision{Action: ActionWait, After: afterStale}
 	case last == nil && in.Event == EventCreate && in.Baseline:
-		return Decision{Action: ActionAdopt, After: in.wait(in.period())}
+		return Decision{Action: ActionAdopt, After: in.wait(sooner(in.period(), in.checkPeriod()))}
 	case last == nil:
 		return run(ReasonNew, nil)
 	case in.Event == EventDelete && in.UID != "" && last.Deleted == in.UID:
@@ -148,7 +148,7 @@ func Decide(in Input) Decision {
 	case in.Event == EventDelete:
 		return run(ReasonNew, changed)
 	}
-	return in.repeat(changed)
+	return in.orCheck(in.repeat(changed))
 }
 
 // recreated reports whether the record is that of a resource of the same name that was deleted.

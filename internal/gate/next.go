@@ -57,9 +57,10 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 func Adopt(in Input) Record {
 	r := in.record(in.Now)
 	r.Outcome = OutcomeSucceeded
+	r.CheckAsked = in.CheckAsked
 	switch last := in.LastRun; {
 	case last == nil:
-		r.Asked = "" // No gate has served a request yet.
+		r.Asked, r.CheckAsked = "", "" // No gate has served a request yet.
 	case last.Digest != r.Digest:
 		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
 	}
@@ -67,7 +68,7 @@ func Adopt(in Input) Record {
 }
 
 func (in Input) record(finished time.Time) Record {
-	return Record{
+	return in.withChecks(Record{
 		Fingerprint:  in.Current,
 		Event:        in.Event,
 		Finished:     finished.UTC().Truncate(time.Second), // As in status.
@@ -76,5 +77,5 @@ func (in Input) record(finished time.Time) Record {
 		Asked:        in.Asked,
 		UID:          in.UID,
 		Installation: in.Installation,
-	}
+	})
 }
