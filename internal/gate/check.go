@@ -70,11 +70,15 @@ func ServeCheck(in Input) Record {
 	return r
 }
 
+// Checked reports whether a drift check with this outcome took place, whether it failed or not. Others are due again.
+func (o Outcome) Checked() bool {
+	return o != OutcomeUnreachable && o != OutcomeRefused && o != OutcomeInterrupted
+}
+
 // Checked returns the record after a drift check that in led to. It differs from the one before only in CheckAsked and Checked,
-// and not at all if the check did not take place: because of the endpoint, or because it was interrupted.
+// and not at all if the check did not take place.
 func Checked(in Input, outcome Outcome, finished time.Time) Record {
-	switch outcome {
-	case OutcomeUnreachable, OutcomeRefused, OutcomeInterrupted:
+	if !outcome.Checked() {
 		return *in.Record
 	}
 	r := ServeCheck(in)
