@@ -26,6 +26,8 @@ type runner struct {
 	resource resource
 	journal  journal
 	pace     pace
+	// checking is true during a drift check.
+	checking bool
 }
 
 // situation is a resource at the time of a decision.
@@ -62,8 +64,14 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	}
 	s.input.Installation, s.input.Running = installation, lock == nil
 	s.decision = gate.Decide(s.input)
-	if s.decision.Action == gate.ActionRun {
+	switch s.decision.Action {
+	case gate.ActionRun:
 		return r.run(ctx, s, lock)
+	case gate.ActionCheck:
+		return r.check(ctx, s, lock)
+	}
+	if s, err = r.refuseCheck(ctx, s); err != nil {
+		return answer{}, err
 	}
 	return r.skip(ctx, s)
 }
@@ -94,6 +102,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
+		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
 	}, nil
 }
 
@@ -179,7 +188,7 @@ func (r *runner) after(s situation, record gate.Record) answer {
 	in.Record, in.LastRun, in.Now, in.Running, in.Stale = &record, nil, time.Now(), false, false
 	next := gate.Decide(in)
 	switch {
-	case next.Action == gate.ActionRun:
+	case next.Action == gate.ActionRun || next.Action == gate.ActionCheck:
 		return askAgain(time.Second)
 	case next.After == 0 && record.Outcome == gate.OutcomeSucceeded && in.Event == gate.EventCreate:
 		return answer{done: true}

@@ -59,6 +59,8 @@ func (c Check) Result(r Resource) DriftResult {
 		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, cut("the drift check failed: "+c.failure(), maxMessage)}
 	case c.Report.Unchecked > 0:
 		return DriftResult{metav1.ConditionUnknown, ReasonUnchecked, c.uncheckedMessage()}
+	case c.Report.Changes == nil:
+		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, "the drift check failed: its report does not say what would change"}
 	}
 	return DriftResult{metav1.ConditionFalse, ReasonNoDrift, messageNoDrift}
 }
@@ -176,4 +178,19 @@ func driftOf(status map[string]any) *Drift {
 		return nil
 	}
 	return &drift
+}
+
+// FoundDrift returns the message of the condition Drifted if it has become True, or "".
+func FoundDrift(before, after map[string]any) string {
+	isDrifted := func(status map[string]any) (map[string]any, bool) {
+		c := conditionsOf(status, time.Time{}).get(ConditionDrifted)
+		return c, c["status"] == string(metav1.ConditionTrue)
+	}
+	_, was := isDrifted(before)
+	c, is := isDrifted(after)
+	if was || !is {
+		return ""
+	}
+	message, _ := c["message"].(string)
+	return message
 }

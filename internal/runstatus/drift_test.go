@@ -43,13 +43,16 @@ func TestResultOfACheck(t *testing.T) {
 		want  DriftResult
 	}{
 		"nothing":       {check(clean, gate.OutcomeSucceeded), DriftResult{no, ReasonNoDrift, "no drift is known since status.provedAt"}},
-		"older plugin":  {check(success, gate.OutcomeSucceeded), DriftResult{no, ReasonNoDrift, "no drift is known since status.provedAt"}},
 		"drift":         {check(drifted, gate.OutcomeSucceeded), DriftResult{yes, ReasonDrifted, "2 tasks would change the endpoint" + rerun}},
 		"one unchecked": {check(unchecked(clean, 1), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "1 task was skipped because it does not support check mode"}},
 		"unchecked":     {check(unchecked(clean, 3), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "3 tasks were skipped because they do not support check mode"}},
 		"drift, unchecked": {
 			check(unchecked(drifted, 3), gate.OutcomeSucceeded),
 			DriftResult{yes, ReasonDrifted, "2 tasks would change the endpoint; 3 tasks were skipped because they do not support check mode" + rerun},
+		},
+		"no result": {
+			check(success, gate.OutcomeSucceeded),
+			DriftResult{unknown, ReasonCheckFailed, "the drift check failed: its report does not say what would change"},
 		},
 		"failed": {
 			check(unchecked(failure, 1), gate.OutcomeFailed),
@@ -224,6 +227,27 @@ func TestProof(t *testing.T) {
 		}
 		if typed := typedStatus(t, tc.status); strings.HasPrefix(name, "adopted") && indexOf(typed.Conditions, ConditionDrifted) >= 0 {
 			t.Errorf("%s: a resource that was never checked has a condition Drifted", name)
+		}
+	}
+}
+
+func TestFoundDrift(t *testing.T) {
+	before := succeeded()
+	found := EndCheck(before, resource(), check(drifted, gate.OutcomeSucceeded))
+	clear := EndCheck(found, resource(), check(clean, gate.OutcomeSucceeded))
+	const message = "2 tasks would change the endpoint; to correct it, run the playbook: kubectl collection rerun Queue/q1"
+	for name, tc := range map[string]struct {
+		before, after map[string]any
+		want          string
+	}{
+		"first check":  {before, found, message},
+		"again":        {found, found, ""},
+		"corrected":    {found, clear, ""},
+		"after a time": {clear, found, message},
+		"never":        {before, before, ""},
+	} {
+		if got := FoundDrift(tc.before, tc.after); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }
