@@ -8,7 +8,8 @@ func (in Input) orCheck(d Decision) Decision {
 	if d.Action != ActionSkip || !in.Kind.CheckMode {
 		return d
 	}
-	check := Decision{Action: ActionCheck, Changed: d.Changed}
+	check := d
+	check.Action = ActionCheck
 	if in.asksCheck() {
 		return check
 	}

@@ -25,23 +25,25 @@ func checked(when time.Time) *Record {
 	return record(func(r *Record) { r.Checked, r.CheckAsked = when, "c1" })
 }
 
-func checks(changed ...Trigger) Decision { return Decision{Action: ActionCheck, Changed: changed} }
+func checks(after time.Duration, changed ...Trigger) Decision {
+	return Decision{Action: ActionCheck, After: after, Changed: changed}
+}
 
 func TestDecideOnARequestedCheck(t *testing.T) {
 	requeued := record(func(r *Record) { r.Outcome, r.Due = OutcomeRequeued, now.Add(time.Hour) })
 	checkDecisions(t, map[string]decideCase{
-		"asked":                               {input(record(nil), checkAsked), checks()},
-		"asked, with a Secret":                {input(record(nil), checkAsked, withSecret), checks()},
-		"asked again":                         {input(checked(ago(time.Minute)), checkAsked), checks()},
+		"asked":                               {input(record(nil), checkAsked), checks(0)},
+		"asked, with a Secret":                {input(record(nil), checkAsked, withSecret), checks(RecheckInterval)},
+		"asked again":                         {input(checked(ago(time.Minute)), checkAsked), checks(0)},
 		"asked, and served":                   {input(checked(ago(time.Minute)), supportsChecks, func(in *Input) { in.CheckAsked = "c1" }), skips(0)},
 		"annotation removed":                  {input(checked(ago(time.Minute)), supportsChecks), skips(0)},
 		"asked, not supported":                {input(record(nil), func(in *Input) { in.CheckAsked = "c2" }), skips(0)},
-		"asked, the period is not over":       {input(checked(ago(time.Minute)), checkEvery(time.Hour), checkAsked), checks()},
-		"asked, outdated":                     {input(record(nil), checkAsked, changed(TriggerCollection)), checks(TriggerCollection)},
+		"asked, the period is not over":       {input(checked(ago(time.Minute)), checkEvery(time.Hour), checkAsked), checks(0)},
+		"asked, outdated":                     {input(record(nil), checkAsked, changed(TriggerCollection)), checks(0, TriggerCollection)},
 		"asked, changed":                      {input(record(nil), checkAsked, changed(TriggerSpec)), runs(ReasonChanged, TriggerSpec)},
 		"asked, a run is asked too":           {input(record(nil), checkAsked, asked), runs(ReasonAsked)},
 		"asked, a run is due":                 {input(record(nil), checkAsked, period(time.Hour)), runs(ReasonDue)},
-		"asked, a run is due later":           {input(record(nil), checkAsked, period(2*time.Hour)), checks()},
+		"asked, a run is due later":           {input(record(nil), checkAsked, period(2*time.Hour)), checks(time.Hour)},
 		"asked, new":                          {input(nil, checkAsked), runs(ReasonNew)},
 		"asked, to be adopted":                {input(nil, checkAsked, baseline), Decision{Action: ActionAdopt}},
 		"asked, failed":                       {input(failed(2, now.Add(time.Minute)), checkAsked), skips(time.Minute)},
@@ -51,7 +53,7 @@ func TestDecideOnARequestedCheck(t *testing.T) {
 		"asked, stale":                        {input(record(nil), checkAsked, stale), Decision{Action: ActionWait, After: time.Second}},
 		"asked, another run has not ended":    {input(record(nil), checkAsked, running), Decision{Action: ActionWait, After: 10 * time.Second}},
 		"asked, of a resource created again":  {input(record(nil), checkAsked, recreated), runs(ReasonNew)},
-		"asked, restored with the operator":   {input(record(nil), checkAsked, restored), checks()},
+		"asked, restored with the operator":   {input(record(nil), checkAsked, restored), checks(0)},
 		"asked, a deletion rests":             {input(deletion(func(r *Record) { r.Outcome = OutcomeFailed }), checkAsked, deleting), skips(0)},
 		"asked, the record is an earlier one": {input(record(func(r *Record) { r.RunID, r.Finished = "r0", ago(2*time.Hour) }), checkAsked), runs(ReasonNew)},
 	})
@@ -59,8 +61,8 @@ func TestDecideOnARequestedCheck(t *testing.T) {
 
 func TestDecideOnAPeriodicCheck(t *testing.T) {
 	checkDecisions(t, map[string]decideCase{
-		"due since the last run":        {input(record(nil), checkEvery(time.Hour)), checks()},
-		"due since the last check":      {input(checked(ago(10*time.Minute)), checkEvery(10*time.Minute)), checks()},
+		"due since the last run":        {input(record(nil), checkEvery(time.Hour)), checks(0)},
+		"due since the last check":      {input(checked(ago(10*time.Minute)), checkEvery(10*time.Minute)), checks(0)},
 		"not due":                       {input(record(nil), checkEvery(61*time.Minute)), skips(time.Minute)},
 		"not due since the last check":  {input(checked(ago(10*time.Minute)), checkEvery(time.Hour)), skips(50 * time.Minute)},
 		"run since the last check":      {input(checked(ago(5*time.Hour)), checkEvery(2*time.Hour)), skips(time.Hour)},
@@ -78,7 +80,7 @@ func TestDecideOnAPeriodicCheck(t *testing.T) {
 		"due, failed":                   {input(failed(6, time.Time{}), checkEvery(time.Hour)), skips(0)},
 		"skewed clocks":                 {input(checked(now.Add(time.Second)), checkEvery(time.Hour)), skips(time.Hour + time.Second)},
 		"clock was ahead at a check":    {input(checked(now.Add(2*time.Minute)), checkEvery(2*time.Hour)), skips(time.Hour)},
-		"clock was ahead at a run":      {input(record(func(r *Record) { r.Finished = now.Add(time.Hour) }), checkEvery(time.Hour)), checks()},
+		"clock was ahead at a run":      {input(record(func(r *Record) { r.Finished = now.Add(time.Hour) }), checkEvery(time.Hour)), checks(0)},
 		"clock was ahead, then checked": {input(checkedAfterSkew(), checkEvery(time.Hour)), skips(59 * time.Minute)},
 		"adopted": {
 			input(nil, baseline, checkEvery(time.Hour), period(2*time.Hour)), Decision{Action: ActionAdopt, After: time.Hour},
@@ -156,7 +158,7 @@ func TestDecideAfterACheck(t *testing.T) {
 		"created again":              {input(&after, checkAsked, recreated), runs(ReasonNew)},
 		"a run forgets no check":     {input(&rerun, checkAsked, lastRun), skips(0)},
 		"unreachable": {
-			input(new(Checked(input(record(nil), checkAsked), OutcomeUnreachable, now)), checkAsked), checks(),
+			input(new(Checked(input(record(nil), checkAsked), OutcomeUnreachable, now)), checkAsked), checks(0),
 		},
 	})
 }

@@ -43,14 +43,32 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		}
 	default:
 		r.Attempt = max(d.Attempt, 1)
-		switch {
-		case outcome == OutcomeInterrupted: // The playbook is not the reason.
-			r.NextRetry = r.Finished.Add(firstRetryDelay)
-		case outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
-			r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
-		}
+		r.fail(in, d)
 	}
 	return r
+}
+
+// fail sets when a failed run is tried again.
+func (r *Record) fail(in Input, d Decision) {
+	unreached := 0
+	if in.Record != nil && d.Reason == ReasonRetry {
+		unreached = in.Record.Unreached
+	}
+	switch {
+	case r.Outcome == OutcomeInterrupted: // The playbook is not the reason.
+		r.Unreached = unreached
+		r.NextRetry = r.Finished.Add(firstRetryDelay)
+	case r.Outcome == OutcomeUnreachable && d.Canary:
+		r.Unreached = unreached
+	case r.Outcome == OutcomeUnreachable:
+		// The first time it is an outage, whose end is noticed. Later it may be the run itself that cannot connect.
+		r.Unreached = unreached + 1
+		if r.Unreached > 1 {
+			r.NextRetry = r.Finished.Add(RetryDelay(r.Unreached - 1))
+		}
+	case r.Outcome.usesRetry() && r.Outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
+		r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
+	}
 }
 
 // Adopt returns the record of a successful resource that has none.
@@ -75,6 +93,7 @@ func (in Input) record(finished time.Time) Record {
 		Version:      in.Settings.Version,
 		Digest:       in.Settings.Digest,
 		Asked:        in.Asked,
+		RunNow:       in.RunNow,
 		UID:          in.UID,
 		Installation: in.Installation,
 	})

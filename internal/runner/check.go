@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,11 +28,17 @@ func useCheckMode(command *exec.Cmd) {
 // neither logged nor kept.
 func (r *runner) check(ctx context.Context, s situation, lock *os.File) (answer, error) {
 	if err := r.prepareFolder(); err != nil {
-		return answer{}, err
+		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
+	}
+	if err := r.tickets.remove(s.live.GetUID(), ""); err != nil {
+		r.out.note("ticket: %v", err)
 	}
 	r.checking, r.out.quiet = true, true
 	report, outcome := r.play(ctx, lock)
 	r.checking, r.out.quiet = false, false
+	if err := r.release(ctx, r.place, r.call.ident, report); err != nil {
+		r.out.note("the endpoint learns later that the drift check has ended: %v", err)
+	}
 	check := runstatus.Check{Report: report, Outcome: outcome, Finished: time.Now()}
 	if err := os.RemoveAll(filepath.Join(string(r.call.artifacts()), r.call.ident)); err != nil {
 		r.out.note("remove the output of the drift check: %v", err)
@@ -43,6 +50,16 @@ func (r *runner) check(ctx context.Context, s situation, lock *os.File) (answer,
 		return askAgain(gate.RecheckInterval), nil
 	}
 	return r.afterCheck(s, outcome, record), nil
+}
+
+// postponeCheck answers that a check waits for its endpoint. Until then the resource is as if no check were due: it is not less
+// ready because of it.
+func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Duration) (answer, error) {
+	s.decision.Action = gate.ActionSkip
+	if s.decision.After == 0 || after < s.decision.After {
+		s.decision.After = after
+	}
+	return r.skip(ctx, s)
 }
 
 // noteCheck writes one line about a check to the log.
