@@ -275,7 +275,10 @@ func makeGateKind(ctx context.Context) {
 		},
 	}
 	Create(ctx, crd)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
+	DeferCleanup(func(ctx context.Context) {
+		Remove(ctx, crd)
+		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+	})
 	Eventually(func(g Gomega) {
 		Get(ctx, g, crd)
 		g.Expect(established(crd)).To(BeTrue())
