@@ -89,7 +89,8 @@ func (r *runner) admitTo(
 		return nil, err
 	}
 	request.Since = waitingSince(request.Now, runstatus.WaitingSince(statusOf(s.live)), own.Since)
-	if request.Ahead, err = r.tickets.ahead(settings.Address, uid, request.Since, request.Now); err != nil {
+	own = ticket{Since: request.Since, Endpoint: settings.Name}
+	if request.Ahead, err = r.tickets.ahead(settings.Address, uid, own, request.Now); err != nil {
 		return nil, err
 	}
 	var admission endpoint.Admission
@@ -105,8 +106,8 @@ func (r *runner) admitTo(
 		return nil, err
 	}
 	if wait := admission.Wait; wait != nil {
-		content := ticket{Since: request.Since, Next: request.Now.Add(wait.After), Queued: isShared(wait.Reason)}
-		if err := r.tickets.write(settings.Address, uid, content); err != nil {
+		own.Next, own.Shared = request.Now.Add(wait.After), isShared(wait.Reason)
+		if err := r.tickets.write(settings.Address, uid, own); err != nil {
 			return nil, err
 		}
 		return &waiting{Wait: *wait, since: request.Since}, r.tickets.remove(uid, settings.Address)
@@ -115,7 +116,7 @@ func (r *runner) admitTo(
 	return nil, nil
 }
 
-// isShared reports whether all runs against a system wait for the same reason, in the order in which they came.
+// isShared reports whether all runs against a system wait for the same reason, whatever their ZosEndpoint is.
 func isShared(reason endpoint.Reason) bool {
 	return slices.Contains([]endpoint.Reason{
 		endpoint.ReasonCredentialUntested, endpoint.ReasonUnreachable, endpoint.ReasonSettling, endpoint.ReasonBusy,

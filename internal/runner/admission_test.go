@@ -23,7 +23,7 @@ func TestTickets(t *testing.T) {
 	all := tickets{dir: t.TempDir()}
 	ahead := func(uid types.UID, since time.Time) int {
 		t.Helper()
-		n, err := all.ahead("host:22", uid, since, now)
+		n, err := all.ahead("host:22", uid, ticket{Since: since, Endpoint: "lpar1"}, now)
 		must(t, err)
 		return n
 	}
@@ -31,17 +31,17 @@ func TestTickets(t *testing.T) {
 		t.Fatalf("%d are ahead without tickets", n)
 	}
 	for uid, content := range map[types.UID]ticket{
-		"b": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Queued: true},
-		"c": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace), Queued: true},
-		"d": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace - time.Millisecond), Queued: true},
-		"e": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute)},
-		"f": {Since: now, Next: now.Add(time.Minute), Queued: true},
-		"g": {Since: now.Add(time.Second), Next: now.Add(time.Minute), Queued: true},
-		"h": {Since: now.Add(-time.Minute), Next: now.Add(-ticketLifetime - time.Millisecond), Queued: true},
+		"b": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true},
+		"c": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace), Shared: true},
+		"d": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace - time.Millisecond), Shared: true},
+		"e": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Endpoint: "lpar2"},
+		"f": {Since: now, Next: now.Add(time.Minute), Endpoint: "lpar1"},
+		"g": {Since: now.Add(time.Second), Next: now.Add(time.Minute), Shared: true},
+		"h": {Since: now.Add(-time.Minute), Next: now.Add(-ticketLifetime - time.Millisecond), Shared: true},
 	} {
 		must(t, all.write("host:22", uid, content))
 	}
-	must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Queued: true}))
+	must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true}))
 	must(t, os.WriteFile(filepath.Join(filepath.Dir(all.path("host:22", "b")), ".new-1"), nil, 0o600))
 	for uid, want := range map[types.UID]int{"a": 2, "b": 1, "f": 2, "z": 3} {
 		if n := ahead(uid, now); n != want {

@@ -27,9 +27,10 @@ type ticket struct {
 	Since time.Time `json:"since"`
 	// Next is when it asks again.
 	Next time.Time `json:"next"`
-	// Queued is true if it waits for the system, as the other runs do, and not because of what its ZosEndpoint or its credential
-	// alone say.
-	Queued bool `json:"queued"`
+	// Endpoint is the name of its ZosEndpoint.
+	Endpoint string `json:"endpoint"`
+	// Shared is true if the runs of other ZosEndpoints with the same address wait for the same reason.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // tickets has a folder for each system with one file for each resource of this pod whose run waits.
@@ -79,8 +80,9 @@ func (t tickets) remove(uid types.UID, except string) error {
 	return err
 }
 
-// ahead returns how many runs have been waiting for longer for a system. It removes tickets that nobody uses any more.
-func (t tickets) ahead(address string, uid types.UID, since, now time.Time) (int, error) {
+// ahead returns how many runs have been waiting for longer for a system, and for what own waits for. A run that waits because of
+// its own ZosEndpoint is not ahead of those of another one. It removes tickets that nobody uses any more.
+func (t tickets) ahead(address string, uid types.UID, own ticket, now time.Time) (int, error) {
 	folder := filepath.Dir(t.path(address, uid))
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -101,7 +103,7 @@ func (t tickets) ahead(address string, uid types.UID, since, now time.Time) (int
 			if err := ignoreMissing(os.Remove(filepath.Join(folder, name))); err != nil {
 				return 0, err
 			}
-		case other.Queued && late <= ticketGrace && isEarlier(other.Since, name, since, string(uid)):
+		case late <= ticketGrace && (other.Shared || other.Endpoint == own.Endpoint) && isEarlier(other.Since, name, own.Since, string(uid)):
 			count++
 		}
 	}
