@@ -13,6 +13,7 @@ import (
 	"github.com/onsi/gomega/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -225,6 +226,54 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(pod.read("output")).NotTo(ContainSubstring("a line of a file"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
 		Expect(gateEvents(ctx, pod.namespace)).To(BeEmpty())
+	}, NodeTimeout(time.Minute))
+
+	It("waits for its endpoint, and the resource stays ready", func(ctx context.Context) {
+		pod, job := newCheckedJob(ctx)
+		e := localEndpoint(pod.namespace, "lpar1")
+		Patch(ctx, e, `{"spec":{"hold":"IPL until noon"}}`)
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
+		annotate(ctx, job, endpoint.AnnotationRunNow, "1")
+		before := Live(ctx, NewWithT(GinkgoT()), job)
+		pod.expectNoRun(ctx, job, e)
+		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(before.GetResourceVersion()))
+		Patch(ctx, e, MustJSON(map[string]any{"spec": map[string]any{"hold": "", "runWindows": closedWindow}}))
+		pod.expectNoRun(ctx, job, e)
+		Patch(ctx, e, `{"spec":{"runWindows":null,"maxConcurrentRuns":1}}`)
+		pod.write("hold", "")
+		r := pod.start(before)
+		Eventually(pod.checks).Should(Equal(1))
+		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Systems[addressOf(e)].Running).To(ConsistOf(HaveField("Resource", "Job/"+pod.namespace+"/one")))
+		Expect(os.Remove(filepath.Join(pod.dir, "hold"))).To(Succeed())
+		Expect(r.answer(ctx)).To(Equal("0s"))
+		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
+		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Systems[addressOf(e)]).To(Or(BeNil(), HaveField("Running", BeEmpty())))
+		Expect(gateRecord(ctx, job).RunNow).To(BeEmpty(), "the next run may start at once")
+	}, NodeTimeout(time.Minute))
+
+	It("that loses its connection is made again when the outage is over", func(ctx context.Context) {
+		pod, job := newCheckedJob(ctx)
+		server := startSSHServer()
+		e := newEndpoint(pod.namespace, "lpar2", server)
+		pod.addEndpoint(ctx, e)
+		Patch(ctx, job, `{"spec":{"zosendpoint":"lpar2"}}`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+		server.down()
+		pod.realRunner(lostRun)
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
+		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("Unknown", "CheckFailed", "the drift check failed: no route to host"))
+		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Systems[addressOf(e)].Outage).NotTo(BeNil())
+		pod.expectNoRun(ctx, job, e)
+		pod.realRunner(checkable(noDrift))
+		server.up()
+		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		Eventually(func() int {
+			pod.reconcile(ctx, job)
+			return pod.checks()
+		}).WithContext(ctx).Should(Equal(1))
+		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
 	}, NodeTimeout(time.Minute))
 
 	It("whose result cannot be written is made again", func(ctx context.Context) {
