@@ -98,7 +98,7 @@ type Decision struct {
 	// was successful, the resource is outdated if Changed is not empty.
 	Changed []Trigger
 	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun,
-	// ActionAbandon and ActionFinish.
+	// ActionAbandon and ActionFinish. With ActionCheck it is for a check that does not take place now.
 	After time.Duration
 }
 
@@ -134,7 +134,7 @@ func Decide(in Input) Decision {
 	case in.Event == EventDelete && in.Abandon:
 		return Decision{Action: ActionAbandon}
 	case last == nil && in.Event == EventCreate && in.Baseline:
-		return Decision{Action: ActionAdopt, After: in.wait(in.period())}
+		return Decision{Action: ActionAdopt, After: in.wait(sooner(in.period(), in.checkPeriod()))}
 	case last == nil:
 		return run(ReasonNew, nil)
 	}
@@ -152,7 +152,7 @@ func Decide(in Input) Decision {
 	case in.Event == EventDelete:
 		return run(ReasonNew, changed)
 	}
-	return in.repeat(changed)
+	return in.orCheck(in.repeat(changed))
 }
 
 // recreated reports whether the record is that of a resource of the same name that was deleted.

@@ -75,9 +75,10 @@ func (r *Record) fail(in Input, d Decision) {
 func Adopt(in Input) Record {
 	r := in.record(in.Now)
 	r.Outcome = OutcomeSucceeded
+	r.CheckAsked = in.CheckAsked
 	switch last := in.LastRun; {
 	case last == nil:
-		r.Asked = "" // No gate has served a request yet.
+		r.Asked, r.CheckAsked = "", "" // No gate has served a request yet.
 	case last.Digest != r.Digest:
 		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
 	}
@@ -85,7 +86,7 @@ func Adopt(in Input) Record {
 }
 
 func (in Input) record(finished time.Time) Record {
-	return Record{
+	return in.withChecks(Record{
 		Fingerprint:  in.Current,
 		Event:        in.Event,
 		Finished:     finished.UTC().Truncate(time.Second), // As in status.
@@ -95,5 +96,5 @@ func (in Input) record(finished time.Time) Record {
 		RunNow:       in.RunNow,
 		UID:          in.UID,
 		Installation: in.Installation,
-	}
+	})
 }

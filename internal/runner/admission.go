@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -70,7 +71,7 @@ func (r *runner) admit(ctx context.Context, s *situation) (*waiting, error) {
 		return waitsFor(request, reasonEndpointInvalid, fmt.Sprintf("ZosEndpoint %s: %v", name, err)), nil
 	}
 	served := s.input.Record != nil && s.input.Record.RunNow == s.input.RunNow
-	request.RunNow = s.input.RunNow != "" && !served && namespace == r.files.namespace
+	request.RunNow = s.decision.Action == gate.ActionRun && s.input.RunNow != "" && !served && namespace == r.files.namespace
 	return r.admitTo(ctx, s, e, settings, request, *logon)
 }
 

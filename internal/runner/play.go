@@ -41,6 +41,9 @@ func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.
 func (r *runner) command(lock *os.File) *exec.Cmd {
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
 	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
+	if r.checking {
+		useCheckMode(command)
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.ExtraFiles = []*os.File{lock}
 	return command

@@ -31,6 +31,8 @@ type runner struct {
 	pace     pace
 	// place is that of the run, or nil.
 	place *place
+	// checking is true during a drift check.
+	checking bool
 }
 
 // situation is a resource at the time of a decision.
@@ -67,8 +69,11 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	}
 	s.input.Installation, s.input.Running = installation, lock == nil
 	s.decision = gate.Decide(s.input)
-	if s.decision.Action != gate.ActionRun {
+	if s.decision.Action != gate.ActionRun && s.decision.Action != gate.ActionCheck {
 		if err := r.tickets.remove(live.GetUID(), ""); err != nil {
+			return answer{}, err
+		}
+		if s, err = r.refuseCheck(ctx, s); err != nil {
 			return answer{}, err
 		}
 		return r.skip(ctx, s)
@@ -77,8 +82,14 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if wait != nil {
+	isCheck := s.decision.Action == gate.ActionCheck
+	switch {
+	case wait != nil && isCheck:
+		return r.postponeCheck(ctx, s, wait.After)
+	case wait != nil:
 		return r.wait(ctx, s, *wait)
+	case isCheck:
+		return r.check(ctx, s, lock)
 	}
 	return r.run(ctx, s, lock)
 }
@@ -109,7 +120,8 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
-		Abandon: annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
+		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
+		Abandon:    annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
 	}, nil
 }
 
@@ -200,7 +212,7 @@ func (r *runner) after(s situation, record gate.Record) answer {
 	in.Record, in.LastRun, in.Now, in.Running, in.Stale = &record, nil, time.Now(), false, false
 	next := gate.Decide(in)
 	switch {
-	case next.Action == gate.ActionRun:
+	case next.Action == gate.ActionRun || next.Action == gate.ActionCheck:
 		return askAgain(time.Second)
 	case next.After == 0 && record.Outcome == gate.OutcomeSucceeded && in.Event == gate.EventCreate:
 		return answer{done: true}

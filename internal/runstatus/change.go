@@ -73,6 +73,9 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	conditions.setEnded(run)
+	if run.proves() {
+		setProved(status, conditions, r, run)
+	}
 	setSummary(status, r, conditions, summaryOfEnd(r, run, nil))
 	return status
 }
@@ -87,6 +90,9 @@ func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision
 	if record.RunID != "" {
 		run = restore(status, record)
 		setEnded(status, run)
+		if run.proves() && !provedSince(status, run) {
+			setProved(status, conditions, r, run)
+		}
 	}
 	// A resource that never passed a gate has the conditions that ansible-operator wrote.
 	if record.RunID != "" || conditions.get(ConditionSuccessful) == nil {
