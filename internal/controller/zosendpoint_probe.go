@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -44,7 +43,7 @@ type probeMemory struct {
 	target string
 	// due is when the next probe is due. It is zero before the first.
 	due time.Time
-	// outage is when the outage began that the last reconcile saw, or zero.
+	// outage is when the outage began that the last reconcile saw, or zero if there was none or a probe found it to be over.
 	outage time.Time
 	// over is when the outage began that a successful probe has found to be over, or zero.
 	over time.Time
@@ -113,7 +112,10 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	s.probe = result
 	switch {
 	case result.err == nil:
-		memory.over, memory.due = memory.outage, now.Add(r.interval(r.ProbeInterval))
+		if outage != nil {
+			memory.outage, memory.over = time.Time{}, outage.Since
+		}
+		memory.due = now.Add(r.interval(r.ProbeInterval))
 		result.latency = memory.latency(s.endpoint.Status.Latency, time.Since(now))
 	case outage != nil:
 		memory.due = now.Add(r.interval(outageInterval))
@@ -168,24 +170,13 @@ func (r *ZosEndpointReconciler) after(s *endpointScope, memory *probeMemory) tim
 	return max(slices.Min(delays), time.Millisecond)
 }
 
-// mayRecover reports whether the outage of the endpoint's system has ended: a probe after its beginning was successful, and
-// the status of all endpoints of the system says so. Status is written before the state: runs regard a system as unreachable
-// if either says so, and the other order would begin another outage.
-func (memory *probeMemory) mayRecover(s *endpointScope, state *endpoint.State, members []v2beta2.ZosEndpoint) bool {
+// mayRecover reports whether the outage of the endpoint's system has ended: a probe that began later was successful, and
+// status says so. Status is written before the state, by the reconcile before: runs regard a system as unreachable if either
+// says so, and in the other order a run could begin another outage in between.
+func (memory *probeMemory) mayRecover(s *endpointScope, state *endpoint.State) bool {
 	outage := outageOf(state, s.settings.Address)
-	if outage == nil || !memory.over.Equal(outage.Since) || !meta.IsStatusConditionTrue(s.endpoint.Status.Conditions, v2beta2.ConditionReachable) {
-		return false
-	}
-	return !slices.ContainsFunc(members, func(e v2beta2.ZosEndpoint) bool {
-		settings, _ := endpoint.SettingsOf(&e)
-		return settings.Address == s.settings.Address && unreachable(&e)
-	})
-}
-
-// unreachable reports whether the status of an endpoint says that its system cannot be reached.
-func unreachable(e *v2beta2.ZosEndpoint) bool {
-	reachable := meta.FindStatusCondition(e.Status.Conditions, v2beta2.ConditionReachable)
-	return reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == v2beta2.ReasonHostUnreachable
+	return outage != nil && memory.over.Equal(outage.Since) &&
+		meta.IsStatusConditionTrue(s.endpoint.Status.Conditions, v2beta2.ConditionReachable)
 }
 
 // steadyLatencies is the number of successive probes that must differ from the recorded latency before it is written again.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (r *ZosEndpointReconciler) updateState(ctx context.Context, s *endpointScop
 			return err
 		}
 		state.AllowRetry(s.endpoint.Name, s.endpoint.Annotations[endpoint.AnnotationRetry])
-		if memory.mayRecover(s, state, members) {
+		if memory.mayRecover(s, state) {
 			state.Recover(s.settings.Address, time.Now())
 		}
 		gone, err := r.goneHolders(ctx, s, state)
@@ -200,27 +201,33 @@ func (r *ZosEndpointReconciler) membersOf(ctx context.Context, e *v2beta2.ZosEnd
 	return members, nil
 }
 
-// setMembers sets what a Secret with a state says about the ZosEndpoints of its security domain: its owners, and the limits
-// of their systems.
+// setMembers sets what a Secret with a state says about the ZosEndpoints of its security domain: its owners, the limits of
+// their systems, and whose annotations were seen.
 func (r *ZosEndpointReconciler) setMembers(secret *corev1.Secret, state *endpoint.State, members []v2beta2.ZosEndpoint) error {
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, endpoint.LabelState, "true")
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, render.LabelManagedBy, render.ManagedBy)
 	secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool {
 		return isEndpoint(owner) && !slices.ContainsFunc(members, func(e v2beta2.ZosEndpoint) bool { return e.UID == owner.UID })
 	})
-	limits := map[string]int{}
-	for i := range members {
-		if !owns(&members[i], secret) {
-			if err := controllerutil.SetOwnerReference(&members[i], secret, r.Client.Scheme()); err != nil {
+	limits, names := map[string]int{}, map[string]bool{}
+	for _, member := range members {
+		if !owns(&member, secret) {
+			if err := controllerutil.SetOwnerReference(&member, secret, r.Client.Scheme()); err != nil {
 				return err
 			}
 		}
-		settings, _ := endpoint.SettingsOf(&members[i]) // A problem of its windows is reported by its own reconciliation.
+		names[member.Name] = true
+		member.Spec.RunWindows = nil // A limit also counts if the windows are invalid.
+		settings, err := endpoint.SettingsOf(&member)
+		if err != nil {
+			return err
+		}
 		if limit, limited := limits[settings.Address]; settings.MaxRuns > 0 && (!limited || settings.MaxRuns < limit) {
 			limits[settings.Address] = settings.MaxRuns
 		}
 	}
 	state.SetLimits(limits)
+	maps.DeleteFunc(state.Retries, func(name, _ string) bool { return !names[name] })
 	return nil
 }
 

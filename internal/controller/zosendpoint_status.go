@@ -108,11 +108,11 @@ func describeCredentials(s *endpointScope) {
 	var accepted, refused []string
 	for _, user := range slices.Sorted(maps.Keys(s.state.Logons)) {
 		logon := s.state.Logons[user]
-		if last := lastRefusal(logon); last != nil {
+		if logon.IsAccepted() {
+			accepted = append(accepted, status.Printable(user))
+		} else if last := logon.LastRefusal(); last != nil {
 			refused = append(refused, fmt.Sprintf("of user %s at %s (ZosEndpoint %q: %s)", status.Printable(user),
 				last.At.UTC().Format(time.RFC3339), last.Endpoint, status.Truncate(status.Printable(last.Message), maxRefusalBytes)))
-		} else if logon.Accepted != "" {
-			accepted = append(accepted, status.Printable(user))
 		}
 	}
 	now := &s.endpoint.Status.Conditions
@@ -133,17 +133,6 @@ func describeCredentials(s *endpointScope) {
 
 // maxRefusalBytes limits what a message says about one refused credential.
 const maxRefusalBytes = 512
-
-// lastRefusal returns the latest refusal of a user ID, or nil if there is none.
-func lastRefusal(logon *endpoint.Logon) *endpoint.Refusal {
-	var last *endpoint.Refusal
-	for _, credential := range slices.Sorted(maps.Keys(logon.Refused)) {
-		if refusal := logon.Refused[credential]; last == nil || refusal.At.After(last.At) {
-			last = &refusal
-		}
-	}
-	return last
-}
 
 // describeAbandoned lists the custom resources of the endpoint that were removed without a run.
 func describeAbandoned(s *endpointScope) {
