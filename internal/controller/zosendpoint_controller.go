@@ -71,7 +71,7 @@ type endpointScope struct {
 	settings endpoint.Settings
 	// known are the host keys of the spec.
 	known []ssh.PublicKey
-	// accepted is true if the spec is valid.
+	// accepted is true if the spec is valid, and its users are known.
 	accepted bool
 	// users are the SubOperatorConfigs that map the endpoint.
 	users []v2beta2.SubOperatorConfigReference
@@ -102,9 +102,12 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	memory := r.remember(s.endpoint)
 	err := r.check(s)
 	if err == nil {
+		err = r.findUsers(ctx, s)
+	}
+	if err == nil {
 		s.accepted = true
 		// A failure of one does not affect the others.
-		err = status.Join(r.findUsers(ctx, s), r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
+		err = status.Join(r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
 		r.probe(ctx, s, memory)
 	}
 	return r.patchStatus(ctx, s, memory, err)

@@ -200,17 +200,20 @@ func (memory *probeMemory) latency(recorded string, measured time.Duration) stri
 	return recorded
 }
 
-// roundLatency rounds to 1, 2 or 5 times a power of ten, at least a millisecond.
+// latencySteps are the latencies that status shows.
+var latencySteps = []time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+}
+
+// roundLatency returns the nearest of latencySteps.
 func roundLatency(latency time.Duration) time.Duration {
-	step := time.Millisecond
-	for ; ; step *= 10 {
-		for _, factor := range []time.Duration{1, 2, 5} {
-			next := map[time.Duration]time.Duration{1: 2, 2: 5, 5: 10}[factor] * step
-			if latency <= (factor*step+next)/2 {
-				return factor * step
-			}
+	for i, step := range latencySteps[1:] {
+		if before := latencySteps[i]; latency < (before+step)/2 {
+			return before
 		}
 	}
+	return latencySteps[len(latencySteps)-1]
 }
 
 // describeProbe is the message of Reachable after a successful probe.

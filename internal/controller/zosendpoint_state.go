@@ -255,7 +255,7 @@ func (r *ZosEndpointReconciler) goneHolders(ctx context.Context, s *endpointScop
 	}
 	return func(operator, _ string, pod types.UID) bool {
 		if pod == "" {
-			return s.installed != nil && !s.installed[operator]
+			return !s.installed[operator]
 		}
 		return pods[pod]
 	}, nil
