@@ -36,9 +36,9 @@ func abandonedWarning(namespace string, abandoned []v2beta2.AbandonedInstance) s
 	for _, a := range slices.Backward(abandoned) {
 		names = append(names, fmt.Sprintf("%s %s on %s", a.Kind, a.Name, a.ZosEndpoint))
 	}
-	subject := fmt.Sprintf("%d resources were", len(names))
+	subject, represented := fmt.Sprintf("%d resources were", len(names)), "what they represent"
 	if len(names) == 1 {
-		subject = "1 resource was"
+		subject, represented = "1 resource was", "what it represents"
 	}
-	return fmt.Sprintf("namespace %q: %s removed without a run, and what they represent may be left on z/OS: %s", namespace, subject, status.JoinNames(names))
+	return fmt.Sprintf("namespace %q: %s removed without a run, and %s may be left on z/OS: %s", namespace, subject, represented, status.JoinNames(names))
 }

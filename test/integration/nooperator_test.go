@@ -61,14 +61,17 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 	DescribeTable("says so, once", func(ctx context.Context, remove func(context.Context, *v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig)) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc, soc := installIn(ctx, own, other, s)
-		run, authors := s.instance(other, "run"), s.instance(other, "authors")
-		Create(ctx, run, authors)
+		run, authors, fresh := s.instance(other, "run"), s.instance(other, "authors"), s.instance(other, "fresh")
+		Create(ctx, run, authors, fresh)
 		reportRun(ctx, run, "Succeeded", runOf("1", "Succeeded", ""))
 		Expect(K8s.Status().Patch(ctx, authors, merge(`{"status":{"phase":"Open","message":"All is well"}}`))).To(Succeed())
 
 		remove(ctx, oc, soc)
 		Eventually(Condition(ctx, run, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "run"))
 		Eventually(Condition(ctx, authors, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "authors"))
+		Eventually(Condition(ctx, fresh, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "fresh"))
+		Expect(Field(ctx, fresh, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("NoOperator"))
+		Expect(Field(ctx, fresh, "status", "message")(NewWithT(GinkgoT()))).To(HavePrefix("no operator runs for this resource"))
 		Expect(Condition(ctx, run, "Stalled")(NewWithT(GinkgoT()))).To(And(ConditionTrue(), WithReason("NoOperator")))
 		status, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), run).Object, "status")
 		Expect(err).NotTo(HaveOccurred())
@@ -83,8 +86,9 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
 		version := Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion()
 		Consistently(func() string { return Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion() }).WithContext(ctx).Should(Equal(version))
-		Remove(ctx, run)
-		Remove(ctx, authors)
+		for _, instance := range []*unstructured.Unstructured{run, authors, fresh} {
+			Remove(ctx, instance)
+		}
 	},
 		Entry("after its namespace is not mapped any more", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 			setMapping(ctx, soc, soc.Namespace)
