@@ -172,6 +172,7 @@ func (s *awaySpecs) outage(ctx context.Context) {
 	before, brokenRun := s.lastRuns(ctx, waiting), lastRun(ctx, broken)(Default).ID
 
 	s.zos.down(ctx)
+	DeferCleanup(s.zos.up, NodeTimeout(time.Minute))
 	down := time.Now()
 	s.edit(ctx, waiting[:1])
 	zep := &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos3")}
@@ -183,6 +184,7 @@ func (s *awaySpecs) outage(ctx context.Context) {
 		Eventually(waitsFor(ctx, object)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
 	}
 	Consistently(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).WithTimeout(outageLength()).Should(ConditionFalse())
+	Expect(lastRun(ctx, waiting[0])(Default)).To(withOutcome(gate.OutcomeUnreachable))
 	tried := 0
 	for name, id := range s.lastRuns(ctx, waiting) {
 		if id != before[name] {
@@ -285,19 +287,21 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 
 	By("a user who may change the resource, and not the endpoint")
 	Eventually(func() error { return patchAs(ctx, developer, stuck, withAnnotation("colour", "green")) }).WithContext(ctx).Should(Succeed())
-	for what, changes := range map[string]string{
-		"abandon a resource that is being deleted":             withAnnotation(gate.AnnotationAbandon, "true"),
-		"remove its finalizer by hand":                         `{"metadata": {"finalizers": null}}`,
-		"let its run start outside the windows of an endpoint": withAnnotation(endpoint.AnnotationRunNow, rfc3339Now()),
+	for _, try := range []struct{ attack, changes string }{
+		{"abandon a resource that is being deleted", withAnnotation(gate.AnnotationAbandon, "true")},
+		{"remove the finalizer of a resource that is being deleted", `{"metadata": {"finalizers": null}}`},
+		{"let a run start outside the windows of its endpoint", withAnnotation(endpoint.AnnotationRunNow, rfc3339Now())},
 	} {
-		err := patchAs(ctx, developer, stuck, changes)
-		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
-		attack.Repelled(runsAndRecords, what+", with the role edit", "the API server refuses it", err.Error())
+		err := patchAs(ctx, developer, stuck, try.changes)
+		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", try.attack, err)
+		attack.Repelled(runsAndRecords, try.attack+", with the role edit", "the API server refuses it", err.Error())
 	}
 	Expect(Live(ctx, Default, stuck).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 
 	By("a user who may change both")
-	Eventually(func() error { return patchAs(ctx, administrator, stuck, withAnnotation(gate.AnnotationAbandon, "true")) }).WithContext(ctx).Should(Succeed())
+	Eventually(func() error {
+		return patchAs(ctx, administrator, stuck, withAnnotation(gate.AnnotationAbandon, "true"))
+	}).WithContext(ctx).Should(Succeed())
 	Eventually(Gone(ctx, stuck)).WithContext(ctx).Should(BeTrue())
 	printed, err := s.collectionTool(ctx, "abandon", "distantplay/forgotten")
 	Expect(err).NotTo(HaveOccurred(), printed)
@@ -309,7 +313,9 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 // expectReported expects that what may be left on the system is said where administrators look.
 func (s *awaySpecs) expectReported(ctx context.Context, objects ...*unstructured.Unstructured) {
 	GinkgoHelper()
-	soc := func() string { return kubectl(ctx, "get", "suboperatorconfig", s.name()+"-soc", "-n", s.namespace, "-o", "yaml") }
+	soc := func() string {
+		return kubectl(ctx, "get", "suboperatorconfig", s.name()+"-soc", "-n", s.namespace, "-o", "yaml")
+	}
 	for _, object := range objects {
 		name := object.GetName()
 		Eventually(func(g Gomega) []v2beta2.AbandonedResource {

@@ -289,7 +289,7 @@ func (s *system) down(ctx context.Context) {
 
 func (s *system) up(ctx context.Context) {
 	GinkgoHelper()
-	s.shell(ctx, "rm /tmp/down\n"+s.endServers())
+	s.shell(ctx, "[ -e /tmp/down ] || exit 0; rm /tmp/down\n"+s.endServers())
 }
 
 // endServers is a script that kills the SSH server, or what runs in its place, and all that its sessions started.
