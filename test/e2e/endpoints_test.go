@@ -43,7 +43,7 @@ var _ = Describe("Endpoints", Slow, Ordered, ContinueOnFailure, func() {
 		p.connect(ctx, s.zos2, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To(places)})
 		p.buildTool(ctx)
 		Create(ctx, s.mapping(p.namespace, s.neighbor))
-		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(8), "maxRetries": int64(0)})
+		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(8), "maxRetries": int64(2)})
 	}, NodeTimeout(10*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
@@ -387,7 +387,7 @@ func (s *endpointSpecs) left(ctx context.Context) {
 	message := Condition(ctx, object, runstatus.ConditionReady)(Default).Message
 	Expect(message).To(ContainSubstring("abandon"), "it says what to do")
 
-	printed, err := s.collectionToolIn(ctx, s.neighbor, "abandon", "limitedplay/left")
+	printed, err := s.collectionToolIn(ctx, s.neighbor, "abandon", "limitedplay/left", "--yes")
 	Expect(err).NotTo(HaveOccurred(), printed)
 	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
 	lines := s.zos1.lines(ctx)

@@ -303,7 +303,7 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 		return patchAs(ctx, administrator, stuck, withAnnotation(gate.AnnotationAbandon, "true"))
 	}).WithContext(ctx).Should(Succeed())
 	Eventually(Gone(ctx, stuck)).WithContext(ctx).Should(BeTrue())
-	printed, err := s.collectionTool(ctx, "abandon", "distantplay/forgotten")
+	printed, err := s.collectionTool(ctx, "abandon", "distantplay/forgotten", "--yes")
 	Expect(err).NotTo(HaveOccurred(), printed)
 	Eventually(Gone(ctx, forgotten)).WithContext(ctx).Should(BeTrue())
 	AddReportEntry("kubectl collection abandon", printed, ReportEntryVisibilityAlways)
