@@ -21,8 +21,11 @@ const (
 	// Operator Lifecycle Manager installs it. It is present if the manager serves a catalog, and does not affect Ready.
 	ConditionPublished = "Published"
 	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a known
-	// host key. It never blocks a playbook run.
+	// host key, and no run has failed to connect since. While it is false with the reason HostUnreachable, runs wait.
 	ConditionReachable = "Reachable"
+	// ConditionCredentialAccepted is true when a run has logged on in the security domain of a ZosEndpoint, and false while
+	// the domain refuses a credential. It is absent before the first logon.
+	ConditionCredentialAccepted = "CredentialAccepted"
 )
 
 // Reasons of success and progress.
