@@ -82,8 +82,11 @@ func (p *progress) observe(object *unstructured.Unstructured) bool {
 	}
 	run := status.LastRun
 	if run == nil || run.ID == p.before {
-		if run != nil && run.Outcome == "" {
+		switch {
+		case run != nil && run.Outcome == "":
 			p.print("waiting until run " + run.ID + " has ended")
+		case status.Waiting != nil:
+			p.print("Waiting: " + status.Waiting.Message)
 		}
 		return false
 	}
@@ -158,6 +161,8 @@ func printField(out io.Writer, name, text string) {
 // when says whether and when the playbook runs again by itself.
 func when(run *runstatus.Run) string {
 	switch {
+	case run.Outcome.AwaitsEndpoint():
+		return run.NextAfterEndpoint()
 	case run.NextRetry != nil:
 		return "next attempt at " + clock(*run.NextRetry)
 	case run.RunAgainAt != nil:

@@ -26,6 +26,7 @@ func withStatus(t *testing.T, status string) *unstructured.Unstructured {
 
 const (
 	endedRun   = "lastRun: {id: one, event: create, reason: New, started: 2026-11-22T09:00:00Z, finished: 2026-11-22T09:00:05Z, outcome: Succeeded}"
+	waitingRun = "waiting: {reason: EndpointHeld, message: 'ZosEndpoint lpar1 is on hold: IPL', since: 2026-11-22T09:09:00Z}"
 	runningRun = "lastRun: {id: two, event: create, reason: Asked, attempt: 1, started: 2026-11-22T09:10:00Z, endpoint: lpar1"
 	failedRun  = `
 lastRun:
@@ -67,6 +68,11 @@ func TestProgress(t *testing.T) {
 			[]string{runningRun + ", currentTask: {name: Copy, since: 2026-11-22T09:10:01Z}}", runningRun + ", currentTask: {name: Copy, since: 2026-11-22T09:10:01Z}}",
 				runningRun + ", currentTask: {name: \"Per\\emit\", since: 2026-11-22T09:10:02Z}}", runningRun + ", outcome: TimedOut}"},
 			"Running: run two, attempt 1, endpoint lpar1, task Copy\nRunning: run two, attempt 1, endpoint lpar1, task Per\\x1bmit\n", "TimedOut"},
+		"a run that waits for its endpoint": {"one",
+			[]string{endedRun + "\n" + waitingRun, endedRun + "\n" + waitingRun, runningRun + "}", runningRun + ", outcome: Unreachable}"},
+			"Waiting: ZosEndpoint lpar1 is on hold: IPL\nRunning: run two, attempt 1, endpoint lpar1\n", "Unreachable"},
+		"a first run that waits for its endpoint": {"", []string{waitingRun, runningRun + ", outcome: Refused}"},
+			"Waiting: ZosEndpoint lpar1 is on hold: IPL\n", "Refused"},
 		"an author's phase and message are ignored": {"one", []string{"{phase: 7, message: [x], " + runningRun + ", outcome: Succeeded}}"}, "", "Succeeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +115,24 @@ func TestPrintRun(t *testing.T) {
 	status.LastRun.NextRetry = nil
 	printRun(&out, status.LastRun)
 	expectGolden(t, "run.txt", out.String())
+}
+
+func TestWhen(t *testing.T) {
+	for status, want := range map[string]string{
+		runningRun + ", outcome: Unreachable}": "it is tried again when the endpoint can be reached",
+		runningRun + ", outcome: Refused}": "it is tried again when the credential is changed, or when another logon is allowed by annotation " +
+			"zoscb.ibm.com/retry on the ZosEndpoint",
+		runningRun + ", outcome: Failed}":    "it is not tried again until the resource is changed or a run is requested",
+		runningRun + ", outcome: Succeeded}": "",
+	} {
+		parsed, err := statusOf(withStatus(t, status))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := when(parsed.LastRun); got != want {
+			t.Errorf("%s: %q", parsed.LastRun.Outcome, got)
+		}
+	}
 }
 
 func TestEnding(t *testing.T) {

@@ -77,6 +77,17 @@ type resourceReport struct {
 	State   runstatus.Phase `json:"state"`
 	Message string          `json:"message,omitempty"`
 	LastRun *runstatus.Run  `json:"lastRun,omitempty"`
+	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
+	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
+	Drift    *driftReport `json:"drift,omitempty"`
+}
+
+// driftReport is the result of the last drift check: the condition Drifted, and status.drift.
+type driftReport struct {
+	Drifted metav1.ConditionStatus `json:"drifted"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message"`
+	*runstatus.Drift
 }
 
 func statusCommand() *cobra.Command {
@@ -93,7 +104,11 @@ custom resources with their state and last run. What you may not read is named a
 
   # Resources whose last run failed
   kubectl collection status --all-namespaces --output json |
-    jq '.collections[].installations[].endpoints[].resources[] | select(.state == "Failed")'`,
+    jq '.collections[].installations[].endpoints[].resources[] | select(.state == "Failed")'
+
+  # Resources whose endpoint was changed by others
+  kubectl collection status --all-namespaces --output json |
+    jq '.collections[].installations[].endpoints[].resources[] | select(.drift.drifted == "True")'`,
 		Args: wants("at most 1 argument", cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"text", "json"}, output) {
@@ -270,7 +285,10 @@ func describeResource(object *unstructured.Unstructured) resourceReport {
 		return report
 	}
 	report.State, report.Message = state(status)
-	report.LastRun = status.LastRun
+	report.LastRun, report.ProvedAt = status.LastRun, status.ProvedAt
+	if c := meta.FindStatusCondition(status.Conditions, runstatus.ConditionDrifted); c != nil {
+		report.Drift = &driftReport{Drifted: c.Status, Reason: c.Reason, Message: c.Message, Drift: status.Drift}
+	}
 	return report
 }
 
@@ -376,7 +394,14 @@ func (t *tree) resource(r *resourceReport, own string, now time.Time) {
 	if run := r.LastRun; run != nil {
 		started, outcome = duration.HumanDuration(now.Sub(run.Started.Time))+" ago", string(cmp.Or(run.Outcome, "running"))
 	}
-	t.row(own, strings.ToLower(r.Kind)+"/"+r.Name, string(r.State), started, outcome, firstLine(r.Message))
+	state, message := string(r.State), r.Message
+	if r.Drift != nil && r.Drift.Drifted == metav1.ConditionTrue {
+		state += ", drifted"
+		if r.State == runstatus.PhaseSucceeded {
+			message = r.Drift.Message
+		}
+	}
+	t.row(own, strings.ToLower(r.Kind)+"/"+r.Name, state, started, outcome, firstLine(message))
 }
 
 // firstLine returns the first line of a message, shortened.

@@ -28,10 +28,15 @@ status:
   installations: [{namespace: zos, install: Direct, ready: true, digest: "sha256:0cc4d8f93ce2430e46e7f00441f107aee3816a8bdc6d276b3aaea2c5a36ff17f"}]
 `
 
+const drift = "{type: Drifted, status: 'True', reason: Drifted, message: 2 tasks would change the endpoint"
+
 // resourceStatuses are statuses of resources by name.
 var resourceStatuses = []struct{ name, status string }{
+	{"changed", "{conditions: [{type: Ready, status: 'True', reason: Succeeded, message: the playbook ended successfully}, " + drift + "}], " +
+		"provedAt: '2026-11-22T09:00:05Z', drift: {checkedAt: '2026-11-22T09:11:00Z', diff: \"-a\\n+b\", unchecked: 1}, " + endedRun + "}"},
 	{"failed", "{conditions: [{type: Ready, status: 'False', reason: Failed, message: \"non-zero \\e[31mreturn code\\nsecond line\"}], " + runningRun + ", outcome: Failed}}"},
 	{"hello", "{phase: Author, conditions: [{type: Ready, status: 'True', reason: Outdated, message: the collection has changed since the last run}], " + endedRun + "}"},
+	{"known", "{conditions: [{type: Ready, status: 'True', reason: Outdated, message: the collection has changed since the last run}, " + drift + "}]}"},
 	{"long", "{conditions: [{type: Ready, status: 'False', reason: Failed, message: " + strings.Repeat("x", 200) + "}]}"},
 	{"new", "{}"},
 	{"running", "{conditions: [{type: Ready, status: 'False', reason: Running, message: the playbook is running}], " + runningRun + "}}"},

@@ -1,6 +1,9 @@
 package endpoint
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +50,9 @@ const (
 	ReasonBusy Reason = "EndpointBusy"
 )
 
+// maxClockSkew is how far in the future AnnotationRunNow may be. A later time is ignored.
+const maxClockSkew = time.Minute
+
 // Wait is why a run does not start.
 type Wait struct {
 	Reason Reason
@@ -72,8 +78,81 @@ type Admission struct {
 }
 
 // Admit decides whether a run may use an endpoint now. It changes the state: a run that may start gets its place, its turn with
-// the credential, and in an outage the attempt.
-func (s *State) Admit(e Settings, r Request) Admission { panic("not implemented") }
+// the credential, and in an outage the attempt. A run that must wait may get a place in the queue. A run that has got a place
+// already keeps it.
+func (s *State) Admit(e Settings, r Request) Admission {
+	r = r.normalized()
+	for _, check := range []func(*Settings, *Request) *Wait{held, outsideWindow, s.credentialRefused, s.credentialUntested} {
+		if wait := check(&e, &r); wait != nil {
+			return Admission{Wait: wait}
+		}
+	}
+	changed := s.noticeOutage(&e, &r)
+	for _, check := range []func(*Settings, *Request) *Wait{s.unreachable, s.settling} {
+		if wait := check(&e, &r); wait != nil {
+			return Admission{Wait: wait, Changed: s.bound(changed)}
+		}
+	}
+	wait, queueChanged := s.queue(&e, &r)
+	changed = changed || queueChanged
+	if wait != nil {
+		return Admission{Wait: wait, Changed: s.bound(changed)}
+	}
+	canary := s.startCanary(&e, &r)
+	trying := s.startTrying(&e, &r)
+	placed := s.takePlace(&e, &r)
+	return Admission{Canary: canary, Changed: s.bound(changed || canary || trying || placed)}
+}
+
+// normalized returns the request with times as the state has them, and a user ID that can be shown.
+func (r Request) normalized() Request {
+	r.Now = instant(r.Now)
+	r.User = oneLine(r.User, maxUser)
+	if r.Since.IsZero() {
+		r.Since = r.Now
+	}
+	return r
+}
+
+// instant returns a time in the form in which it is stored.
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func held(e *Settings, r *Request) *Wait {
+	if e.Hold == "" {
+		return nil
+	}
+	return &Wait{
+		Reason:  ReasonHeld,
+		Message: oneLine(fmt.Sprintf("ZosEndpoint %s is on hold: %s", e.Name, e.Hold), maxMessage),
+		After:   after(r, 15, 3, 5*time.Minute, time.Time{}),
+	}
+}
+
+func outsideWindow(e *Settings, r *Request) *Wait {
+	if r.RunNow || isOpen(e.Windows, r.Now) || (!e.RunNow.After(r.Now.Add(maxClockSkew)) && !r.Since.After(e.RunNow)) {
+		return nil
+	}
+	wait := &Wait{
+		Reason:  ReasonOutsideWindow,
+		Message: fmt.Sprintf("no run window of ZosEndpoint %s opens within five years: correct spec.runWindows", e.Name),
+		Until:   nextOpening(e.Windows, r.Now),
+	}
+	if !wait.Until.IsZero() {
+		wait.Message = fmt.Sprintf("no run window of ZosEndpoint %s is open before %s", e.Name, wait.Until.Format(time.RFC3339))
+	}
+	wait.After = after(r, 15, 3, 5*time.Minute, wait.Until)
+	return wait
+}
+
+// after returns when the gate must ask again, in whole seconds: base seconds, and more for each run ahead, but at most limit, and
+// not later than until, if that is set. It is at least a second.
+func after(r *Request, base, perRun float64, limit time.Duration, until time.Time) time.Duration {
+	seconds := math.Floor(min(base+perRun*float64(max(0, r.Ahead)), limit.Seconds()))
+	if !until.IsZero() {
+		seconds = min(seconds, math.Ceil(until.Sub(r.Now).Seconds()))
+	}
+	return time.Duration(max(1, seconds)) * time.Second
+}
 
 // Connection is what a run learned about its endpoint.
 type Connection string
@@ -93,29 +172,49 @@ const (
 // Observe records what a run that is not over yet, or just ended, learned. message is one line without secrets. It reports whether
 // the state has changed.
 func (s *State) Observe(e Settings, r Request, c Connection, message string) bool {
-	panic("not implemented")
+	if c == ConnectionNone || e.isLocal() {
+		return false
+	}
+	r = r.normalized()
+	message = oneLine(message, maxStored)
+	changed := s.endTrying(&r)
+	switch c {
+	case ConnectionAccepted:
+		changed = s.accept(&r) || changed
+		changed = s.reached(&e, &r) || changed
+	case ConnectionRefused:
+		changed = s.refuse(&e, &r, message) || changed
+		changed = s.reached(&e, &r) || changed
+	case ConnectionUnreachable:
+		changed = s.lost(&e, &r, message) || changed
+	}
+	return s.bound(changed)
 }
 
 // Release gives back what Admit gave to a run that has ended, or that did not start after all. It reports whether the state has
 // changed.
-func (s *State) Release(e Settings, r Request) bool { panic("not implemented") }
-
-// Recover ends the outage of a system after a successful probe. It reports whether the state has changed.
-func (s *State) Recover(address string, now time.Time) bool { panic("not implemented") }
-
-// Evict releases the holders, and forgets the queue entries, for which gone is true. It reports whether the state has changed.
-// Queue entries have no pod.
-func (s *State) Evict(gone func(operator, podName string, pod types.UID) bool) bool {
-	panic("not implemented")
+func (s *State) Release(e Settings, r Request) bool {
+	r = r.normalized()
+	changed := s.endTrying(&r)
+	return s.leave(&e, &r) || changed
 }
 
-// AllowRetry forgets all refused credentials if the value of AnnotationRetry of an endpoint has changed since the last call. The
-// first value of an endpoint changes nothing but the state. It reports whether the state has changed.
-func (s *State) AllowRetry(endpoint, value string) bool { panic("not implemented") }
-
-// Abandon adds a custom resource that was removed without a run. At most 20 are kept.
-func (s *State) Abandon(a Abandoned) { panic("not implemented") }
-
-// HasNews reports whether two states differ in what the manager reports: outages, logons, abandoned resources, and whether
-// somebody waits in a queue.
-func HasNews(before, after *State) bool { panic("not implemented") }
+// Evict releases the holders, and forgets the queue entries, for which gone is true. It reports whether the state has changed.
+// Queue entries have no pod: podName and pod are empty.
+func (s *State) Evict(gone func(operator, podName string, pod types.UID) bool) bool {
+	changed := false
+	isGone := func(h Holder) bool { return gone(h.Operator, h.PodName, h.Pod) }
+	for _, system := range s.Systems {
+		before := len(system.Running) + len(system.Queue)
+		system.Running = slices.DeleteFunc(system.Running, isGone)
+		system.Queue = slices.DeleteFunc(system.Queue, func(w Waiter) bool { return gone(w.Operator, "", "") })
+		changed = changed || before != len(system.Running)+len(system.Queue)
+	}
+	for _, logon := range s.Logons {
+		if logon.Trying != nil && isGone(*logon.Trying) {
+			logon.Trying = nil
+			changed = true
+		}
+	}
+	return changed
+}

@@ -4,9 +4,17 @@
 package endpoint
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
@@ -25,7 +33,8 @@ type Settings struct {
 	Name string
 	// Address is the system that runs are counted by: host:port in lower case, or local/NAME.
 	Address string
-	// MaxRuns is the number of runs that may use Address at the same time, or 0 for no limit.
+	// MaxRuns is the number of runs that may use Address at the same time, or 0 for no limit. It is what this ZosEndpoint says:
+	// if others have the same Address, System.Limit has the lowest value of all.
 	MaxRuns int
 	// Windows outside which no run starts. Empty means always.
 	Windows []Window
@@ -33,33 +42,71 @@ type Settings struct {
 	Hold string
 	// Settle is the time between the end of an outage and the first run.
 	Settle time.Duration
-	// RunNow is the value of AnnotationRunNow, or zero.
+	// RunNow is the value of AnnotationRunNow, or zero if it is absent or not a time.
 	RunNow time.Time
-	// UnreachableSince is the time since which the manager's probes fail, or zero.
-	UnreachableSince time.Time
+	// UnreachableSince is the time since which the manager's probes fail, or zero, and UnreachableMessage says why.
+	UnreachableSince   time.Time
+	UnreachableMessage string
 }
 
 // SettingsOf reads a ZosEndpoint. All problems of its windows are in the error.
-func SettingsOf(e *v2beta2.ZosEndpoint) (Settings, error) { panic("not implemented") }
+func SettingsOf(e *v2beta2.ZosEndpoint) (Settings, error) {
+	settings := Settings{Name: e.Name, Address: address(e), Hold: e.Spec.Hold}
+	var errs []error
+	for i, w := range e.Spec.RunWindows {
+		window, err := ParseWindow(w)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("spec.runWindows[%d]: %w", i, err))
+		}
+		settings.Windows = append(settings.Windows, window)
+	}
+	if len(errs) > 0 {
+		return Settings{}, errors.Join(errs...)
+	}
+	if e.Spec.MaxConcurrentRuns != nil {
+		settings.MaxRuns = max(0, int(*e.Spec.MaxConcurrentRuns))
+	}
+	if e.Spec.Settle != nil {
+		settings.Settle = max(0, e.Spec.Settle.Duration)
+	}
+	if runNow, err := time.Parse(time.RFC3339, e.Annotations[AnnotationRunNow]); err == nil {
+		settings.RunNow = runNow
+	}
+	reachable := meta.FindStatusCondition(e.Status.Conditions, v2beta2.ConditionReachable)
+	if reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == v2beta2.ReasonHostUnreachable {
+		settings.UnreachableSince, settings.UnreachableMessage = reachable.LastTransitionTime.Time, reachable.Message
+	}
+	return settings, nil
+}
+
+// isLocal reports whether playbooks run in the operator's own pod: there is no logon, and nothing to reach.
+func (e *Settings) isLocal() bool { return strings.HasPrefix(e.Address, localPrefix) }
+
+// localPrefix begins the address of a local endpoint. No host contains a slash.
+const localPrefix = "local/"
+
+func address(e *v2beta2.ZosEndpoint) string {
+	if e.Spec.EndpointType == v2beta2.EndpointLocal {
+		return localPrefix + e.Name
+	}
+	host := strings.ToLower(e.Spec.Host)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(e.Spec.EffectivePort()))
+}
 
 // Domain returns the security domain of a ZosEndpoint: spec.securityDomain, or else its host in lower case, or local/NAME.
-func Domain(e *v2beta2.ZosEndpoint) string { panic("not implemented") }
+func Domain(e *v2beta2.ZosEndpoint) string {
+	if e.Spec.EndpointType == v2beta2.EndpointLocal {
+		return cmp.Or(e.Spec.SecurityDomain, localPrefix+e.Name)
+	}
+	return cmp.Or(e.Spec.SecurityDomain, strings.ToLower(e.Spec.Host))
+}
 
 // StateName returns the name of the Secret, in the namespace of the ZosEndpoint, with the State of its security domain: zosendpoint-
 // and a hash.
-func StateName(e *v2beta2.ZosEndpoint) string { panic("not implemented") }
-
-// Window is a recurring time in which runs may start.
-type Window struct {
-	schedule cron.Schedule
-	duration time.Duration
-}
-
-// ParseWindow parses a run window. Schedules have five fields, without seconds, descriptors (@daily) and TZ=.
-func ParseWindow(w v2beta2.RunWindow) (Window, error) { panic("not implemented") }
-
-// Open reports whether one of the windows is open, until when (zero if there are none), and when the next one opens if not
-// (zero if none opens within five years).
-func Open(windows []Window, now time.Time) (open bool, until, next time.Time) {
-	panic("not implemented")
+func StateName(e *v2beta2.ZosEndpoint) string {
+	hash := sha256.Sum256([]byte(Domain(e)))
+	return "zosendpoint-" + hex.EncodeToString(hash[:16])
 }

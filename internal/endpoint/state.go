@@ -1,6 +1,15 @@
 package endpoint
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +41,8 @@ type State struct {
 
 // System is the state of one system.
 type System struct {
+	// Limit is the lowest spec.maxConcurrentRuns of the ZosEndpoints with this address, or 0. The manager writes it.
+	Limit int `json:"limit,omitempty"`
 	// Running are the runs that count against the limit. Without a limit there are none.
 	Running []Holder `json:"running,omitempty"`
 	// Queue has the operators that wait for a run to end, the first one first.
@@ -76,8 +87,10 @@ type Outage struct {
 
 // Logon is what is known about the credentials of a user ID. Credentials are identified by Key.Credential.
 type Logon struct {
-	// Accepted is the credential that was accepted last.
-	Accepted string `json:"accepted,omitempty"`
+	// Accepted is the credential that was accepted last, and AcceptedAt when it was first accepted after another one, or after
+	// the latest refusal.
+	Accepted   string    `json:"accepted,omitempty"`
+	AcceptedAt time.Time `json:"acceptedAt,omitzero"`
 	// Refused credentials: at most maxRefused, the latest.
 	Refused map[string]Refusal `json:"refused,omitempty"`
 	// Trying is the run that uses a credential that is neither accepted nor refused. Others wait for its result.
@@ -101,15 +114,109 @@ type Abandoned struct {
 }
 
 // ParseState reads the StateFile. Content that is not valid, or longer than 900 KiB, is an error.
-func ParseState(content []byte) (*State, error) { panic("not implemented") }
+func ParseState(content []byte) (*State, error) {
+	if len(content) > maxState {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", StateFile, len(content), maxState)
+	}
+	s := &State{}
+	if err := json.Unmarshal(content, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", StateFile, err)
+	}
+	for address, system := range s.Systems {
+		if system == nil {
+			return nil, fmt.Errorf("%s: system %q is null", StateFile, address)
+		}
+	}
+	for user, logon := range s.Logons {
+		if logon == nil {
+			return nil, fmt.Errorf("%s: logon %q is null", StateFile, user)
+		}
+	}
+	return s, nil
+}
 
 // Marshal returns the content of the StateFile: the same bytes for equal states.
-func (s *State) Marshal() []byte { panic("not implemented") }
+func (s *State) Marshal() []byte {
+	content, err := json.Marshal(s)
+	if err != nil {
+		// Only times after the year 9999 cannot be written, and ParseState reads none.
+		return nil
+	}
+	return content
+}
 
 // Key is the content of KeyFile.
 type Key []byte
 
-// Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil.
+// ParseKey checks the content of KeyFile.
+func ParseKey(content []byte) (Key, error) {
+	if len(content) != KeyBytes {
+		return nil, errors.New("the key has the wrong length: delete the Secret, and the manager creates it again")
+	}
+	return Key(content), nil
+}
+
+// Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil. User IDs
+// that differ in case are the same, as on z/OS.
 func (k Key) Credential(user string, key, passphrase, password []byte) string {
-	panic("not implemented")
+	mac := hmac.New(sha256.New, k)
+	for _, part := range [][]byte{[]byte(strings.ToLower(user)), key, passphrase, password} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write(part)
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// edit returns a system to change, which it creates if it is not there.
+func (s *State) edit(address string) *System {
+	if s.Systems == nil {
+		s.Systems = map[string]*System{}
+	}
+	if s.Systems[address] == nil {
+		s.Systems[address] = &System{}
+	}
+	return s.Systems[address]
+}
+
+// system returns a system to read.
+func (s *State) system(address string) System {
+	if found := s.Systems[address]; found != nil {
+		return *found
+	}
+	return System{}
+}
+
+// SetLimits replaces the limits of the systems, by address: each is the lowest spec.maxConcurrentRuns of its ZosEndpoints, or 0.
+// Systems that are not in limits have none, and are forgotten if nothing is known about them. It reports whether the state has
+// changed.
+func (s *State) SetLimits(limits map[string]int) bool {
+	changed := false
+	for address, limit := range limits {
+		if limit = max(0, limit); limit != s.system(address).Limit {
+			s.edit(address).Limit = limit
+			changed = true
+		}
+	}
+	for address, system := range s.Systems {
+		if limits[address] <= 0 {
+			changed = changed || system.Limit != 0 || len(system.Queue) > 0
+			system.Limit, system.Queue = 0, nil
+		}
+		if system.isZero() {
+			delete(s.Systems, address)
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (y *System) isZero() bool {
+	return y.Limit == 0 && len(y.Running) == 0 && len(y.Queue) == 0 && y.Outage == nil && y.RecoveredAt.IsZero() && y.ReachedAt.IsZero()
+}
+
+// Abandon adds a custom resource that was removed without a run. At most 20 are kept.
+func (s *State) Abandon(a Abandoned) {
+	a.At = instant(a.At)
+	s.Abandoned = append(s.Abandoned, a)
+	s.Abandoned = slices.Delete(s.Abandoned, 0, max(0, len(s.Abandoned)-maxAbandoned))
 }

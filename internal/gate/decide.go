@@ -92,11 +92,13 @@ type Decision struct {
 	Reason Reason
 	// Attempt of a run, from 1.
 	Attempt int
+	// Canary is true if the endpoint was in an outage when the run started. Decide does not set it.
+	Canary bool
 	// Changed lists what differs from the last run, whether it starts a playbook or not. With ActionSkip and a last run that
 	// was successful, the resource is outdated if Changed is not empty.
 	Changed []Trigger
-	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun and
-	// ActionFinish.
+	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun,
+	// ActionAbandon and ActionFinish. With ActionCheck it is for a check that does not take place now.
 	After time.Duration
 }
 
@@ -127,12 +129,14 @@ func Decide(in Input) Decision {
 		return Decision{Action: ActionWait, After: afterRunning}
 	case in.Stale:
 		return Decision{Action: ActionWait, After: afterStale}
+	case last != nil && in.Event == EventDelete && in.UID != "" && last.Deleted == in.UID:
+		return Decision{Action: ActionFinish}
+	case in.Event == EventDelete && in.Abandon:
+		return Decision{Action: ActionAbandon}
 	case last == nil && in.Event == EventCreate && in.Baseline:
-		return Decision{Action: ActionAdopt, After: in.wait(in.period())}
+		return Decision{Action: ActionAdopt, After: in.wait(sooner(in.period(), in.checkPeriod()))}
 	case last == nil:
 		return run(ReasonNew, nil)
-	case in.Event == EventDelete && in.UID != "" && last.Deleted == in.UID:
-		return Decision{Action: ActionFinish}
 	}
 
 	changed := in.changed()
@@ -148,7 +152,7 @@ func Decide(in Input) Decision {
 	case in.Event == EventDelete:
 		return run(ReasonNew, changed)
 	}
-	return in.repeat(changed)
+	return in.orCheck(in.repeat(changed))
 }
 
 // recreated reports whether the record is that of a resource of the same name that was deleted.
@@ -189,8 +193,8 @@ func (in Input) starts(changed []Trigger) bool {
 
 // retry decides about a resource whose last run failed.
 func (in Input) retry(changed []Trigger) Decision {
-	next := in.Record.NextRetry
-	if next.IsZero() || in.Record.Outcome == OutcomeCancelled {
+	next, outcome := in.Record.NextRetry, in.Record.Outcome
+	if outcome == OutcomeCancelled || next.IsZero() && !outcome.AwaitsEndpoint() {
 		return Decision{Action: ActionSkip, Changed: changed, After: in.wait(0)}
 	}
 	if next.After(in.Now.Add(maxRetryDelay + clockSkew)) {
@@ -199,7 +203,7 @@ func (in Input) retry(changed []Trigger) Decision {
 	d := in.runAt(next, ReasonRetry, changed)
 	if d.Action == ActionRun {
 		d.Attempt = in.Record.Attempt
-		if in.Record.Outcome != OutcomeInterrupted {
+		if outcome.usesRetry() {
 			d.Attempt++
 		}
 	}

@@ -56,6 +56,7 @@ var (
 	baseline = func(in *Input) { in.Baseline = true }
 	deleting = func(in *Input) { in.Event = EventDelete }
 	asked    = func(in *Input) { in.Asked = "a2" }
+	abandon  = func(in *Input) { in.Abandon = true }
 	noUID    = func(in *Input) { in.UID, in.Record.UID = "", "" }
 	// a resource of the same name, in the same installation or in a restored one
 	recreated = func(in *Input) { in.UID, in.LastRun = "u2", nil }
@@ -203,6 +204,48 @@ func TestDecideAfterAFailure(t *testing.T) {
 	})
 }
 
+// A run that could not use its endpoint is repeated without a limit. Whether it may start is not decided here.
+func TestDecideAfterAnOutage(t *testing.T) {
+	outcome := func(o Outcome, next time.Time) *Record {
+		return record(func(r *Record) { r.Outcome, r.Attempt, r.NextRetry = o, 6, next })
+	}
+	again := runs(ReasonRetry)
+	again.Attempt = 6
+	outdated := again
+	outdated.Changed = []Trigger{TriggerCollection}
+	deletionRefused := deletion(func(r *Record) { r.Outcome, r.Attempt = OutcomeRefused, 6 })
+	checkDecisions(t, map[string]decideCase{
+		"unreachable":            {input(outcome(OutcomeUnreachable, time.Time{})), again},
+		"unreachable, due":       {input(outcome(OutcomeUnreachable, now)), again},
+		"unreachable, later":     {input(outcome(OutcomeUnreachable, now.Add(30*time.Second))), skips(30 * time.Second)},
+		"unreachable, changed":   {input(outcome(OutcomeUnreachable, now.Add(30*time.Second)), changed(TriggerSpec)), runs(ReasonChanged, TriggerSpec)},
+		"unreachable, outdated":  {input(outcome(OutcomeUnreachable, time.Time{}), changed(TriggerCollection)), outdated},
+		"unreachable, no retry":  {input(outcome(OutcomeUnreachable, time.Time{}), func(in *Input) { in.Settings.MaxRetries = 0 }), again},
+		"refused":                {input(outcome(OutcomeRefused, time.Time{})), again},
+		"refused, asked":         {input(outcome(OutcomeRefused, time.Time{}), asked), runs(ReasonAsked)},
+		"refused, in a deletion": {input(deletionRefused, deleting), again},
+	})
+}
+
+func TestDecideToAbandon(t *testing.T) {
+	abandons := Decision{Action: ActionAbandon}
+	deleted := deletion(func(r *Record) { r.Deleted = "u1" })
+	resting := deletion(func(r *Record) { r.Outcome = OutcomeFailed })
+	checkDecisions(t, map[string]decideCase{
+		"successful":               {input(record(nil), deleting, abandon), abandons},
+		"never run":                {input(nil, deleting, abandon), abandons},
+		"the deletion has failed":  {input(resting, deleting, abandon), abandons},
+		"asked too":                {input(resting, deleting, abandon, asked), abandons},
+		"not being deleted":        {input(record(nil), abandon), skips(0)},
+		"a run has not ended":      {input(record(nil), deleting, abandon, running), Decision{Action: ActionWait, After: 10 * time.Second}},
+		"stale":                    {input(record(nil), deleting, abandon, stale), Decision{Action: ActionWait, After: time.Second}},
+		"the deletion has ended":   {input(deleted, deleting, abandon), Decision{Action: ActionFinish}},
+		"another one was deleted":  {input(deletion(func(r *Record) { r.Deleted = "u0" }), deleting, abandon), abandons},
+		"an empty UID is no UID":   {input(deletion(func(*Record) {}), deleting, noUID, abandon), abandons},
+		"a baseline, not a record": {input(nil, baseline, deleting, abandon), abandons},
+	})
+}
+
 func TestDecideAfterASuccess(t *testing.T) {
 	requeued := func(due time.Time) *Record {
 		return record(func(r *Record) { r.Outcome, r.Due = OutcomeRequeued, due })
@@ -313,6 +356,56 @@ func TestNext(t *testing.T) {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNextAfterAnOutage(t *testing.T) {
+	last := func(o Outcome, attempt, unreached int) *Record {
+		return record(func(r *Record) { r.Outcome, r.Attempt, r.Unreached = o, attempt, unreached })
+	}
+	retry := Decision{Action: ActionRun, Reason: ReasonRetry, Attempt: 3}
+	canary := retry
+	canary.Canary = true
+	for name, tc := range map[string]struct {
+		last    *Record
+		d       Decision
+		outcome Outcome
+		want    Record
+	}{
+		"first run":                  {nil, runs(ReasonNew), OutcomeUnreachable, Record{Attempt: 1, Unreached: 1}},
+		"after failures":             {last(OutcomeFailed, 2, 0), retry, OutcomeUnreachable, Record{Attempt: 3, Unreached: 1}},
+		"again":                      {last(OutcomeUnreachable, 3, 1), retry, OutcomeUnreachable, Record{Attempt: 3, Unreached: 2, NextRetry: now.Add(10 * time.Second)}},
+		"and again":                  {last(OutcomeUnreachable, 3, 3), retry, OutcomeUnreachable, Record{Attempt: 3, Unreached: 4, NextRetry: now.Add(90 * time.Second)}},
+		"for days":                   {last(OutcomeUnreachable, 3, 999), retry, OutcomeUnreachable, Record{Attempt: 3, Unreached: 1000, NextRetry: now.Add(30 * time.Minute)}},
+		"after a change":             {last(OutcomeUnreachable, 3, 3), runs(ReasonChanged), OutcomeUnreachable, Record{Attempt: 1, Unreached: 1}},
+		"a canary":                   {last(OutcomeUnreachable, 3, 3), canary, OutcomeUnreachable, Record{Attempt: 3, Unreached: 3}},
+		"the first run, a canary":    {nil, Decision{Action: ActionRun, Reason: ReasonNew, Attempt: 1, Canary: true}, OutcomeUnreachable, Record{Attempt: 1}},
+		"the pod ends":               {last(OutcomeUnreachable, 3, 3), retry, OutcomeInterrupted, Record{Attempt: 3, Unreached: 3, NextRetry: now.Add(10 * time.Second)}},
+		"the pod has ended":          {last(OutcomeInterrupted, 3, 3), retry, OutcomeUnreachable, Record{Attempt: 3, Unreached: 4, NextRetry: now.Add(90 * time.Second)}},
+		"a canary's playbook failed": {last(OutcomeUnreachable, 3, 3), canary, OutcomeFailed, Record{Attempt: 3, NextRetry: now.Add(90 * time.Second)}},
+		"then refused":               {last(OutcomeUnreachable, 3, 3), retry, OutcomeRefused, Record{Attempt: 3}},
+		"cancelled":                  {last(OutcomeUnreachable, 3, 3), retry, OutcomeCancelled, Record{Attempt: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Next(input(tc.last), tc.d, "r2", tc.outcome, now, 0)
+			if got := (Record{Attempt: r.Attempt, Unreached: r.Unreached, NextRetry: r.NextRetry}); !cmp.Equal(tc.want, got) {
+				t.Errorf("record (-want +got):\n%s", cmp.Diff(tc.want, got))
+			}
+		})
+	}
+}
+
+// A request to run outside the windows is served by the next run.
+func TestNextServesRunNow(t *testing.T) {
+	in := input(nil, func(in *Input) { in.RunNow = "n1" })
+	for name, got := range map[string]Record{
+		"a run":        Next(in, runs(ReasonNew), "r2", OutcomeSucceeded, now, 0),
+		"its start":    Next(in, runs(ReasonNew), "r2", OutcomeInterrupted, now, 0),
+		"its adoption": Adopt(in),
+	} {
+		if got.RunNow != "n1" {
+			t.Errorf("%s: %q is served", name, got.RunNow)
+		}
 	}
 }
 

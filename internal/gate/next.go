@@ -43,23 +43,42 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		}
 	default:
 		r.Attempt = max(d.Attempt, 1)
-		switch {
-		case outcome == OutcomeInterrupted: // The playbook is not the reason.
-			r.NextRetry = r.Finished.Add(firstRetryDelay)
-		case outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
-			r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
-		}
+		r.fail(in, d)
 	}
 	return r
+}
+
+// fail sets when a failed run is tried again.
+func (r *Record) fail(in Input, d Decision) {
+	unreached := 0
+	if in.Record != nil && d.Reason == ReasonRetry {
+		unreached = in.Record.Unreached
+	}
+	switch {
+	case r.Outcome == OutcomeInterrupted: // The playbook is not the reason.
+		r.Unreached = unreached
+		r.NextRetry = r.Finished.Add(firstRetryDelay)
+	case r.Outcome == OutcomeUnreachable && d.Canary:
+		r.Unreached = unreached
+	case r.Outcome == OutcomeUnreachable:
+		// The first time it is an outage, whose end is noticed. Later it may be the run itself that cannot connect.
+		r.Unreached = unreached + 1
+		if r.Unreached > 1 {
+			r.NextRetry = r.Finished.Add(RetryDelay(r.Unreached - 1))
+		}
+	case r.Outcome.usesRetry() && r.Outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
+		r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
+	}
 }
 
 // Adopt returns the record of a successful resource that has none.
 func Adopt(in Input) Record {
 	r := in.record(in.Now)
 	r.Outcome = OutcomeSucceeded
+	r.CheckAsked = in.CheckAsked
 	switch last := in.LastRun; {
 	case last == nil:
-		r.Asked = "" // No gate has served a request yet.
+		r.Asked, r.CheckAsked = "", "" // No gate has served a request yet.
 	case last.Digest != r.Digest:
 		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
 	}
@@ -67,14 +86,15 @@ func Adopt(in Input) Record {
 }
 
 func (in Input) record(finished time.Time) Record {
-	return Record{
+	return in.withChecks(Record{
 		Fingerprint:  in.Current,
 		Event:        in.Event,
 		Finished:     finished.UTC().Truncate(time.Second), // As in status.
 		Version:      in.Settings.Version,
 		Digest:       in.Settings.Digest,
 		Asked:        in.Asked,
+		RunNow:       in.RunNow,
 		UID:          in.UID,
 		Installation: in.Installation,
-	}
+	})
 }

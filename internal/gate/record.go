@@ -39,6 +39,12 @@ const (
 // Succeeded reports whether the playbook ended well.
 func (o Outcome) Succeeded() bool { return o == OutcomeSucceeded || o == OutcomeRequeued }
 
+// AwaitsEndpoint reports whether the run is repeated as soon as its endpoint can be used again, without a limit.
+func (o Outcome) AwaitsEndpoint() bool { return o == OutcomeUnreachable || o == OutcomeRefused }
+
+// usesRetry reports whether the run counts as one of the attempts of runtime.maxRetries: the playbook was the reason.
+func (o Outcome) usesRetry() bool { return !o.AwaitsEndpoint() && o != OutcomeInterrupted }
+
 // Fingerprint has keyed hashes of everything that a Trigger is about, so that neither a value nor a password can be guessed
 // from it.
 type Fingerprint struct {
@@ -71,9 +77,13 @@ type Record struct {
 	// Version and Digest of the collection of the last run.
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest,omitempty"`
-	// Attempt is the number of runs since the last success or change.
+	// Attempt is the number of runs since the last success or change. Runs that ended as Interrupted, Unreachable or Refused do
+	// not count.
 	Attempt int `json:"attempt,omitempty"`
-	// NextRetry is the earliest time of the next attempt. Zero means that there is none.
+	// Unreached is the number of runs in a row that ended as Unreachable, without canaries.
+	Unreached int `json:"unreached,omitempty"`
+	// NextRetry is the earliest time of the next attempt. Zero means that there is none, or after Unreachable and Refused, that it
+	// starts as soon as the endpoint can be used.
 	NextRetry time.Time `json:"nextRetry,omitzero"`
 	// Due is when the playbook runs again because it asked for it (requeue_after). Zero means never. The reconcile period
 	// is added to Finished when it is needed, so that a changed period applies at once.

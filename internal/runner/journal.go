@@ -22,6 +22,7 @@ type journalEntry struct {
 	// Input and Decision led to the run. They make the record of a run whose gate ended before it did.
 	Input    gate.Input       `json:"input"`
 	Decision gate.Decision    `json:"decision"`
+	Place    *place           `json:"place,omitempty"`
 	Run      runstatus.Run    `json:"run"`
 	Ended    bool             `json:"ended,omitempty"`
 	Report   runstatus.Report `json:"report,omitzero"`

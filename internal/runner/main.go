@@ -93,7 +93,7 @@ func open(call call, out *output) (*runner, error) {
 	}
 	return &runner{
 		call: call, files: files, out: out, podLock: lock, client: client, resource: newResource(client, files),
-		journal: journal{dir: files.stateDir}, pace: usualPace,
+		journal: journal{dir: files.stateDir}, tickets: tickets{dir: files.stateDir}, pace: usualPace,
 	}, nil
 }
 

@@ -35,7 +35,9 @@ type output struct {
 	// lock keeps the lines of several runs apart: long ones are not written at once.
 	lock *os.File
 	line outputLine
-	last []string
+	// quiet is true if lines of a run are neither written nor kept.
+	quiet bool
+	last  []string
 }
 
 type outputLine struct {
@@ -102,6 +104,9 @@ func (o *output) copyLines(from io.Reader) {
 				o.note("output of the run: %v", err)
 			}
 			return
+		}
+		if o.quiet {
+			continue
 		}
 		line := strings.ToValidUTF8(string(content), "\uFFFD")
 		if strings.TrimSpace(line) != "" {

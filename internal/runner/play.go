@@ -20,8 +20,8 @@ import (
 
 // pace has the durations of a run.
 type pace struct {
-	// poll is how often the report and the resource are read.
-	poll time.Duration
+	// poll is how often the report and the resource are read, and observe how often the report is until the connection is known.
+	poll, observe time.Duration
 	// progress is the shortest time between two writes of the current task.
 	progress time.Duration
 	// grace is the time between SIGTERM and SIGKILL.
@@ -31,7 +31,7 @@ type pace struct {
 }
 
 var usualPace = pace{
-	poll: 5 * time.Second, progress: 10 * time.Second, grace: 20 * time.Second,
+	poll: 5 * time.Second, observe: time.Second, progress: 10 * time.Second, grace: 20 * time.Second,
 	persist: 10 * time.Minute, retry: 200 * time.Millisecond, maxRetry: 5 * time.Second,
 }
 
@@ -41,6 +41,9 @@ func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.
 func (r *runner) command(lock *os.File) *exec.Cmd {
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
 	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
+	if r.checking {
+		useCheckMode(command)
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.ExtraFiles = []*os.File{lock}
 	return command
@@ -131,7 +134,13 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 	}
 	ticker := time.NewTicker(r.pace.poll)
 	defer ticker.Stop()
-	progress := progress{runner: r}
+	progress, observer := progress{runner: r}, observer{runner: r}
+	var connection <-chan time.Time
+	if r.place != nil {
+		observing := time.NewTicker(r.pace.observe)
+		defer observing.Stop()
+		connection = observing.C
+	}
 	var stopped *stop
 	end := func(outcome gate.Outcome, message string) {
 		if stopped == nil {
@@ -149,7 +158,10 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit))
 		case <-kill:
 			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+		case <-connection:
+			observer.first(ctx)
 		case <-ticker.C:
+			observer.again(ctx)
 			live, err := r.resource.get(ctx)
 			if err != nil {
 				continue // Nothing is lost: the next poll reads it again.

@@ -29,7 +29,7 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 	settings := *s.input.Settings
 	settings.Kinds = nil
 	entry := &journalEntry{
-		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision,
+		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: r.place,
 		Run: runstatus.Run{
 			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.Reason, Attempt: s.decision.Attempt, Started: now,
 			Version: settings.Version, Digest: settings.Digest, Endpoint: text(specOf(s.live)["zosendpoint"]),
@@ -120,7 +120,7 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 		}
 		complete(entry, report, outcome, time.Now())
 	}
-	live, err = r.writeOutcome(ctx, entry)
+	live, err = r.conclude(ctx, entry)
 	if err != nil {
 		return nil, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
 	}
@@ -139,7 +139,7 @@ func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
 	deadline := time.Now().Add(r.pace.persist)
 	reported := ""
 	for delay := r.pace.retry; ; delay = min(2*delay, r.pace.maxRetry) {
-		_, err := r.writeOutcome(ctx, entry)
+		_, err := r.conclude(ctx, entry)
 		if err == nil {
 			return r.journal.remove(entry.UID)
 		}
@@ -159,6 +159,16 @@ func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
 		case <-time.After(delay):
 		}
 	}
+}
+
+// conclude releases the place of a run, and writes its outcome. It can be repeated.
+func (r *runner) conclude(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
+	err := r.release(ctx, entry.Place, entry.Run.ID, entry.Report)
+	if err == nil {
+		entry.Place = nil
+	}
+	live, writeErr := r.writeOutcome(ctx, entry)
+	return live, errors.Join(err, writeErr)
 }
 
 // writeOutcome writes record and status, as far as they are not written yet, and unless another run has begun since. It

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
@@ -25,7 +27,12 @@ type runner struct {
 	client   dynamic.Interface
 	resource resource
 	journal  journal
+	tickets  tickets
 	pace     pace
+	// place is that of the run, or nil.
+	place *place
+	// checking is true during a drift check.
+	checking bool
 }
 
 // situation is a resource at the time of a decision.
@@ -62,10 +69,29 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	}
 	s.input.Installation, s.input.Running = installation, lock == nil
 	s.decision = gate.Decide(s.input)
-	if s.decision.Action == gate.ActionRun {
-		return r.run(ctx, s, lock)
+	if s.decision.Action != gate.ActionRun && s.decision.Action != gate.ActionCheck {
+		if err := r.tickets.remove(live.GetUID(), ""); err != nil {
+			return answer{}, err
+		}
+		if s, err = r.refuseCheck(ctx, s); err != nil {
+			return answer{}, err
+		}
+		return r.skip(ctx, s)
 	}
-	return r.skip(ctx, s)
+	wait, err := r.admit(ctx, &s)
+	if err != nil {
+		return answer{}, err
+	}
+	isCheck := s.decision.Action == gate.ActionCheck
+	switch {
+	case wait != nil && isCheck:
+		return r.postponeCheck(ctx, s, wait.After)
+	case wait != nil:
+		return r.wait(ctx, s, *wait)
+	case isCheck:
+		return r.check(ctx, s, lock)
+	}
+	return r.run(ctx, s, lock)
 }
 
 // input reads what the decision depends on.
@@ -94,6 +120,8 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
+		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
+		Abandon:    annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
 	}, nil
 }
 
@@ -117,6 +145,8 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	switch s.decision.Action {
 	case gate.ActionFinish:
 		return answer{done: true}, nil
+	case gate.ActionAbandon:
+		return r.abandon(ctx, s)
 	case gate.ActionAdopt:
 		adopted := gate.Adopt(s.input)
 		record = &adopted
@@ -152,7 +182,10 @@ func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resou
 func (r *runner) run(ctx context.Context, s situation, lock *os.File) (answer, error) {
 	entry, err := r.begin(ctx, s)
 	if err != nil {
-		return answer{}, err
+		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
+	}
+	if err := r.tickets.remove(entry.UID, ""); err != nil {
+		r.out.note("ticket: %v", err)
 	}
 	if s.decision.Reason == gate.ReasonAsked {
 		r.announce(ctx, s.live, corev1.EventTypeNormal, "RunRequested", fmt.Sprintf("run %s was requested by annotation", entry.Run.ID))
@@ -179,7 +212,7 @@ func (r *runner) after(s situation, record gate.Record) answer {
 	in.Record, in.LastRun, in.Now, in.Running, in.Stale = &record, nil, time.Now(), false, false
 	next := gate.Decide(in)
 	switch {
-	case next.Action == gate.ActionRun:
+	case next.Action == gate.ActionRun || next.Action == gate.ActionCheck:
 		return askAgain(time.Second)
 	case next.After == 0 && record.Outcome == gate.OutcomeSucceeded && in.Event == gate.EventCreate:
 		return answer{done: true}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -39,6 +40,7 @@ func Start(status map[string]any, r Resource, run Run) map[string]any {
 		interrupt(status, *last)
 	}
 	setRun(status, bounded(run))
+	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	conditions.setStarted()
 	setSummary(status, r, conditions, summaryOfStart(r, run))
@@ -68,8 +70,12 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 		run.Failure = &failure
 	}
 	setEnded(status, run)
+	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	conditions.setEnded(run)
+	if run.proves() {
+		setProved(status, conditions, r, run)
+	}
 	setSummary(status, r, conditions, summaryOfEnd(r, run, nil))
 	return status
 }
@@ -78,11 +84,15 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 // so already. It restores a status that was lost from the record.
 func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision) map[string]any {
 	status = copyOf(status)
+	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	run := recorded(Run{}, record)
 	if record.RunID != "" {
 		run = restore(status, record)
 		setEnded(status, run)
+		if run.proves() && !provedSince(status, run) {
+			setProved(status, conditions, r, run)
+		}
 	}
 	// A resource that never passed a gate has the conditions that ansible-operator wrote.
 	if record.RunID != "" || conditions.get(ConditionSuccessful) == nil {
@@ -167,6 +177,10 @@ func OutcomeOf(report Report) gate.Outcome {
 		return gate.OutcomeTimedOut
 	case report.Ended == "canceled":
 		return gate.OutcomeInterrupted // Cancelled runs do not end by themselves.
+	case report.Connection == endpoint.ConnectionUnreachable:
+		return gate.OutcomeUnreachable
+	case report.Connection == endpoint.ConnectionRefused:
+		return gate.OutcomeRefused
 	}
 	return gate.OutcomeFailed
 }

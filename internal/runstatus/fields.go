@@ -109,10 +109,11 @@ func LastRun(status map[string]any) *gate.LastRun {
 }
 
 // IsBaseline reports whether a status says that the given generation was successful: written by ansible-operator itself, or
-// by a gate whose record is lost. ansible-operator does not say which generation it means.
+// by a gate whose record is lost. ansible-operator does not say which generation it means. A resource with a run that waits is
+// no baseline.
 func IsBaseline(status map[string]any, generation int64) bool {
 	observed, isObserved := status["observedGeneration"].(int64)
-	if isObserved && observed != generation {
+	if isObserved && observed != generation || status[fieldWaiting] != nil {
 		return false
 	}
 	if status["lastRun"] != nil {

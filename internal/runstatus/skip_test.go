@@ -45,6 +45,7 @@ lastRun: {id: r2, event: create, reason: "", started: "2026-11-22T09:00:00Z", fi
 lastSuccess: {id: r2, event: create, started: "2026-11-22T09:00:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
 history:
 - {id: r2, event: create, started: "2026-11-22T09:00:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
+provedAt: "2026-11-22T09:00:00Z"
 `, Skip(nil, resource(later), newRecord(gate.OutcomeSucceeded), skip))
 
 	record := newRecord(gate.OutcomeFailed, func(r *gate.Record) { r.Attempt = 6 })
@@ -250,6 +251,7 @@ func FuzzStatus(f *testing.F) {
 		`{}`, `{"conditions":[1,{"type":[]},{"type":"Ready","status":{},"lastTransitionTime":7}],"history":{},"lastRun":[]}`,
 		`{"lastRun":{"id":"r1","started":5,"tasks":"x"},"history":[null,{"id":"r1","started":"x"},{"id":"r2","outcome":"Failed"}]}`,
 		`{"phase":{},"message":[],"observedGeneration":"3","lastSuccess":0,"lastRun":{"id":"r1","event":"create","started":null}}`,
+		`{"provedAt":5,"drift":[],"conditions":[{"type":"Drifted"}]}`, `{"provedAt":"2027-01-01T00:00:00Z","drift":{"checkedAt":5}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -262,6 +264,11 @@ func FuzzStatus(f *testing.F) {
 		IsBaseline(status, 3)
 		record := newRecord(gate.OutcomeFailed, nextRetry)
 		Skip(status, resource(), record, skip)
+		EndCheck(status, resource(), Check{Report: drifted, Outcome: gate.OutcomeSucceeded, Finished: t0})
+		succeeded := Skip(status, resource(), newRecord(gate.OutcomeSucceeded), skip)
+		if again := Skip(succeeded, resource(later), newRecord(gate.OutcomeSucceeded), skip); !Equal(succeeded, again) {
+			t.Errorf("a second skip changes status (-before +after):\n%s", cmp.Diff(succeeded, again))
+		}
 		status = End(Progress(Start(status, resource(), newRun()), failure), resource(), newRun(), failure, record)
 		if again := Skip(status, resource(later), record, skip); !Equal(status, again) {
 			t.Errorf("a skip changes status (-before +after):\n%s", cmp.Diff(status, again))

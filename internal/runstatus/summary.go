@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -56,17 +57,31 @@ func summaryOfEnd(r Resource, run Run, changed []gate.Trigger) summary {
 }
 
 func summaryOfFailure(r Resource, run Run) summary {
-	s := summary{phase: PhaseFailed, stalled: run.NextRetry == nil}
+	s := summary{phase: PhaseFailed, stalled: run.NextRetry == nil && run.Outcome != gate.OutcomeUnreachable}
 	next := "it is not tried again until the resource is changed or a run is requested: " + rerunCommand(r)
-	if run.NextRetry != nil {
-		next = fmt.Sprintf("the next one at %s", text(run.NextRetry.Time))
-	}
-	if run.NextRetry != nil || run.Attempt > 1 {
+	switch {
+	case run.Outcome.AwaitsEndpoint():
+		next = run.NextAfterEndpoint()
+	case run.NextRetry != nil:
+		next = fmt.Sprintf("%s, the next one at %s", attempt(r, run), text(run.NextRetry.Time))
+	case run.Attempt > 1:
 		next = attempt(r, run) + ", " + next
 	}
 	next = "; " + next
 	s.message = cut(strings.ReplaceAll(failureMessage(run), "\n", "; "), maxMessage-len(next)) + next
 	return s
+}
+
+// NextAfterEndpoint says when a run is repeated whose outcome is Unreachable or Refused.
+func (r Run) NextAfterEndpoint() string {
+	switch {
+	case r.Outcome == gate.OutcomeRefused:
+		return "it is tried again when the credential is changed, or when another logon is allowed by annotation " +
+			endpoint.AnnotationRetry + " on the ZosEndpoint"
+	case r.NextRetry != nil:
+		return "it is tried again when the endpoint can be reached, not before " + text(r.NextRetry.Time)
+	}
+	return "it is tried again when the endpoint can be reached"
 }
 
 func attempt(r Resource, run Run) string {

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -78,13 +79,26 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 		f.Task = report.CurrentTask.Name
 	}
 	f.Message = defaultMessage(outcome)
-	if outcome == gate.OutcomeFailed && len(report.Failures) > 0 {
+	if (outcome == gate.OutcomeFailed || outcome.AwaitsEndpoint()) && len(report.Failures) > 0 {
 		f.Message = cut(failureMessages(report.Failures), maxMessage)
 	}
 	f.Task = line(f.Task, maxName)
 	f.File = line(f.File, maxName)
 	f.Output = cutStart(strings.TrimSpace(printable(f.Output)), maxOutput)
 	return f
+}
+
+// Cause returns the first failure of a run, or what its connection means, as one line of at most 256 bytes.
+func (r Report) Cause() string {
+	switch {
+	case len(r.Failures) > 0:
+		return line(failureMessages(r.Failures[:1]), maxName)
+	case r.Connection == endpoint.ConnectionUnreachable:
+		return defaultMessage(gate.OutcomeUnreachable)
+	case r.Connection == endpoint.ConnectionRefused:
+		return defaultMessage(gate.OutcomeRefused)
+	}
+	return ""
 }
 
 // failureMessages returns one line for each failure.
@@ -113,6 +127,10 @@ func defaultMessage(outcome gate.Outcome) string {
 		return "the run was cancelled"
 	case gate.OutcomeInterrupted:
 		return "the pod ended before the run did"
+	case gate.OutcomeUnreachable:
+		return "the endpoint could not be reached"
+	case gate.OutcomeRefused:
+		return "the endpoint refused the credential"
 	}
 	return "the playbook ended without a result"
 }

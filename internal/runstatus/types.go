@@ -60,7 +60,8 @@ type Status struct {
 	Drift    *Drift       `json:"drift,omitempty"`
 }
 
-// Waiting is why a run waits for its endpoint. The reasons are those of package endpoint.
+// Waiting is why a run waits for its endpoint. The reasons are those of package endpoint, and those with which the gate waits
+// for the ZosEndpoint itself.
 type Waiting struct {
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`

@@ -37,7 +37,7 @@ var _ = Describe("A run", Ordered, func() {
 		engine := filepath.Join(projectDir(), "internal/engine")
 		pod.playbook = filepath.Join(pod.dir, "job.yml")
 		pod.write("job.yml", jobPlaybook)
-		pod.write("endpoints/here_vars.yaml", "ansible_connection: local\n")
+		pod.addEndpoint(ctx, localEndpoint(namespace, "here"))
 		ansible := fmt.Sprintf(`export PYTHONPATH=%[1]s/python ANSIBLE_VARS_PLUGINS=%[1]s/vars_plugins ANSIBLE_CALLBACK_PLUGINS=%[1]s/callback_plugins ANSIBLE_LOCALHOST_WARNING=False HOME=$DIR LC_ALL=C.UTF-8
 mkdir -p "$2/inventory" && cp %[1]s/inventory "$2/inventory/hosts"
 `, engine)

@@ -65,16 +65,24 @@ type operatorPod struct {
 	calls    int
 }
 
-// newOperatorPod makes a pod that holds the lock.
+// newOperatorPod makes a pod that holds the lock, with a local endpoint lpar1.
 func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 	GinkgoHelper()
-	pod := newPod(ctx, namespace, "operator-1")
+	p := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+	p.addEndpoint(ctx, localEndpoint(namespace, "lpar1"))
+	return p
+}
+
+// newPodOfOperator makes a pod without endpoints that holds the lock of its operator.
+func newPodOfOperator(ctx context.Context, namespace, operator, podName string) *operatorPod {
+	GinkgoHelper()
+	pod := newPod(ctx, namespace, podName)
 	dir, err := os.MkdirTemp("/tmp", "gate") // A socket lies in it, whose path must be short.
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
 	p := &operatorPod{dir: dir, namespace: namespace, podName: pod.Name, podUID: string(pod.UID), playbook: "/opt/ansible/content/job.yml", api: startForwarder()}
 	p.settings = gate.Settings{
-		Version: "1.0.0", Digest: "sha256:1", Operator: gateOperator, Group: gateGroup, APIVersion: "v1",
+		Version: "1.0.0", Digest: "sha256:1", Operator: operator, Group: gateGroup, APIVersion: "v1",
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
 		Kinds: map[string]gate.KindSettings{gateKind: {
 			Plural:    "jobs",
@@ -83,12 +91,11 @@ func newOperatorPod(ctx context.Context, namespace string) *operatorPod {
 	}
 	p.writeSettings()
 	p.write("endpoints/"+gate.RecordKeyFile, strings.Repeat("k", gate.RecordKeyBytes))
-	p.write("endpoints/lpar1_vars.yaml", "ansible_host: 192.0.2.1\n")
 	p.api.writeKubeconfig(filepath.Join(dir, "kubeconfig"))
 	p.write("bin/real-runner", "")
 	Expect(os.Symlink(buildEngine(), filepath.Join(dir, "bin/ansible-runner"))).To(Succeed())
 	Create(ctx, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gateOperator},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: operator},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(p.podName + "_" + p.podUID)},
 	})
 	return p
@@ -191,7 +198,9 @@ func (p *operatorPod) environment() []string {
 	}
 }
 
-func (p *operatorPod) folder(name string) string { return filepath.Join("runs", p.namespace, name) }
+func (p *operatorPod) folder(name string) string {
+	return filepath.Join("runs", gateKind, p.namespace, name)
+}
 
 // reconcile returns the answer of a call with the resource as it is now: "done", or when to ask again.
 func (p *operatorPod) reconcile(ctx context.Context, object client.Object) string {
@@ -275,7 +284,10 @@ func makeGateKind(ctx context.Context) {
 		},
 	}
 	Create(ctx, crd)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
+	DeferCleanup(func(ctx context.Context) {
+		Remove(ctx, crd)
+		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+	})
 	Eventually(func(g Gomega) {
 		Get(ctx, g, crd)
 		g.Expect(established(crd)).To(BeTrue())

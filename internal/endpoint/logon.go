@@ -1,0 +1,199 @@
+package endpoint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxTrying is how long others wait for the result of a run that tries a credential.
+const maxTrying = 15 * time.Minute
+
+// userKey returns the key of a user ID in State.Logons. z/OS does not distinguish case.
+func userKey(user string) string { return strings.ToLower(user) }
+
+// logon returns what is known about the request's user ID, to read. It is nil if the run does not log on.
+func (s *State) logon(e *Settings, r *Request) *Logon {
+	if r.Credential == "" || e.isLocal() {
+		return nil
+	}
+	if found := s.Logons[userKey(r.User)]; found != nil {
+		return found
+	}
+	return &Logon{}
+}
+
+// editLogon returns what is known about the request's user ID, to change.
+func (s *State) editLogon(r *Request) *Logon {
+	if s.Logons == nil {
+		s.Logons = map[string]*Logon{}
+	}
+	if s.Logons[userKey(r.User)] == nil {
+		s.Logons[userKey(r.User)] = &Logon{}
+	}
+	return s.Logons[userKey(r.User)]
+}
+
+func (s *State) credentialRefused(e *Settings, r *Request) *Wait {
+	logon := s.logon(e, r)
+	if logon == nil {
+		return nil
+	}
+	refusal, refused := logon.Refused[r.Credential]
+	if !refused {
+		return nil
+	}
+	message := fmt.Sprintf("%s refused the credential of user %s at %s: %s; it is not tried again until the credential changes or "+
+		"ZosEndpoint %s gets another value of annotation %s", refusal.Endpoint, r.User,
+		refusal.At.UTC().Format(time.RFC3339), refusal.Message, e.Name, AnnotationRetry)
+	return &Wait{
+		Reason: ReasonCredentialRefused, Message: oneLine(message, maxMessage), After: after(r, 30, 3, 5*time.Minute, time.Time{}),
+	}
+}
+
+func (s *State) credentialUntested(e *Settings, r *Request) *Wait {
+	logon := s.logon(e, r)
+	if logon == nil || logon.Accepted == r.Credential || logon.Trying == nil || !r.isTryingElsewhere(*logon.Trying) {
+		return nil
+	}
+	return &Wait{
+		Reason:  ReasonCredentialUntested,
+		Message: fmt.Sprintf("another run tries the credential of user %s first", r.User),
+		After:   after(r, 2, 0.5, 30*time.Second, time.Time{}),
+		Brief:   true,
+	}
+}
+
+// isTryingElsewhere reports whether a holder is another run that is not over yet.
+func (r *Request) isTryingElsewhere(h Holder) bool {
+	return !r.isOwn(h) && !r.isStale(h) && r.Now.Sub(h.Since) <= maxTrying
+}
+
+// startTrying makes others wait for the run's result, if the credential is unknown.
+func (s *State) startTrying(e *Settings, r *Request) bool {
+	logon := s.logon(e, r)
+	if logon == nil || logon.Accepted == r.Credential || (logon.Trying != nil && r.isRun(*logon.Trying)) {
+		return false
+	}
+	holder := r.holder()
+	s.editLogon(r).Trying = &holder
+	return true
+}
+
+// endTrying ends the wait of others for the run's result.
+func (s *State) endTrying(r *Request) bool {
+	logon := s.Logons[userKey(r.User)]
+	if logon == nil || logon.Trying == nil || !r.isRun(*logon.Trying) {
+		return false
+	}
+	logon.Trying = nil
+	if logon.Accepted == "" && len(logon.Refused) == 0 {
+		delete(s.Logons, userKey(r.User))
+	}
+	return true
+}
+
+func (s *State) accept(r *Request) bool {
+	if r.Credential == "" {
+		return false
+	}
+	logon := s.editLogon(r)
+	_, refused := logon.Refused[r.Credential]
+	delete(logon.Refused, r.Credential)
+	if !refused && logon.Accepted == r.Credential && logon.IsAccepted() {
+		return false
+	}
+	logon.Accepted, logon.AcceptedAt = r.Credential, r.Now
+	return true
+}
+
+// LastRefusal returns the latest refusal, or nil if no credential is refused.
+func (l *Logon) LastRefusal() *Refusal {
+	var last *Refusal
+	for _, credential := range slices.Sorted(maps.Keys(l.Refused)) {
+		if refusal := l.Refused[credential]; last == nil || refusal.At.After(last.At) {
+			last = &refusal
+		}
+	}
+	return last
+}
+
+// IsAccepted reports whether a credential was accepted after the latest refusal.
+func (l *Logon) IsAccepted() bool {
+	refusal := l.LastRefusal()
+	return l.Accepted != "" && (refusal == nil || !l.AcceptedAt.Before(refusal.At))
+}
+
+// refuse keeps the first refusal of a credential.
+func (s *State) refuse(e *Settings, r *Request, message string) bool {
+	if r.Credential == "" {
+		return false
+	}
+	logon := s.editLogon(r)
+	if _, refused := logon.Refused[r.Credential]; refused {
+		return false
+	}
+	if logon.Accepted == r.Credential {
+		logon.Accepted, logon.AcceptedAt = "", time.Time{}
+	}
+	if logon.Refused == nil {
+		logon.Refused = map[string]Refusal{}
+	}
+	for len(logon.Refused) >= maxRefused {
+		delete(logon.Refused, logon.oldestRefused())
+	}
+	logon.Refused[r.Credential] = Refusal{At: r.Now, Endpoint: e.Name, Message: message}
+	return true
+}
+
+// oldestRefused returns the credential that was refused first.
+func (l *Logon) oldestRefused() string {
+	oldest := ""
+	for credential, refusal := range l.Refused {
+		known, exists := l.Refused[oldest]
+		if !exists || refusal.At.Before(known.At) || (refusal.At.Equal(known.At) && credential < oldest) {
+			oldest = credential
+		}
+	}
+	return oldest
+}
+
+// AllowRetry forgets all refused credentials if the value of AnnotationRetry of an endpoint has changed since the last call. The
+// first value of an endpoint, and the removal of the annotation, change nothing but the state. At most 256 endpoints are known. It
+// reports whether the state has changed.
+func (s *State) AllowRetry(endpoint, value string) bool {
+	value = oneLine(value, maxUser)
+	before, known := s.Retries[endpoint]
+	if (known && before == value) || (!known && len(s.Retries) >= maxRetries) {
+		return false
+	}
+	if s.Retries == nil {
+		s.Retries = map[string]string{}
+	}
+	s.Retries[endpoint] = value
+	if known && value != "" {
+		for user, logon := range s.Logons {
+			logon.Refused = nil
+			if logon.Accepted == "" && logon.Trying == nil {
+				delete(s.Logons, user)
+			}
+		}
+	}
+	return true
+}
+
+// lastUsed returns when a logon last had a result that must not be forgotten, or zero.
+func (l *Logon) lastUsed() time.Time {
+	var last time.Time
+	for _, refusal := range l.Refused {
+		if refusal.At.After(last) {
+			last = refusal.At
+		}
+	}
+	if l.Trying != nil && l.Trying.Since.After(last) {
+		last = l.Trying.Since
+	}
+	return last
+}

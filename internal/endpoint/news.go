@@ -1,0 +1,65 @@
+package endpoint
+
+import (
+	"maps"
+	"slices"
+)
+
+// HasNews reports whether two states differ in what the manager reports: outages, logons, abandoned resources, and whether
+// somebody waits in a queue. A state may be nil.
+func HasNews(before, after *State) bool {
+	if before == nil {
+		before = &State{}
+	}
+	if after == nil {
+		after = &State{}
+	}
+	return !maps.EqualFunc(before.outages(), after.outages(), sameOutage) || !maps.Equal(before.queues(), after.queues()) ||
+		!maps.EqualFunc(before.results(), after.results(), sameResult) ||
+		!slices.EqualFunc(before.Abandoned, after.Abandoned, sameAbandoned)
+}
+
+// outages by address.
+func (s *State) outages() map[string]*Outage {
+	outages := map[string]*Outage{}
+	for address, system := range s.Systems {
+		if system.Outage != nil {
+			outages[address] = system.Outage
+		}
+	}
+	return outages
+}
+
+// sameOutage does not compare NextTry.
+func sameOutage(a, b *Outage) bool { return a.Since.Equal(b.Since) && a.Message == b.Message }
+
+// queues has the addresses of the systems in whose queue somebody waits.
+func (s *State) queues() map[string]bool {
+	queues := map[string]bool{}
+	for address, system := range s.Systems {
+		if len(system.Queue) > 0 {
+			queues[address] = true
+		}
+	}
+	return queues
+}
+
+// results has the logons, by user ID, of which there is a result.
+func (s *State) results() map[string]*Logon {
+	results := maps.Clone(s.Logons)
+	maps.DeleteFunc(results, func(_ string, l *Logon) bool { return l.Accepted == "" && len(l.Refused) == 0 })
+	return results
+}
+
+// sameResult does not compare Trying.
+func sameResult(a, b *Logon) bool {
+	return a.Accepted == b.Accepted && a.IsAccepted() == b.IsAccepted() && maps.EqualFunc(a.Refused, b.Refused, func(a, b Refusal) bool {
+		return a.At.Equal(b.At) && a.Endpoint == b.Endpoint && a.Message == b.Message
+	})
+}
+
+func sameAbandoned(a, b Abandoned) bool {
+	sameTime := a.At.Equal(b.At)
+	a.At = b.At
+	return sameTime && a == b
+}

@@ -1,0 +1,98 @@
+package endpoint
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// tryInterval is the time between two runs that try to connect during an outage.
+const tryInterval = 5 * time.Minute
+
+// noticeOutage begins an outage if the manager cannot connect, and no run has since. The first run tries at once.
+func (s *State) noticeOutage(e *Settings, r *Request) bool {
+	system := s.system(e.Address)
+	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) || !e.UnreachableSince.After(system.RecoveredAt) {
+		return false
+	}
+	s.edit(e.Address).Outage = &Outage{
+		Since:   instant(e.UnreachableSince),
+		Message: cmp.Or(oneLine(e.UnreachableMessage, maxStored), "the manager cannot connect"),
+		NextTry: r.Now,
+	}
+	return true
+}
+
+func (s *State) unreachable(e *Settings, r *Request) *Wait {
+	outage := s.system(e.Address).Outage
+	if e.isLocal() || outage == nil || !r.Now.Before(outage.NextTry) {
+		return nil
+	}
+	message := fmt.Sprintf("ZosEndpoint %s (%s) cannot be reached since %s: %s",
+		e.Name, e.Address, outage.Since.UTC().Format(time.RFC3339), outage.Message)
+	return &Wait{
+		Reason: ReasonUnreachable, Message: oneLine(message, maxMessage), After: after(r, 5, 0.5, time.Minute, time.Time{}),
+	}
+}
+
+func (s *State) settling(e *Settings, r *Request) *Wait {
+	system := s.system(e.Address)
+	settled := system.RecoveredAt.Add(e.Settle)
+	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) {
+		return nil
+	}
+	return &Wait{
+		Reason: ReasonSettling,
+		Message: fmt.Sprintf("ZosEndpoint %s (%s) can be reached again; runs start at %s, after spec.settle",
+			e.Name, e.Address, settled.UTC().Format(time.RFC3339)),
+		Until: settled.UTC(),
+		After: after(r, 5, 0.5, time.Minute, settled),
+	}
+}
+
+// startCanary reports whether the run tries to connect during an outage, and makes the others wait.
+func (s *State) startCanary(e *Settings, r *Request) bool {
+	outage := s.system(e.Address).Outage
+	if e.isLocal() || outage == nil {
+		return false
+	}
+	outage.NextTry = r.Now.Add(tryInterval)
+	return true
+}
+
+// reached ends the outage of a system that a run has reached.
+func (s *State) reached(e *Settings, r *Request) bool {
+	system := s.system(e.Address)
+	if system.Outage == nil && !e.UnreachableSince.After(system.ReachedAt) {
+		return false
+	}
+	own := s.edit(e.Address)
+	own.ReachedAt = r.Now
+	if e.UnreachableSince.After(r.Now) {
+		// The clocks differ.
+		own.ReachedAt = instant(e.UnreachableSince).Add(time.Second)
+	}
+	if own.Outage != nil {
+		own.Outage, own.RecoveredAt = nil, r.Now
+	}
+	return true
+}
+
+// lost begins an outage.
+func (s *State) lost(e *Settings, r *Request, message string) bool {
+	if s.system(e.Address).Outage != nil {
+		return false
+	}
+	s.edit(e.Address).Outage = &Outage{Since: r.Now, Message: message, NextTry: r.Now.Add(tryInterval)}
+	return true
+}
+
+// Recover ends the outage of a system after a successful probe. It reports whether the state has changed.
+func (s *State) Recover(address string, now time.Time) bool {
+	system := s.Systems[address]
+	if system == nil || system.Outage == nil {
+		return false
+	}
+	system.Outage, system.RecoveredAt = nil, instant(now)
+	return true
+}

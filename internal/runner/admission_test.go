@@ -1,0 +1,217 @@
+package runner
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+
+func TestTickets(t *testing.T) {
+	all := tickets{dir: t.TempDir()}
+	ahead := func(uid types.UID, since time.Time) int {
+		t.Helper()
+		n, err := all.ahead("host:22", uid, ticket{Since: since, Endpoint: "lpar1"}, now)
+		must(t, err)
+		return n
+	}
+	if n := ahead("a", now); n != 0 {
+		t.Fatalf("%d are ahead without tickets", n)
+	}
+	for uid, content := range map[types.UID]ticket{
+		"b": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true},
+		"c": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace), Shared: true},
+		"d": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace - time.Millisecond), Shared: true},
+		"e": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Endpoint: "lpar2"},
+		"f": {Since: now, Next: now.Add(time.Minute), Endpoint: "lpar1"},
+		"g": {Since: now.Add(time.Second), Next: now.Add(time.Minute), Shared: true},
+		"h": {Since: now.Add(-time.Minute), Next: now.Add(-ticketLifetime - time.Millisecond), Shared: true},
+	} {
+		must(t, all.write("host:22", uid, content))
+	}
+	must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true}))
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(all.path("host:22", "b")), ".new-1"), nil, 0o600))
+	for uid, want := range map[types.UID]int{"a": 2, "b": 1, "f": 2, "z": 3} {
+		if n := ahead(uid, now); n != want {
+			t.Errorf("%d are ahead of %s, want %d", n, uid, want)
+		}
+	}
+	if _, err := os.Stat(all.path("host:22", "h")); !os.IsNotExist(err) {
+		t.Errorf("the ticket that nobody uses is still there: %v", err)
+	}
+
+	must(t, all.remove("b", "other:22"))
+	if n := ahead("a", now); n != 1 {
+		t.Errorf("%d are ahead after a ticket was removed", n)
+	}
+	if own, err := all.read("other:22", "b"); err != nil || own.Since.IsZero() {
+		t.Errorf("the other ticket is %+v, %v", own, err)
+	}
+	must(t, all.remove("b", ""))
+	if own, err := all.read("other:22", "b"); err != nil || !own.Since.IsZero() {
+		t.Errorf("the other ticket is %+v, %v", own, err)
+	}
+	must(t, all.remove("b", ""))
+}
+
+func TestWaitingSince(t *testing.T) {
+	status, own := now.Add(-time.Minute), now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		times []time.Time
+		want  time.Time
+	}{
+		"new":                      {nil, now},
+		"status and ticket":        {[]time.Time{status, own}, status},
+		"ticket alone":             {[]time.Time{{}, own}, own},
+		"the clock was ahead":      {[]time.Time{now.Add(time.Hour), own}, own},
+		"both clocks were ahead":   {[]time.Time{now.Add(time.Hour), now.Add(time.Minute)}, now},
+		"seconds, as status has":   {[]time.Time{status.Add(time.Millisecond)}, status},
+		"a later part of a second": {[]time.Time{now.Add(time.Millisecond)}, now},
+	} {
+		if got := waitingSince(now.Add(999*time.Millisecond), tc.times...); !got.Equal(tc.want) {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestLogons(t *testing.T) {
+	f := &files{endpointsDir: t.TempDir(), namespace: "zos"}
+	write := func(name, content string) {
+		must(t, os.WriteFile(filepath.Join(f.endpointsDir, name), []byte(content), 0o600))
+	}
+	for name, variables := range map[string]string{
+		"password": `{"ansible_user": "ibmuser"}`, "key": `{"ansible_user": "ibmuser"}`, "other": `{"ansible_user": "other"}`,
+		"template": `{"ansible_user": "{{ lookup('env', 'USER') }}"}`, "nobody": "{}", "odd": `{"ansible_user": 7}`,
+		"local": `{"ansible_connection": "local"}`, "refused": `{"ansible_user": "ibmuser"}`, "bare": `{"ansible_user": "ibmuser"}`,
+	} {
+		write(name+"_vars.yaml", variables+"\n")
+		if !slices.Contains([]string{"bare", "key"}, name) {
+			write(name+"_password", "secret")
+		}
+	}
+	write("key_key", "secret")
+	write("refused_refusal", "CredentialInvalid: ...")
+	write("broken_vars.yaml", "ansible_user: ibmuser\n")
+	key := endpoint.Key(strings.Repeat("k", endpoint.KeyBytes))
+	credentials := map[string]string{}
+	for name, user := range map[string]string{
+		"password": "ibmuser", "key": "ibmuser", "other": "other", "template": "", "nobody": "", "odd": "", "local": "", "refused": "", "bare": "ibmuser",
+	} {
+		l, err := f.logon(name)
+		must(t, err)
+		if l == nil || l.user != user {
+			t.Fatalf("%s: %+v", name, l)
+		}
+		credentials[name] = l.credential(key)
+	}
+	for name, credential := range credentials {
+		none := slices.Contains([]string{"local", "refused", "bare"}, name)
+		if none != (credential == "") || strings.Contains(credential, "secret") {
+			t.Errorf("%s: %q", name, credential)
+		}
+	}
+	if credentials["password"] == credentials["key"] || credentials["password"] == credentials["other"] || credentials["template"] != credentials["nobody"] {
+		t.Errorf("credentials %v", credentials)
+	}
+	for _, name := range []string{"absent", "", "../x", "x/y"} {
+		if l, err := f.logon(name); l != nil || err != nil {
+			t.Errorf("%q: %+v, %v", name, l, err)
+		}
+	}
+	if _, err := f.logon("broken"); err == nil {
+		t.Error("variables that are not JSON were read")
+	}
+}
+
+func TestNamespaceOfEndpoints(t *testing.T) {
+	f := &files{endpointsDir: t.TempDir(), namespace: "team"}
+	path := filepath.Join(f.endpointsDir, gate.EndpointsNamespaceFile)
+	for content, want := range map[string]string{"": "team", "zos": "zos", "zos\n": "zos"} {
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		if got, err := f.endpointsNamespace(); got != want || err != nil {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+	}
+	must(t, os.Remove(path))
+	if got, err := f.endpointsNamespace(); got != "team" || err != nil {
+		t.Errorf("without the file: %q, %v", got, err)
+	}
+}
+
+// The state comes from all operators of a namespace: no resource in it leads out of the folder of this one.
+func TestEndedRuns(t *testing.T) {
+	dir := t.TempDir()
+	r := &runner{
+		call:  call{dir: filepath.Join(dir, "Job/zos/own")},
+		files: &files{kindName: "Job", namespace: "zos", name: "own", settings: &gate.Settings{Kinds: map[string]gate.KindSettings{"Job": {}, "Queue": {}}}},
+	}
+	for _, folder := range []string{"Job/zos/own", "Job/zos/free", "Queue/zos/busy", "Job/other/busy", "Else/zos/busy"} {
+		must(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
+	}
+	for _, folder := range []string{"Job/zos/own", "Queue/zos/busy", "Job/other/busy", "Else/zos/busy", "."} {
+		lock, err := lockFolder(filepath.Join(dir, folder))
+		if lock == nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
+	}
+	for resource, want := range map[string]bool{
+		"Job/zos/own": true, "Job/zos/free": true, "Job/zos/absent": true, "Queue/zos/busy": false,
+		"Job/other/busy": true, "Else/zos/busy": true, "Job/zos/../..": true, "Job/zos/..": true, "": true, "Queue/zos": true,
+	} {
+		if got := r.runEnded(resource); got != want {
+			t.Errorf("%q: %t", resource, got)
+		}
+	}
+}
+
+func TestStateSecret(t *testing.T) {
+	secret := func(key, state string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{
+			endpoint.KeyFile:   base64.StdEncoding.EncodeToString([]byte(key)),
+			endpoint.StateFile: base64.StdEncoding.EncodeToString([]byte(state)),
+		}}}
+	}
+	key := strings.Repeat("k", endpoint.KeyBytes)
+	if _, got, err := parseState(secret(key, "{}")); err != nil || string(got) != key {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, object := range map[string]*unstructured.Unstructured{
+		"no data": {Object: map[string]any{}}, "no state": secret(key, ""), "no JSON": secret(key, "x"), "a short key": secret("k", "{}"),
+		"no base64": {Object: map[string]any{"data": map[string]any{endpoint.KeyFile: "%"}}},
+	} {
+		if _, _, err := parseState(object); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// What a run got is released by the next process of the pod if its own ends before it.
+func TestPlaceInTheJournal(t *testing.T) {
+	j := journal{dir: t.TempDir()}
+	want := place{Namespace: "zos", Secret: "s", User: "u", Credential: "c", Settings: endpoint.Settings{Name: "lpar1", Address: "host:22", MaxRuns: 4}}
+	must(t, j.write(journalEntry{UID: "a", Decision: gate.Decision{Canary: true}, Place: &want, Run: runstatus.Run{ID: "42"}}))
+	got, err := j.read("a")
+	must(t, err)
+	if got.Place == nil || got.Place.Settings.Address != "host:22" || got.Place.Credential != "c" || !got.Decision.Canary {
+		t.Errorf("got %+v", got.Place)
+	}
+}
+
+func TestRunsThatNeedNoPlace(t *testing.T) {
+	r := newPlay(t, "")
+	must(t, r.release(t.Context(), nil, "42", runstatus.Report{Connection: endpoint.ConnectionRefused}))
+	(&observer{runner: r}).again(t.Context())
+}

@@ -1,0 +1,370 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// closedWindow opens on 29 February only.
+var closedWindow = []v2beta2.RunWindow{{Schedule: "0 0 29 2 *", Duration: metav1.Duration{Duration: time.Minute}}}
+
+// untilGo is a run that ends well once the spec writes the file go.
+const untilGo = `while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone
+
+var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure, func() {
+	BeforeAll(makeGateKind)
+
+	It("starts nothing while the endpoint is on hold", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newOperatorPod(ctx, namespace)
+		job, e := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), localEndpoint(namespace, "lpar1")
+		pod.realRunner(wellDone)
+		Patch(ctx, e, `{"spec":{"hold":"IPL until noon"}}`)
+		pod.expectNoRun(ctx, job, e)
+		expectWaiting(ctx, job, endpoint.ReasonHeld, "IPL until noon")
+
+		By("not even what a user wants to run outside the windows")
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1",%q:"1"}}}`, endpoint.AnnotationRunNow, gate.AnnotationRequestedAt))
+		pod.expectNoRun(ctx, job, e)
+		_, since := waitingOf(ctx, job)
+
+		By("saying so in the status of a resource that is being deleted")
+		Remove(ctx, job)
+		pod.expectNoRun(ctx, job, e)
+		phase, waiting := waitingOf(ctx, job)
+		Expect(phase).To(Equal("Deleting"))
+		Expect(waiting).To(And(HaveKeyWithValue("reason", "EndpointHeld"), HaveKeyWithValue("since", since["since"])))
+		Patch(ctx, e, `{"spec":{"hold":""}}`)
+		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+		Expect(pod.plays()).To(Equal(1))
+	}, NodeTimeout(time.Minute))
+
+	It("waits for a run window, unless a user opens it", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := localEndpoint(namespace, "lpar1")
+		e.Spec.RunWindows = closedWindow
+		pod.addEndpoint(ctx, e)
+		pod.realRunner(wellDone)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod.expectNoRun(ctx, one, e)
+		pod.expectNoRun(ctx, two, e)
+		expectWaiting(ctx, one, endpoint.ReasonOutsideWindow, "no run window of ZosEndpoint lpar1 is open before")
+		_, waiting := waitingOf(ctx, one)
+		Expect(waiting).To(HaveKeyWithValue("until", HaveSuffix("-02-29T00:00:00Z")))
+
+		By("for one resource, once")
+		Patch(ctx, one, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
+		pod.expectRun(ctx, one)
+		Patch(ctx, one, `{"spec":{"title":"b"}}`)
+		pod.expectNoRun(ctx, one, e)
+		Patch(ctx, one, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationRequestedAt))
+		pod.expectNoRun(ctx, one, e)
+
+		By("for what was waiting at that time, and nothing later")
+		opened := time.Now().UTC()
+		Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", opened.Unix()))
+		Patch(ctx, e, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, endpoint.AnnotationRunNow, opened.Format(time.RFC3339)))
+		pod.expectRun(ctx, one)
+		pod.expectRun(ctx, two)
+		three := newJob(ctx, namespace, "three", map[string]any{"zosendpoint": "lpar1"})
+		pod.expectNoRun(ctx, three, e)
+
+		By("because the window opens")
+		Patch(ctx, e, `{"spec":{"runWindows":[{"schedule":"* * * * *","duration":"2m"}]}}`)
+		pod.expectRun(ctx, three)
+		Patch(ctx, e, `{"spec":{"runWindows":[{"schedule":"99 99 * * *","duration":"2m"}]}}`)
+		Patch(ctx, three, `{"spec":{"title":"b"}}`)
+		pod.expectNoRun(ctx, three, e)
+		expectWaiting(ctx, three, "EndpointInvalid", "spec.runWindows[0]")
+	}, NodeTimeout(2*time.Minute))
+
+	It("opens no window for a resource of another namespace than its endpoint", func(ctx context.Context) {
+		namespace, central := newNamespace(ctx), newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := localEndpoint(central, "lpar1")
+		e.Spec.RunWindows = closedWindow
+		pod.addEndpoint(ctx, e)
+		pod.realRunner(wellDone)
+		job := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
+		pod.expectNoRun(ctx, job, e)
+	}, NodeTimeout(time.Minute))
+
+	It("limits the runs of two operators, in turns", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		e := localEndpoint(namespace, "lpar1")
+		e.Spec.MaxConcurrentRuns = ptr.To[int32](1)
+		first := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		second := newPodOfOperator(ctx, namespace, "other-operator", "operator-2")
+		for _, pod := range []*operatorPod{first, second} {
+			pod.addEndpoint(ctx, e)
+			pod.realRunner(untilGo)
+		}
+		jobs := map[string]*unstructured.Unstructured{}
+		for _, name := range []string{"one", "two", "three"} {
+			jobs[name] = newJob(ctx, namespace, name, map[string]any{"zosendpoint": "lpar1"})
+		}
+		one := first.start(Live(ctx, NewWithT(GinkgoT()), jobs["one"]))
+		Eventually(first.plays).Should(Equal(1))
+		Expect(runningOn(ctx, e)).To(ConsistOf(And(
+			HaveField("Operator", namespace+"/"+gateOperator), HaveField("Resource", "Job/"+namespace+"/one"), HaveField("Run", "1001"))))
+
+		By("waiting without a write at first")
+		two := Live(ctx, NewWithT(GinkgoT()), jobs["two"])
+		Expect(second.reconcile(ctx, two)).To(Equal("1s"))
+		Expect(Live(ctx, NewWithT(GinkgoT()), two).GetResourceVersion()).To(Equal(two.GetResourceVersion()))
+		Eventually(func() string {
+			second.reconcile(ctx, two)
+			phase, _ := waitingOf(ctx, two)
+			return phase
+		}).WithContext(ctx).Should(Equal("Waiting"))
+		expectWaiting(ctx, two, endpoint.ReasonBusy, "spec.maxConcurrentRuns of ZosEndpoint lpar1")
+		second.expectNoRun(ctx, two, e)
+
+		By("giving the place to the operator that waits")
+		first.write("go", "")
+		Expect(one.answer(ctx)).To(Equal("5m0s"))
+		Expect(runningOn(ctx, e)).To(BeEmpty())
+		Expect(first.reconcile(ctx, jobs["three"])).To(Equal("1s"))
+		Expect(first.plays()).To(Equal(1))
+		second.write("go", "")
+		second.expectRun(ctx, two)
+		first.expectRun(ctx, jobs["three"])
+	}, NodeTimeout(2*time.Minute))
+
+	It("starts the run that has been waiting for longest", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := localEndpoint(namespace, "lpar1")
+		e.Spec.MaxConcurrentRuns = ptr.To[int32](1)
+		pod.addEndpoint(ctx, e)
+		pod.realRunner(wellDone)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		Patch(ctx, e, `{"spec":{"hold":"IPL"}}`)
+		Expect(pod.reconcile(ctx, one)).To(Equal("15s"))
+		second := time.Now().Unix()
+		Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", second))
+		Patch(ctx, e, `{"spec":{"hold":""}}`)
+		pod.expectNoRun(ctx, two, e)
+		pod.expectRun(ctx, one)
+		pod.expectRun(ctx, two)
+	}, NodeTimeout(time.Minute))
+
+	It("gives the place of a run to others whose gate was killed", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := localEndpoint(namespace, "lpar1")
+		e.Spec.MaxConcurrentRuns = ptr.To[int32](1)
+		pod.addEndpoint(ctx, e)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`echo $$ >$DIR/pid; sleep 1000`)
+		killed := pod.start(Live(ctx, NewWithT(GinkgoT()), one))
+		Eventually(func() string { return pod.read("pid") }).ShouldNot(BeEmpty())
+		Expect(killed.command.Process.Kill()).To(Succeed())
+		Eventually(killed.ended).Should(BeClosed())
+		pod.realRunner(wellDone)
+		Expect(pod.reconcile(ctx, two)).To(Equal("1s"), "the playbook has not ended")
+		runner, err := strconv.Atoi(strings.TrimSpace(pod.read("pid")))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(syscall.Kill(-runner, syscall.SIGKILL)).To(Succeed())
+		Eventually(func() int {
+			pod.reconcile(ctx, two)
+			return pod.plays()
+		}).WithContext(ctx).Should(Equal(2))
+		Expect(runningOn(ctx, e)).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("logs on with a refused credential once, in all systems of a security domain", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		endpoints := make([]*v2beta2.ZosEndpoint, 2)
+		for i := range endpoints {
+			endpoints[i] = newEndpoint(namespace, fmt.Sprintf("lpar%d", i+1), startSSHServer())
+			endpoints[i].Spec.SecurityDomain = "plex"
+			pod.addEndpoint(ctx, endpoints[i])
+		}
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar2"})
+
+		By("remembering it while the run goes on")
+		pod.realRunner(`report '{"connection": "Refused", "failures": [{"message": "Permission denied"}]}'; while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + refusedRun)
+		running := pod.start(Live(ctx, NewWithT(GinkgoT()), one))
+		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, g, endpoints[0]).Logons }).WithContext(ctx).
+			Should(HaveKeyWithValue("ibmuser", HaveField("Refused", HaveLen(1))))
+		pod.expectNoRun(ctx, two, endpoints[1])
+		expectWaiting(ctx, two, endpoint.ReasonCredentialRefused, "Permission denied")
+		pod.write("go", "")
+		Expect(running.answer(ctx)).To(Equal("1s"))
+		Expect(Field(ctx, one, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Refused"))
+		Expect(MustJSON(stateOf(ctx, NewWithT(GinkgoT()), endpoints[0]))).NotTo(ContainSubstring("the password"))
+
+		By("after changes, requests and a new pod")
+		pod.expectNoRun(ctx, one, endpoints[0])
+		Expect(Condition(ctx, one, "Stalled")(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Patch(ctx, one, fmt.Sprintf(`{"spec":{"title":"b"},"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
+		pod.expectNoRun(ctx, one, endpoints[0])
+		pod.restart(ctx, "operator-2")
+		pod.expectNoRun(ctx, one, endpoints[0])
+		pod.expectNoRun(ctx, two, endpoints[1])
+		Expect(pod.plays()).To(Equal(1))
+
+		By("until the credential changes")
+		pod.realRunner(loggedOn)
+		for _, e := range endpoints {
+			pod.write("endpoints/"+e.Name+"_password", "another password")
+		}
+		pod.expectRun(ctx, one)
+		pod.expectRun(ctx, two)
+		Expect(stateOf(ctx, NewWithT(GinkgoT()), endpoints[0]).Logons["ibmuser"].Trying).To(BeNil())
+	}, NodeTimeout(2*time.Minute))
+
+	It("lets one run try a credential that nobody has used", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := newEndpoint(namespace, "lpar1", startSSHServer())
+		pod.addEndpoint(ctx, e)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(`while [ ! -e $DIR/accept ]; do sleep 0.1; done; report '{"connection": "Accepted"}'; while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + loggedOn)
+		running := pod.start(Live(ctx, NewWithT(GinkgoT()), one))
+		Eventually(pod.plays).Should(Equal(1))
+		Expect(pod.reconcile(ctx, two)).To(Equal("2s"))
+		pod.write("accept", "")
+		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, g, e).Logons }).WithContext(ctx).
+			Should(HaveKeyWithValue("ibmuser", HaveField("Accepted", Not(BeEmpty()))))
+		pod.realRunner(loggedOn)
+		pod.expectRun(ctx, two)
+		Expect(running.ended).NotTo(BeClosed())
+		pod.write("go", "")
+		running.answer(ctx)
+	}, NodeTimeout(time.Minute))
+
+	It("ends waiting when the outage ends", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		server := startSSHServer()
+		e := newEndpoint(namespace, "lpar1", server)
+		pod.addEndpoint(ctx, e)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(loggedOn)
+		pod.expectRun(ctx, one)
+		server.down()
+		pod.realRunner(lostRun)
+		Patch(ctx, one, `{"spec":{"title":"b"}}`)
+		Expect(pod.reconcile(ctx, one)).To(Equal("1s"))
+		live := Live(ctx, NewWithT(GinkgoT()), one)
+		Expect(live.Object["status"]).To(HaveKeyWithValue("lastRun", And(
+			HaveKeyWithValue("outcome", "Unreachable"), HaveKeyWithValue("attempt", BeEquivalentTo(1)), Not(HaveKey("nextRetry")))))
+		Expect(Condition(ctx, one, "Stalled")(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		pod.expectNoRun(ctx, one, e)
+		pod.expectNoRun(ctx, two, e)
+		expectWaiting(ctx, one, endpoint.ReasonUnreachable, "no route to host")
+
+		By("deletions too, and at once")
+		Remove(ctx, one)
+		pod.expectNoRun(ctx, one, e)
+		Patch(ctx, e, `{"spec":{"settle":"1h"}}`)
+		server.up()
+		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		pod.realRunner(loggedOn)
+		pod.expectNoRun(ctx, two, e)
+		expectWaiting(ctx, two, endpoint.ReasonSettling, "spec.settle")
+		Patch(ctx, e, `{"spec":{"settle":"0s"}}`)
+		pod.expectRun(ctx, two)
+		Expect(pod.reconcile(ctx, one)).To(Equal("done"))
+	}, NodeTimeout(2*time.Minute))
+
+	It("connects once to a system that the manager cannot reach", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		server := startSSHServer()
+		server.down()
+		e := newEndpoint(namespace, "lpar1", server)
+		pod.addEndpoint(ctx, e)
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
+		pod.realRunner(lostRun)
+		jobs := make([]*unstructured.Unstructured, 10)
+		for i := range jobs {
+			jobs[i] = newJob(ctx, namespace, fmt.Sprintf("job%d", i), map[string]any{"zosendpoint": "lpar1"})
+			pod.reconcile(ctx, jobs[i])
+		}
+		for _, job := range jobs {
+			pod.reconcile(ctx, job)
+			expectWaiting(ctx, job, endpoint.ReasonUnreachable, "ZosEndpoint lpar1")
+		}
+		Expect(pod.plays()).To(Equal(1))
+		server.up()
+		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		pod.realRunner(loggedOn)
+		for _, job := range jobs {
+			pod.expectRun(ctx, job)
+		}
+	}, NodeTimeout(2*time.Minute))
+
+	It("removes an abandoned resource without a run", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, e := newOperatorPod(ctx, namespace), localEndpoint(namespace, "lpar1")
+		pod.realRunner(wellDone)
+		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		for _, job := range []*unstructured.Unstructured{one, two} {
+			pod.expectRun(ctx, job)
+			Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, gate.AnnotationAbandon))
+		}
+		Expect(pod.reconcile(ctx, one)).To(Equal("5m0s"), "it is not being deleted")
+		Patch(ctx, e, `{"spec":{"hold":"gone"}}`)
+		Remove(ctx, one)
+		Expect(pod.reconcile(ctx, one)).To(Equal("done"))
+		Expect(pod.reconcile(ctx, one)).To(Equal("done"), "if the finalizer could not be removed at first")
+		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Abandoned).To(ConsistOf(And(
+			HaveField("Operator", namespace+"/"+gateOperator), HaveField("Kind", gateKind), HaveField("Name", "one"), HaveField("Endpoint", "lpar1"))))
+		Expect(gateEvents(ctx, namespace)).To(ConsistOf(
+			"Warning Abandoned removed without a run: what the resource describes may be left on endpoint lpar1"))
+
+		By("also when its endpoint does not exist any more")
+		Remove(ctx, e)
+		Remove(ctx, two)
+		Expect(pod.reconcile(ctx, two)).To(Equal("done"))
+		Expect(gateEvents(ctx, namespace)).To(HaveLen(2))
+		Expect(pod.plays()).To(Equal(2))
+	}, NodeTimeout(time.Minute))
+
+	It("starts nothing without the endpoint or its state", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, e := newOperatorPod(ctx, namespace), localEndpoint(namespace, "lpar1")
+		job := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.realRunner(wellDone)
+		secret := stateSecret(ctx, NewWithT(GinkgoT()), e)
+		for _, broken := range []struct{ data, problem string }{
+			{`{"state.json":"eA=="}`, "state.json: "}, {`{"state.json":"e30=","key":"eA=="}`, "the key has the wrong length"},
+		} {
+			Patch(ctx, secret, `{"data":`+broken.data+`}`)
+			Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+			Expect(pod.read("output")).To(ContainSubstring(
+				"no run is started: state of the endpoint, Secret %s in namespace %s: %s", secret.Name, namespace, broken.problem))
+		}
+		Remove(ctx, secret)
+		Remove(ctx, e)
+		Eventually(Gone(ctx, e)).WithContext(ctx).Should(BeTrue())
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		expectWaiting(ctx, job, "EndpointNotFound", "ZosEndpoint lpar1 does not exist in namespace "+namespace)
+		Expect(pod.plays()).To(BeZero())
+
+		By("but one that the installation does not have: the playbook fails by itself")
+		other := newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar2"})
+		pod.expectRun(ctx, other)
+	}, NodeTimeout(time.Minute))
+})
