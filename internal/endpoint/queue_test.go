@@ -272,7 +272,7 @@ func TestNoOperatorStarves(t *testing.T) {
 		"a steady stream":   {4, 20, func(operator, run int) time.Duration { return time.Duration(3*run+operator) * time.Second }, atOnce},
 		"short runs":        {4, 1, func(int, int) time.Duration { return 0 }, atOnce},
 		"one place":         {1, 5, func(int, int) time.Duration { return 0 }, atOnce},
-		"some release late": {4, 20, func(int, int) time.Duration { return 0 }, func(r *simulatedRun) time.Duration { return r.duration / time.Second % 3 * time.Minute }},
+		"some release late": {4, 20, func(int, int) time.Duration { return 0 }, func(r *simulatedRun) time.Duration { return 20 * (r.duration % (3 * time.Second)) }},
 	} {
 		for seed := range uint64(3) {
 			random := rand.New(rand.NewPCG(seed, 1))
