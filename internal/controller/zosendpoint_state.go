@@ -107,8 +107,8 @@ func (r *ZosEndpointReconciler) leaveState(ctx context.Context, e *v2beta2.ZosEn
 		return client.IgnoreNotFound(err)
 	}
 	state, err := parseState(secret)
-	if err != nil {
-		return nil // The other ZosEndpoints report it.
+	if status.Is(err) { // The other ZosEndpoints report it.
+		return nil
 	}
 	before := secret.DeepCopy()
 	if err := r.setMembers(secret, state, members); err != nil {
