@@ -40,7 +40,7 @@ func TestConsequence(t *testing.T) {
 
 func TestConfirmed(t *testing.T) {
 	for answer, want := range map[string]bool{
-		"y\n": true, "Yes\n": true, " y \r\n": true, "yes": true,
+		"y\n": true, "Yes\n": true, "yes\r\n": true, "YES": true,
 		"": false, "\n": false, "n\n": false, "yesterday\n": false, "\ny\n": false, strings.Repeat(" ", 2000) + "y\n": false,
 	} {
 		if confirmed(strings.NewReader(answer), io.Discard) != want {

@@ -26,7 +26,7 @@ func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
 
 // Resource and verb, in group zoscb.ibm.com, of the permission to write the status and the record of custom resources. The
 // resource does not exist, so permissions for all resources of a collection's group do not include it. The policies
-// collection-operator-run-status and collection-operator-run-annotations check it.
+// collection-operator-run-status, collection-operator-run-annotations and collection-operator-run-permissions check it.
 const (
 	runsResource = "runs"
 	runsVerb     = "record"
