@@ -90,6 +90,10 @@ attacks: build devcluster cluster-up images ## Try the attacks of docs/security.
 chaos: cluster-up images ## Kill the manager, operators, the API server and a system at random, CHAOS times (Linux, root).
 	CHAOS=$(or $(CHAOS),100) $(E2E) --procs=1 --label-filter chaos ./test/e2e
 
+.PHONY: caps
+caps: cluster-up images ## Run CAPS custom resources against two systems with four places each (Linux, root).
+	CAPS=$(or $(CAPS),200) $(E2E) --procs=1 --label-filter caps ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)

@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"internal/diff":       {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/status":     {"api/v2beta2", "internal/apply"},
-	"internal/instances":  {"internal/apply", "internal/collection", "internal/render", "internal/status", "api/v2beta2"},
+	"internal/instances":  {"internal/apply", "internal/collection", "internal/render", "internal/runstatus", "internal/status", "api/v2beta2"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
@@ -49,8 +49,8 @@ var layers = map[string][]string{
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
 	"internal/install": {
-		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances", "internal/render",
-		"internal/status",
+		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances", "internal/mapping",
+		"internal/render", "internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
 	"internal/install/olm": {

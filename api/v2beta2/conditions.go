@@ -21,8 +21,11 @@ const (
 	// Operator Lifecycle Manager installs it. It is present if the manager serves a catalog, and does not affect Ready.
 	ConditionPublished = "Published"
 	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a known
-	// host key. It never blocks a playbook run.
+	// host key, and no run has failed to connect since. While it is false with the reason HostUnreachable, runs wait.
 	ConditionReachable = "Reachable"
+	// ConditionCredentialAccepted is true when a run has logged on in the security domain of a ZosEndpoint, and false while
+	// the domain refuses a credential. It is absent before the first logon.
+	ConditionCredentialAccepted = "CredentialAccepted"
 )
 
 // Reasons of success and progress.
@@ -195,6 +198,13 @@ const (
 	ReasonInvalidVariables = "InvalidVariables"
 	// ReasonInvalidHostKeys signals that an item of spec.hostKeys is not a public host key.
 	ReasonInvalidHostKeys = "InvalidHostKeys"
+	// ReasonInvalidRunWindows signals that an item of spec.runWindows has no valid schedule, duration or time zone.
+	ReasonInvalidRunWindows = "InvalidRunWindows"
+	// ReasonInvalidState signals that the Secret with the state of the endpoint's security domain cannot be read. No run
+	// starts until it is deleted.
+	ReasonInvalidState = "InvalidState"
+	// ReasonCredentialRefused signals that the endpoint's security domain has refused a credential. It is not tried again.
+	ReasonCredentialRefused = "CredentialRefused"
 	// ReasonHostUnreachable signals that no SSH server answered at the endpoint's host and port.
 	ReasonHostUnreachable = "HostUnreachable"
 	// ReasonHostForbidden signals that the endpoint's host resolves to an address that the manager must not connect to.

@@ -140,6 +140,25 @@ type InstallationStatus struct {
 	// message is the reason why the installation is not ready.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// abandoned lists the latest custom resources of the collection that were removed without a run, at most 20. What they
+	// represent may be left on z/OS.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Abandoned []AbandonedInstance `json:"abandoned,omitempty"`
+}
+
+// AbandonedInstance is a custom resource of an installation that was removed without a run.
+type AbandonedInstance struct {
+	// kind of the custom resource.
+	Kind string `json:"kind"`
+	// name of the custom resource.
+	Name string `json:"name"`
+	// zosendpoint is the ZosEndpoint that the custom resource named.
+	ZosEndpoint string `json:"zosendpoint"`
+	// removedAt is when it was removed.
+	RemovedAt metav1.Time `json:"removedAt"`
 }
 
 // CollectionReference identifies a collection independent of its version.

@@ -194,6 +194,8 @@ type ZosEndpointStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="Reachable",type=string,JSONPath=`.status.conditions[?(@.type=="Reachable")].status`
+// +kubebuilder:printcolumn:name="Credential",type=string,JSONPath=`.status.conditions[?(@.type=="CredentialAccepted")].status`
+// +kubebuilder:printcolumn:name="Hold",type=string,JSONPath=`.spec.hold`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!(self.metadata.name in ['localhost', '127.0.0.1', 'all', 'ungrouped'])",message="localhost, 127.0.0.1, all and ungrouped have a meaning of their own in Ansible: choose another name"

@@ -112,7 +112,12 @@ func (c *cluster) operatorPods(ctx context.Context, r resource) ([]corev1.Pod, e
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.core.Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.FormatLabels(selector)})
+	return c.podsOf(ctx, r.namespace, selector)
+}
+
+// podsOf returns the pods with some labels, the oldest first.
+func (c *cluster) podsOf(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
+	list, err := c.core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.FormatLabels(selector)})
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,8 @@ Kubernetes operator.`,
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(),
-		statusCommand(), logsCommand(), rerunCommand(), cancelCommand(), versionCommand(),
+		statusCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), versionCommand(),
+		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), versionCommand(),
 	)
 	return root
 }

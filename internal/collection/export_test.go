@@ -6,7 +6,7 @@ import "slices"
 var LoaderKeys = map[string][]string{
 	"root":            slices.Concat(rootKeys, rootExtensions),
 	"icon":            iconKeys,
-	"resource":        resourceKeys,
+	"resource":        slices.Concat(resourceKeys, resourceExtensions),
 	"variable":        varKeys,
 	"object variable": varKeys,
 	"policy rule":     ruleKeys,

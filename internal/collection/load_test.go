@@ -224,6 +224,8 @@ func TestLoadResources(t *testing.T) {
 			{10, 23, "resources[4].playbook", findings.SeverityError, "playbook-path", "must name a file"}}},
 		"hideResource": {"- {kind: Thing, playbook: run.yml, hideResource: maybe}\n- {kind: Other, playbook: run.yml, hideResource: 'yes'}\n", []expect{
 			{6, 50, "resources[0].hideResource", findings.SeverityError, "type", "must be true or false"}}},
+		"supportsCheckMode": {"- {kind: Thing, playbook: run.yml, supportsCheckMode: maybe}\n- {kind: Other, playbook: run.yml, supportsCheckMode: 'yes'}\n", []expect{
+			{6, 55, "resources[0].supportsCheckMode", findings.SeverityError, "type", "must be true or false"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

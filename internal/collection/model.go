@@ -93,6 +93,8 @@ type Resource struct {
 	Vars []Var
 	// Hidden asks not to offer the kind under Installed Operators.
 	Hidden bool
+	// SupportsCheckMode states that Playbook can run in Ansible's check mode: the kind can be checked for drift.
+	SupportsCheckMode bool
 	// Place is where the operator-config names the kind.
 	Place findings.Problem `json:"-"`
 }

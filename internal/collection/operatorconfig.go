@@ -12,13 +12,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
-// Keys of the operator-config: those of the specification, and in rootExtensions those that IBM's schema and
-// collections have besides. Of the latter only provider and inventoryName mean something here.
+// Keys of the operator-config: those of the specification; in rootExtensions those that IBM's schema and
+// collections have besides, of which only provider and inventoryName mean something here; in resourceExtensions ours.
 var (
 	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
 	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath"}
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
+
+	resourceExtensions = []string{"supportsCheckMode"}
 )
 
 var (
@@ -141,7 +143,7 @@ func readResource(v findings.Value) Resource {
 	if !ok {
 		return Resource{}
 	}
-	m.WarnUnknown(resourceKeys...)
+	m.WarnUnknown(slices.Concat(resourceKeys, resourceExtensions)...)
 	r := Resource{
 		Kind:        readKind(m.Get("kind")),
 		DisplayName: m.Get("displayName").Text(),
@@ -149,6 +151,8 @@ func readResource(v findings.Value) Resource {
 		Hidden:      m.Get("hideResource").Boolean(),
 		Vars:        readVars(m.Get("vars"), resourceVar),
 		Place:       m.Get("kind").Place(),
+
+		SupportsCheckMode: m.Get("supportsCheckMode").Boolean(),
 	}
 	if playbook := m.Get("playbook"); playbook.Blank() {
 		playbook.Report(findings.RuleRequired, "is required: the path of the playbook that manages this kind")

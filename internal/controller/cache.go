@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -47,6 +48,8 @@ const (
 	indexSecret = "secret"
 	// indexOperatorCollection finds the SubOperatorConfigs that name an OperatorCollection.
 	indexOperatorCollection = "operatorCollection"
+	// indexState finds the ZosEndpoints of a security domain by the name of the Secret with its state.
+	indexState = "state"
 	// indexNamespace finds the SubOperatorConfigs that map a namespace, or have installed there.
 	indexNamespace = "namespace"
 )
@@ -68,6 +71,9 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		}),
 		indexer.IndexField(ctx, &v2beta2.ZosEndpoint{}, indexSecret, func(object client.Object) []string {
 			return []string{object.(*v2beta2.ZosEndpoint).Spec.CredentialName}
+		}),
+		indexer.IndexField(ctx, &v2beta2.ZosEndpoint{}, indexState, func(object client.Object) []string {
+			return []string{endpoint.StateName(object.(*v2beta2.ZosEndpoint))}
 		}),
 		indexer.IndexField(ctx, &v2beta2.SubOperatorConfig{}, indexSecret, mappedCredentials),
 		indexer.IndexField(ctx, &v2beta2.SubOperatorConfig{}, indexNamespace, func(object client.Object) []string {

@@ -59,7 +59,7 @@ func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.
 	}
 	if len(abandoned) > 0 {
 		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
-			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s",
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s with kubectl collection abandon KIND/NAME",
 			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {

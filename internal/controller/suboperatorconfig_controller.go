@@ -248,7 +248,11 @@ func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScop
 		if i.Blocked == nil {
 			i.Blocked = blocked
 		}
-		s.results = append(s.results, installer.Reconcile(ctx, i))
+		result := installer.Reconcile(ctx, i)
+		if err := r.reportAbandoned(ctx, s, &result); err != nil {
+			return err
+		}
+		s.results = append(s.results, result)
 	}
 	return nil
 }

@@ -4,29 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// ZosEndpointReconciler checks a ZosEndpoint, reads the host key of its SSH server and pins the first one.
+// ZosEndpointReconciler checks a ZosEndpoint, probes its SSH server and pins the first host key. For the operators that use
+// the endpoint it creates the state of the endpoint's security domain and access to both, and it reports in status what
+// their runs have learned.
 type ZosEndpointReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -41,6 +49,10 @@ type ZosEndpointReconciler struct {
 	ProbeInterval time.Duration
 
 	probes *namespaceLimit
+	// states reads the Secrets with states from a cache of their own, without their keys.
+	states client.Reader
+	// memories has the *probeMemory of each endpoint by its [types.NamespacedName].
+	memories sync.Map
 }
 
 const (
@@ -52,175 +64,152 @@ const (
 	maxConcurrentEndpoints = 8
 )
 
-// endpointScope is what the status of a ZosEndpoint is computed from.
+// endpointScope is shared by the steps of one reconciliation. The status of the ZosEndpoint is computed from it.
 type endpointScope struct {
+	endpoint *v2beta2.ZosEndpoint
+	// settings of the spec.
+	settings endpoint.Settings
 	// known are the host keys of the spec.
 	known []ssh.PublicKey
-	// shown is the host key that the server proved to hold, nil unless it was reached.
-	shown ssh.PublicKey
-	// unreachable says why the probe failed.
-	unreachable error
-	// postponed says that too many probes run, so that the result of the last one remains in status.
-	postponed bool
+	// accepted is true if the spec is valid, and its users are known.
+	accepted bool
 	// users are the SubOperatorConfigs that map the endpoint.
 	users []v2beta2.SubOperatorConfigReference
+	// operators has the ServiceAccounts of the operators that may use the endpoint.
+	operators []rbacv1.Subject
+	// installed has all operators of the namespace's SubOperatorConfigs, as namespace/name.
+	installed map[string]bool
+	// state of the security domain, nil if it could not be read.
+	state *endpoint.State
+	// conflict is true if others changed the state at the same time: the reconciliation is repeated.
+	conflict bool
+	// probe is the result of the probe, nil if there was none.
+	probe *probeResult
+	// postponed is true if a probe was due, but too many others run.
+	postponed bool
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	endpoint := &v2beta2.ZosEndpoint{}
-	if err := r.Reader.Get(ctx, req.NamespacedName, endpoint); err != nil {
+	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}}
+	if err := r.Reader.Get(ctx, req.NamespacedName, s.endpoint); err != nil {
+		r.memories.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if endpoint.DeletionTimestamp != nil {
+	if s.endpoint.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	scope := &endpointScope{}
-	err := r.check(endpoint, scope)
+	memory := r.remember(s.endpoint)
+	err := r.check(s)
 	if err == nil {
-		err = r.findUsers(ctx, endpoint, scope)
+		err = r.findUsers(ctx, s)
 	}
 	if err == nil {
-		r.probe(ctx, endpoint, scope)
+		s.accepted = true
+		// A failure of one does not affect the others.
+		err = status.Join(r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
+		r.probe(ctx, s, memory)
 	}
-	return r.patchStatus(ctx, endpoint, scope, err)
+	return r.patchStatus(ctx, s, memory, err)
 }
 
 // check parses what the API server could not check. All problems are in the error.
-func (r *ZosEndpointReconciler) check(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) error {
-	if _, err := render.Variables(endpoint.Spec.Variables); err != nil {
-		return status.Stalled(v2beta2.ReasonInvalidVariables, err)
+func (r *ZosEndpointReconciler) check(s *endpointScope) error {
+	stalled := func(reason string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return status.Stalled(reason, err)
 	}
-	var errs []error
-	for i, line := range endpoint.Spec.HostKeys {
+	_, variables := render.Variables(s.endpoint.Spec.Variables)
+	var hostKeys []error
+	for i, line := range s.endpoint.Spec.HostKeys {
 		key, err := probe.ParseHostKey(line)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("spec.hostKeys[%d]: %w", i, err))
+			hostKeys = append(hostKeys, fmt.Errorf("spec.hostKeys[%d]: %w", i, err))
 			continue
 		}
-		scope.known = append(scope.known, key)
+		s.known = append(s.known, key)
 	}
-	if len(errs) > 0 {
-		return status.Stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(errs...))
-	}
-	return nil
+	settings, windows := endpoint.SettingsOf(s.endpoint)
+	s.settings = settings
+	return status.Join(stalled(v2beta2.ReasonInvalidVariables, variables),
+		stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(hostKeys...)), stalled(v2beta2.ReasonInvalidRunWindows, windows))
 }
 
-func (r *ZosEndpointReconciler) findUsers(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope) error {
+// findUsers determines the SubOperatorConfigs that map the endpoint, and the operators that they have installed for it.
+func (r *ZosEndpointReconciler) findUsers(ctx context.Context, s *endpointScope) error {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(endpoint.Namespace)); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(s.endpoint.Namespace)); err != nil {
 		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
-	for _, soc := range list.Items {
-		if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return mapping.Allows(m, endpoint.Name) }) {
-			scope.users = append(scope.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
+	allows := func(m v2beta2.NamespaceMapping) bool { return mapping.Allows(m, s.endpoint.Name) }
+	operators := map[rbacv1.Subject]bool{}
+	s.installed = map[string]bool{}
+	for i := range list.Items {
+		soc := &list.Items[i]
+		if slices.ContainsFunc(soc.Spec.Mapping, allows) {
+			s.users = append(s.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
 		}
-	}
-	slices.SortFunc(scope.users, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
-	return nil
-}
-
-func (r *ZosEndpointReconciler) probe(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
-	if endpoint.Spec.EndpointType == v2beta2.EndpointLocal {
-		return
-	}
-	release := r.probes.tryAcquire(endpoint.Namespace)
-	if release == nil {
-		scope.postponed = true
-		return
-	}
-	defer release()
-	known := scope.known
-	if len(known) == 0 && endpoint.Status.PinnedFor == mapping.Address(endpoint) {
-		for _, line := range endpoint.Status.HostKeys {
-			if key, err := probe.ParseHostKey(line); err == nil {
-				known = append(known, key)
+		for _, operator := range operatorsOf(soc) {
+			s.installed[operator.Namespace+"/"+operator.Name] = true
+			if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return m.Namespace == operator.Namespace && allows(m) }) {
+				operators[operator] = true
 			}
 		}
 	}
-	scope.shown, scope.unreachable = r.Prober.Probe(ctx, endpoint.Spec.Host, endpoint.Spec.EffectivePort(), known)
+	slices.SortFunc(s.users, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
+	s.operators = slices.SortedFunc(maps.Keys(operators), func(a, b rbacv1.Subject) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return nil
 }
 
-// patchStatus writes the status that follows from the scope, and an event when Ready changed.
-func (r *ZosEndpointReconciler) patchStatus(ctx context.Context, endpoint *v2beta2.ZosEndpoint, scope *endpointScope, err error) (ctrl.Result, error) {
-	before := endpoint.DeepCopy()
-	now := &endpoint.Status
-	now.ObservedGeneration = endpoint.Generation
-	status.SetReady(&now.Conditions, endpoint.Generation, err, "the endpoint is accepted")
-	now.Message = status.ReadyMessage(now.Conditions)
-	if err == nil {
-		now.SubOperatorConfigs = scope.users
-		if !scope.postponed {
-			describeReachable(endpoint, scope)
-		}
-		if reachable := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionReachable); reachable != nil {
-			now.Message = reachable.Message
-		}
-	} else {
-		meta.RemoveStatusCondition(&now.Conditions, v2beta2.ConditionReachable)
+// operatorsOf returns the ServiceAccounts of the operators that a SubOperatorConfig has installed, whatever installed them.
+func operatorsOf(soc *v2beta2.SubOperatorConfig) []rbacv1.Subject {
+	id := install.RecordedCollection(soc)
+	if id.Name == "" {
+		return nil
 	}
-	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe"}
-	result, err := writer.Write(ctx, endpoint, before, err)
-	if err == nil && result.RequeueAfter == 0 && endpoint.Spec.EndpointType != v2beta2.EndpointLocal {
-		result.RequeueAfter = r.nextProbe(scope)
+	var operators []rbacv1.Subject
+	for _, installation := range soc.Status.Installations {
+		operators = append(operators, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: installation.Namespace, Name: id.OperatorName()})
 	}
-	return result, err
+	return operators
 }
-
-// describeReachable sets Reachable and pins the host key of an endpoint whose spec has none.
-func describeReachable(endpoint *v2beta2.ZosEndpoint, scope *endpointScope) {
-	now := &endpoint.Status
-	set := func(err error, message string) {
-		status.SetCondition(&now.Conditions, v2beta2.ConditionReachable, endpoint.Generation, err, message)
-	}
-	var mismatch *probe.HostKeyMismatchError
-	var forbidden *dialguard.Error
-	switch {
-	case endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
-		set(nil, "playbooks run in the operator's own pod")
-	case errors.As(scope.unreachable, &mismatch):
-		set(status.Retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf(
-			"%w: if the key was changed on purpose, put the new one into spec.hostKeys", scope.unreachable)), "")
-	case errors.As(scope.unreachable, &forbidden):
-		set(status.Retry(v2beta2.ReasonHostForbidden, scope.unreachable), "")
-	case scope.unreachable != nil:
-		set(status.Retry(v2beta2.ReasonHostUnreachable, scope.unreachable), "")
-	default:
-		set(nil, fmt.Sprintf("%s answers with host key %s", mapping.Address(endpoint), ssh.FingerprintSHA256(scope.shown)))
-	}
-	switch {
-	case len(endpoint.Spec.HostKeys) > 0 || endpoint.Spec.EndpointType == v2beta2.EndpointLocal:
-		now.HostKeys, now.PinnedFor = nil, ""
-	case scope.shown != nil:
-		now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(scope.shown)}, mapping.Address(endpoint)
-	}
-}
-
-// nextProbe spreads probes over time.
-func (r *ZosEndpointReconciler) nextProbe(scope *endpointScope) time.Duration {
-	interval := r.ProbeInterval
-	if scope.unreachable != nil || scope.postponed {
-		interval = min(interval, unreachableInterval)
-	}
-	return jitter(interval)
-}
-
-// unreachableInterval is the delay before an endpoint that did not answer, or was not probed, is probed again.
-const unreachableInterval = 30 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.probes = newNamespaceLimit(maxProbes, maxProbesPerNamespace)
+	states, err := newStateCache(mgr)
+	if err != nil {
+		return err
+	}
+	r.states = states
+	owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v2beta2.ZosEndpoint{})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.neighborOf), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false },
+			UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: operatorsChanged}))).
+		WatchesMetadata(&rbacv1.Role{}, owner).
+		WatchesMetadata(&rbacv1.RoleBinding{}, owner).
+		WatchesRawSource(source.Kind(states, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofState), stateHasNews())).
 		WithOptions(options(maxProbes + maxConcurrentEndpoints)).
 		Complete(r)
 }
 
 func (r *ZosEndpointReconciler) ofSubOperatorConfig(ctx context.Context, object client.Object) []reconcile.Request {
 	return requestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(object.GetNamespace()))
+}
+
+// operatorsChanged reports whether a SubOperatorConfig has installed or removed an operator.
+func operatorsChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.SubOperatorConfig)
+	after, isOther := e.ObjectNew.(*v2beta2.SubOperatorConfig)
+	return isOne && isOther && !slices.Equal(operatorsOf(before), operatorsOf(after))
 }

@@ -2,6 +2,8 @@ package endpoint
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -100,9 +102,28 @@ func (s *State) accept(r *Request) bool {
 	logon := s.editLogon(r)
 	_, refused := logon.Refused[r.Credential]
 	delete(logon.Refused, r.Credential)
-	changed := refused || logon.Accepted != r.Credential
-	logon.Accepted = r.Credential
-	return changed
+	if !refused && logon.Accepted == r.Credential && logon.IsAccepted() {
+		return false
+	}
+	logon.Accepted, logon.AcceptedAt = r.Credential, r.Now
+	return true
+}
+
+// LastRefusal returns the latest refusal, or nil if no credential is refused.
+func (l *Logon) LastRefusal() *Refusal {
+	var last *Refusal
+	for _, credential := range slices.Sorted(maps.Keys(l.Refused)) {
+		if refusal := l.Refused[credential]; last == nil || refusal.At.After(last.At) {
+			last = &refusal
+		}
+	}
+	return last
+}
+
+// IsAccepted reports whether a credential was accepted after the latest refusal.
+func (l *Logon) IsAccepted() bool {
+	refusal := l.LastRefusal()
+	return l.Accepted != "" && (refusal == nil || !l.AcceptedAt.Before(refusal.At))
 }
 
 // refuse keeps the first refusal of a credential.
@@ -115,7 +136,7 @@ func (s *State) refuse(e *Settings, r *Request, message string) bool {
 		return false
 	}
 	if logon.Accepted == r.Credential {
-		logon.Accepted = ""
+		logon.Accepted, logon.AcceptedAt = "", time.Time{}
 	}
 	if logon.Refused == nil {
 		logon.Refused = map[string]Refusal{}

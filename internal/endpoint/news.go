@@ -53,7 +53,7 @@ func (s *State) results() map[string]*Logon {
 
 // sameResult does not compare Trying.
 func sameResult(a, b *Logon) bool {
-	return a.Accepted == b.Accepted && maps.EqualFunc(a.Refused, b.Refused, func(a, b Refusal) bool {
+	return a.Accepted == b.Accepted && a.IsAccepted() == b.IsAccepted() && maps.EqualFunc(a.Refused, b.Refused, func(a, b Refusal) bool {
 		return a.At.Equal(b.At) && a.Endpoint == b.Endpoint && a.Message == b.Message
 	})
 }

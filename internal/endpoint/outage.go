@@ -38,7 +38,7 @@ func (s *State) unreachable(e *Settings, r *Request) *Wait {
 func (s *State) settling(e *Settings, r *Request) *Wait {
 	system := s.system(e.Address)
 	settled := system.RecoveredAt.Add(e.Settle)
-	if e.isLocal() || system.Outage != nil || !r.Now.Before(settled) {
+	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) {
 		return nil
 	}
 	return &Wait{

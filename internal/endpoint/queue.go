@@ -57,7 +57,7 @@ func busy(e *Settings, r *Request, limit int) *Wait {
 	}
 	wait := &Wait{
 		Reason:  ReasonBusy,
-		Message: fmt.Sprintf("at most %d runs may use %s at the same time: spec.maxConcurrentRuns of %s", limit, e.Address, source),
+		Message: fmt.Sprintf("the run waits for its turn on %s: spec.maxConcurrentRuns of %s is %d", e.Address, source, limit),
 		After:   time.Second,
 		Brief:   true,
 	}

@@ -87,8 +87,10 @@ type Outage struct {
 
 // Logon is what is known about the credentials of a user ID. Credentials are identified by Key.Credential.
 type Logon struct {
-	// Accepted is the credential that was accepted last.
-	Accepted string `json:"accepted,omitempty"`
+	// Accepted is the credential that was accepted last, and AcceptedAt when it was first accepted after another one, or after
+	// the latest refusal.
+	Accepted   string    `json:"accepted,omitempty"`
+	AcceptedAt time.Time `json:"acceptedAt,omitzero"`
 	// Refused credentials: at most maxRefused, the latest.
 	Refused map[string]Refusal `json:"refused,omitempty"`
 	// Trying is the run that uses a credential that is neither accepted nor refused. Others wait for its result.

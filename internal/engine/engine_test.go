@@ -7,9 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 const hello = `
@@ -76,6 +77,7 @@ func TestLocalEndpoint(t *testing.T) {
 	got := r.run("pod")
 	got.expectSuccess(t)
 	got.expectMessage(t, "the answer is 42")
+	got.expectConnection(t, endpoint.ConnectionNone)
 }
 
 func TestRefusedBeforeConnecting(t *testing.T) {
@@ -108,7 +110,9 @@ func TestRefusedBeforeConnecting(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r.reconcile(resource{name: "one", spec: test.spec}).expectFailure(t, test.want)
+			got := r.reconcile(resource{name: "one", spec: test.spec})
+			got.expectFailure(t, test.want)
+			got.expectConnection(t, endpoint.ConnectionNone)
 		})
 	}
 	if n := server.logged(t, "Connection from"); n != 1 { // the connection that waited for the port
@@ -142,6 +146,7 @@ func TestUnreachable(t *testing.T) {
 	r.playbook(hello)
 	got := r.run("sys1")
 	got.expectFailure(t, fmt.Sprintf("EndpointUnreachable: endpoint sys1 (127.0.0.1:%d): ssh: connect to host", port), "Connection refused")
+	got.expectConnection(t, endpoint.ConnectionUnreachable)
 }
 
 func TestWrongHostKey(t *testing.T) {
@@ -150,70 +155,31 @@ func TestWrongHostKey(t *testing.T) {
 	r.playbook(hello)
 	for name, known := range map[string]string{"changed": other, "absent": ""} {
 		r.endpoint(name, server.port, known, server.key, "ansible_ssh_common_args: -o StrictHostKeyChecking=no\n")
-		r.run(name).expectFailure(t, fmt.Sprintf("HostKeyMismatch: endpoint %s (127.0.0.1:%d)", name, server.port))
+		got := r.run(name)
+		got.expectFailure(t, fmt.Sprintf("HostKeyMismatch: endpoint %s (127.0.0.1:%d)", name, server.port))
+		got.expectConnection(t, endpoint.ConnectionNone)
 	}
 	if n := server.logged(t, "userauth-request"); n != 0 {
 		t.Errorf("%d authentication requests to a host of unknown identity", n)
 	}
 }
 
-// A refused credential is used once, independent of the retries of ansible-operator, and once more after the resource or the
-// credential changes.
-func TestRefusedKeyIsTriedOnce(t *testing.T) {
+// A run uses a refused credential once.
+func TestRefusedKey(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	wrong, _ := newKey(t, "")
 	r.endpoint("sys1", server.port, server.hostKey, wrong, "")
 	r.playbook(hello)
-	attempts := func(want int) {
-		t.Helper()
-		if n := server.logged(t, "method publickey"); n != want {
-			t.Errorf("%d attempts, want %d", n, want)
-		}
-	}
-	const refused = "AuthenticationFailed: endpoint sys1 (127.0.0.1:"
-	r.run("sys1").expectFailure(t, refused, "Permission denied (publickey")
-	attempts(1)
-	r.run("sys1").expectFailure(t, refused, "not tried again")
-	other := resource{name: "two", spec: map[string]any{"zosendpoint": "sys1"}}
-	r.reconcile(other).expectFailure(t, refused, "not tried again")
-	attempts(1)
-
-	other.spec["size"] = 1
-	r.reconcile(other).expectFailure(t, refused)
-	attempts(2)
-	r.reconcile(other).expectFailure(t, refused, "not tried again")
-	r.run("sys1").expectFailure(t, refused, "not tried again")
-	attempts(2)
-
-	r.secret("sys1_retry", "2026-01-01T00:00:00Z")
-	r.run("sys1").expectFailure(t, refused)
-	attempts(3)
-
-	r.secret("sys1_key", server.key)
-	r.run("sys1").expectSuccess(t)
-	r.reconcile(other).expectSuccess(t)
-}
-
-// Concurrent runs do not all use a credential that was never accepted.
-func TestUnknownCredentialIsTriedByOneRunAtATime(t *testing.T) {
-	r, server := newRig(t), startSSHD(t)
-	wrong, _ := newKey(t, "")
-	r.endpoint("sys1", server.port, server.hostKey, wrong, "")
-	r.playbook(hello)
-	results := make([]result, 4)
-	var runs sync.WaitGroup
-	for i := range results {
-		runs.Go(func() {
-			results[i] = r.reconcile(resource{name: fmt.Sprint("run", i), spec: map[string]any{"zosendpoint": "sys1"}})
-		})
-	}
-	runs.Wait()
-	for _, got := range results {
-		got.expectFailure(t, "AuthenticationFailed: endpoint sys1")
-	}
+	got := r.run("sys1")
+	got.expectFailure(t, "AuthenticationFailed: endpoint sys1 (127.0.0.1:", "Permission denied (publickey")
+	got.expectConnection(t, endpoint.ConnectionRefused)
 	if n := server.logged(t, "method publickey"); n != 1 {
 		t.Errorf("%d attempts, want 1", n)
 	}
+	r.secret("sys1_key", server.key)
+	got = r.run("sys1")
+	got.expectSuccess(t)
+	got.expectConnection(t, endpoint.ConnectionAccepted)
 }
 
 func TestEncryptedKey(t *testing.T) {
@@ -284,32 +250,6 @@ func TestFailedTaskIsReportedOnce(t *testing.T) {
     - ansible.builtin.fail: {msg: the dataset is in use}
 `)
 	r.run("sys1").expectFailure(t, "the dataset is in use")
-}
-
-func TestHostLostInMidRun(t *testing.T) {
-	r, server := newRig(t), startSSHD(t)
-	server.endpoint(r, "sys1", "")
-	const lose = `
-- hosts: all
-  gather_facts: false
-  tasks:
-    - ansible.builtin.raw: kill $(cat %s); kill -9 $PPID
-      ignore_unreachable: %t
-    - ansible.builtin.debug: {msg: still here}
-`
-	r.playbook(fmt.Sprintf(lose, server.pids, false))
-	got := r.run("sys1")
-	failure := got.expectFailure(t, "EndpointUnreachable: endpoint sys1 (127.0.0.1:")
-	if failure.File != "playbooks/main.yml" || failure.Line != 5 || got.report.Tasks.Unreachable != 1 || got.report.Tasks.OK != 0 {
-		t.Errorf("failure %+v, tasks %+v", failure, got.report.Tasks)
-	}
-
-	again := startSSHD(t)
-	again.endpoint(r, "sys2", "")
-	r.playbook(fmt.Sprintf(lose, again.pids, true))
-	got = r.run("sys2")
-	got.expectSuccess(t)
-	got.expectMessage(t, "still here")
 }
 
 // On clusters other than OpenShift, an arbitrary UID has no name, and ssh does not run.

@@ -24,8 +24,9 @@ done
 install -d -m 0755 "$engine"
 install -m 0644 "$source/entry.yml" "$source/env" "$source/inventory" "$engine"
 install -m 0755 "$source/entrypoint" "$source/ssh" "$source/askpass" "$source/dependencies" "$engine"
-rm -rf "$engine/vars_plugins" "$engine/python"
+rm -rf "$engine/vars_plugins" "$engine/callback_plugins" "$engine/python"
 copy_tree vars_plugins "$engine/vars_plugins"
+copy_tree callback_plugins "$engine/callback_plugins"
 copy_tree python "$engine/python"
 
 while [ $# -gt 0 ]; do

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 // passwordServer is an SSH server that accepts one password; OpenSSH would need
@@ -126,15 +128,15 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-func TestRefusedPasswordIsTriedOnce(t *testing.T) {
+func TestRefusedPassword(t *testing.T) {
 	r := newRig(t)
 	server := startPasswordServer(t, "right")
 	r.endpoint("sys1", server.port, server.hostKey, "", "")
 	r.secret("sys1_password", "wrong")
 	r.playbook(hello)
-	refused := fmt.Sprintf("AuthenticationFailed: endpoint sys1 (127.0.0.1:%d) refused the credential", server.port)
-	r.run("sys1").expectFailure(t, refused)
-	r.run("sys1").expectFailure(t, refused, "not tried again")
+	got := r.run("sys1")
+	got.expectFailure(t, fmt.Sprintf("AuthenticationFailed: endpoint sys1 (127.0.0.1:%d) refused the credential", server.port))
+	got.expectConnection(t, endpoint.ConnectionRefused)
 	if n := server.attempts.Load(); n != 1 {
 		t.Errorf("%d logons, want 1", n)
 	}

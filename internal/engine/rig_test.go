@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -188,6 +189,13 @@ func (r result) expectFailure(t *testing.T, parts ...string) runstatus.Failure {
 	return r.report.Failures[0]
 }
 
+func (r result) expectConnection(t *testing.T, want endpoint.Connection) {
+	t.Helper()
+	if r.report.Connection != want {
+		t.Errorf("connection %q, want %q\n%s", r.report.Connection, want, r.output)
+	}
+}
+
 func (r result) expectMessage(t *testing.T, message string) {
 	t.Helper()
 	if !slices.Contains(r.messages(), message) {
@@ -201,6 +209,8 @@ type resource struct {
 	spec map[string]any
 	// vars are additional watch vars, which take precedence.
 	vars map[string]any
+	// check runs the playbook in check mode.
+	check bool
 }
 
 // run runs the playbook for a resource of the endpoint.
@@ -244,8 +254,13 @@ func (r *rig) start(cr resource) *running {
 		report:    filepath.Join(private, "report-"+ident+".json"),
 		artifacts: filepath.Join(private, "artifacts", ident),
 	}
-	run.cmd = exec.CommandContext(r.t.Context(), filepath.Join(r.root, "opt/ansible/engine/entrypoint"),
-		"run", private, "-p", entry, "-i", ident)
+	args := []string{"run", private, "-p", entry, "-i", ident}
+	if cr.check {
+		args = append(args, "--cmdline", "--check --diff")
+	} else if err := os.RemoveAll(filepath.Join(private, "env/cmdline")); err != nil { // ansible-runner writes it.
+		r.t.Fatal(err)
+	}
+	run.cmd = exec.CommandContext(r.t.Context(), filepath.Join(r.root, "opt/ansible/engine/entrypoint"), args...)
 	run.cmd.Env = append(slices.Clone(r.env), "ZOSCB_RUN_REPORT="+run.report)
 	run.cmd.Dir = r.root
 	run.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.credential}

@@ -61,6 +61,9 @@ func kind(p *Page, r collection.Resource, group string) {
 	} else {
 		row("On deletion", "runs nothing and is gone at once: what is on z/OS stays there")
 	}
+	if r.SupportsCheckMode {
+		row("Drift", "can be checked: "+r.Playbook+" also runs in Ansible's check mode")
+	}
 	if r.Hidden {
 		row("In the console", "not offered under Installed Operators")
 	}

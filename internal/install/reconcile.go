@@ -110,7 +110,7 @@ func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
 		recordKey = make([]byte, gate.RecordKeyBytes)
 		_, _ = rand.Read(recordKey) // It never fails.
 	}
-	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Endpoints, recordKey)
+	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Owner.Namespace, s.Endpoints, recordKey)
 	if err != nil {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -164,13 +167,14 @@ func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, 
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
 }
 
-// reportInstances records an event with the custom resources that lose their operator. The operator is gone: that they
-// cannot be counted must not keep the namespace from others.
+// reportInstances reports the custom resources that lose their operator: in an event, and in their status if the namespace
+// still allows the manager to write there. The operator is gone: that they cannot be counted or written must not keep the
+// namespace from others.
 func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) {
 	if Recorded(soc, namespace) == nil {
 		return
 	}
-	finder := &instances.Finder{Reader: r.Reader}
+	finder := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
 	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
 	switch {
@@ -178,8 +182,22 @@ func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperato
 		return
 	case err != nil:
 		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
+	case r.mayReport(ctx, soc, namespace):
+		if err := finder.ReportNoOperator(ctx, items); err != nil {
+			note += fmt.Sprintf("; their status does not say so: %v", err)
+		}
 	}
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", status.Truncate(note, status.MaxEventBytes))
+}
+
+// mayReport reports whether the status of custom resources may say that they have no operator: the namespace consents, and has
+// no operator that a user installed.
+func (r *Installer) mayReport(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	if mapping.Consent(ctx, r.Reader, soc.Namespace, namespace) != nil {
+		return false
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: RecordedCollection(soc).OperatorName()}
+	return apierrors.IsNotFound(r.Reader.Get(ctx, key, &appsv1.Deployment{}))
 }

@@ -87,6 +87,8 @@ func resourceSchemas() keySchemas {
 		"finalizer":    optionalText("Playbook that runs when an instance is deleted. Without one the instance goes at once, and what it made stays."),
 		"vars":         listOf("Inputs of the playbook: fields of the kind's spec.", varSchema(), 0),
 		"hideResource": booleanSchema("Do not offer the kind in consoles."),
+
+		"supportsCheckMode": booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
 	}
 }
 

@@ -18,10 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// AnnotationRetry on a ZosEndpoint requests, whenever its value changes, another attempt with a credential that the system
-// has refused.
-const AnnotationRetry = "zoscb.ibm.com/retry"
-
 // Keys of a credential Secret, in addition to those of the type kubernetes.io/ssh-auth.
 const (
 	keyUsername   = "username"
@@ -93,7 +89,6 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	composed := render.Endpoint{
 		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
 		Host: endpoint.Spec.Host, Port: endpoint.Spec.EffectivePort(), HostKeys: KnownHostKeys(endpoint),
-		Retry: endpoint.Annotations[AnnotationRetry],
 	}
 	variables, err := render.Variables(endpoint.Spec.Variables)
 	if err != nil {

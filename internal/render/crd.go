@@ -21,7 +21,7 @@ const EndpointField = "zosendpoint"
 const (
 	endpointTitle         = "z/OS endpoint"
 	endpointDescription   = "Name of the ZosEndpoint to run against."
-	conditionsDescription = "Ready, Stalled, FieldsIgnored, Running, Successful and Failure."
+	conditionsDescription = "Ready, Stalled, Drifted, FieldsIgnored, Running, Successful and Failure."
 )
 
 // endpointPattern matches a DNS-1123 subdomain, the format of ZosEndpoint names.
@@ -96,6 +96,7 @@ func printerColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
 		{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
 		{Name: "Last Run", Type: "date", JSONPath: ".status.lastRun.started"},
+		{Name: "Proved", Type: "date", JSONPath: ".status.provedAt"},
 		{Name: "Message", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].message`, Priority: 1},
 		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
 	}
@@ -135,19 +136,9 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 
 // statusSchema declares the fields that the gate writes, loosely, and preserves unknown fields that playbooks add.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
-	condition := apiextensionsv1.JSONSchemaProps{
-		Type:                   "object",
-		XPreserveUnknownFields: ptr.To(true),
-		Properties:             map[string]apiextensionsv1.JSONSchemaProps{},
-	}
-	for _, name := range []string{"lastTransitionTime", "message", "reason", "status", "type"} {
-		condition.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-	}
+	condition := looseSchema("", "lastTransitionTime", "message", "reason", "status", "type")
 	run := func(description string) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{
-			Type: "object", Description: description, XPreserveUnknownFields: ptr.To(true),
-			Properties: map[string]apiextensionsv1.JSONSchemaProps{"started": {Type: "string"}, "outcome": {Type: "string"}},
-		}
+		return looseSchema(description, "started", "outcome")
 	}
 	past := run("A run of the playbook.")
 	return apiextensionsv1.JSONSchemaProps{
@@ -158,6 +149,9 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"phase":              {Type: "string"},
 			"message":            {Type: "string"},
 			"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation of the spec that the status describes."},
+			"waiting":            looseSchema("Why the next run of the playbook waits for its endpoint.", "reason", "message", "since", "until"),
+			"provedAt":           {Type: "string", Description: "When a run or a drift check last found the endpoint as the spec describes it."},
+			"drift":              looseSchema("Result of the last drift check.", "checkedAt", "diff"),
 			"lastRun":            run("The last run of the playbook: when, why, against which endpoint, its outcome, and why it failed."),
 			"lastSuccess":        run("The last successful run of the playbook."),
 			"history": {
@@ -172,6 +166,18 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			},
 		},
 	}
+}
+
+// looseSchema is an object with some fields that are texts, and any others.
+func looseSchema(description string, texts ...string) apiextensionsv1.JSONSchemaProps {
+	schema := apiextensionsv1.JSONSchemaProps{
+		Type: "object", Description: description, XPreserveUnknownFields: ptr.To(true),
+		Properties: make(map[string]apiextensionsv1.JSONSchemaProps, len(texts)),
+	}
+	for _, name := range texts {
+		schema.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+	return schema
 }
 
 func objectSchema(vars []collection.Var) (apiextensionsv1.JSONSchemaProps, error) {

@@ -38,8 +38,6 @@ type Endpoint struct {
 	// Refusal, if not empty, makes every run against the endpoint fail with this text, without a connection. The Secret then
 	// has no credential for the endpoint.
 	Refusal string
-	// Retry is an arbitrary text. When it changes, a credential that the host has refused is used once more.
-	Retry string
 }
 
 // Suffixes of the Secret's keys, after the name of the endpoint. Names contain no underscore.
@@ -50,18 +48,21 @@ const (
 	suffixPassphrase = "_passphrase"
 	suffixPassword   = "_password"
 	suffixRefusal    = "_refusal"
-	suffixRetry      = "_retry"
 )
 
-// EndpointsSecret renders the Secret with the endpoints of an installation, and with the key that its records of runs are
-// signed with, which must not change as long as the installation exists. The order of endpoints does not matter. An
+// EndpointsSecret renders the Secret with the endpoints of an installation, the namespace of their ZosEndpoints, and the key
+// that the installation's records of runs are signed with, which must not change as long as it exists. The order of endpoints does not matter. An
 // endpoint with an invalid user or invalid host keys gets a refusal, and does not affect the others. EndpointsSecret fails
 // if the name of an endpoint is invalid, or if the endpoints exceed the 1 MiB of a Secret.
-func EndpointsSecret(c *collection.Collection, namespace string, endpoints []Endpoint, recordKey []byte) (*corev1.Secret, error) {
+func EndpointsSecret(c *collection.Collection, namespace, endpointsNamespace string, endpoints []Endpoint, recordKey []byte) (
+	*corev1.Secret, error) {
 	if len(recordKey) != gate.RecordKeyBytes {
 		return nil, fmt.Errorf("the key of the records has %d bytes instead of %d", len(recordKey), gate.RecordKeyBytes)
 	}
-	data := map[string][]byte{gate.RecordKeyFile: bytes.Clone(recordKey)}
+	data := map[string][]byte{
+		gate.RecordKeyFile:          bytes.Clone(recordKey),
+		gate.EndpointsNamespaceFile: []byte(endpointsNamespace),
+	}
 	seen := map[string]bool{}
 	for _, e := range endpoints {
 		if err := checkEndpointName(e.Name); err != nil {
@@ -118,7 +119,6 @@ func addEndpoint(data map[string][]byte, e Endpoint) error {
 	}
 	put(suffixVars, vars)
 	put(suffixRefusal, []byte(refusal))
-	put(suffixRetry, []byte(e.Retry))
 	if e.Local || refusal != "" {
 		return nil
 	}

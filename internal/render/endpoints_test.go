@@ -13,12 +13,13 @@ import (
 
 func secretData(t *testing.T, endpoints ...Endpoint) map[string]string {
 	t.Helper()
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", endpoints, testRecordKey)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", endpoints, testRecordKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := map[string]string{}
 	delete(secret.Data, gate.RecordKeyFile)
+	delete(secret.Data, gate.EndpointsNamespaceFile)
 	for key, value := range secret.Data {
 		text := string(value)
 		if strings.HasSuffix(key, suffixVars) {
@@ -42,14 +43,13 @@ func TestEndpointsSecret(t *testing.T) {
 		"key": {
 			Endpoint{
 				Name: "zos1", Host: "ZOS1.example.com", User: "IBMUSER", HostKeys: []string{key, "ecdsa-sha2-nistp256 BBBB"},
-				PrivateKey: []byte("key"), Passphrase: []byte("phrase"), Retry: "1",
+				PrivateKey: []byte("key"), Passphrase: []byte("phrase"),
 			},
 			map[string]string{
 				"zos1_vars.yaml":   `{"ansible_host":"ZOS1.example.com","ansible_port":22,"ansible_user":"IBMUSER"}`,
 				"zos1_known_hosts": "zos1.example.com ssh-ed25519 AAAAC3Nz\nzos1.example.com ecdsa-sha2-nistp256 BBBB\n",
 				"zos1_key":         "key",
 				"zos1_passphrase":  "phrase",
-				"zos1_retry":       "1",
 			},
 		},
 		"password and port": {
@@ -109,14 +109,21 @@ func TestEndpointsSecretWithoutEndpoints(t *testing.T) {
 }
 
 func TestEndpointsSecretHasTheRecordKey(t *testing.T) {
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", nil, testRecordKey)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, testRecordKey)
 	if err != nil || !bytes.Equal(secret.Data[gate.RecordKeyFile], testRecordKey) {
 		t.Errorf("data %v, error %v", secret, err)
 	}
 	for _, key := range [][]byte{nil, testRecordKey[1:]} {
-		if _, err := EndpointsSecret(testCollection("1.0.0"), "zos", nil, key); err == nil {
+		if _, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, key); err == nil {
 			t.Errorf("a key of %d bytes is accepted", len(key))
 		}
+	}
+}
+
+func TestEndpointsSecretNamesTheirNamespace(t *testing.T) {
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, testRecordKey)
+	if err != nil || secret.Namespace != "zos" || string(secret.Data[gate.EndpointsNamespaceFile]) != "team" {
+		t.Errorf("secret %v, error %v", secret, err)
 	}
 }
 
@@ -138,7 +145,7 @@ func TestEndpointsSecretRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", tt.endpoints, testRecordKey)
+			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", tt.endpoints, testRecordKey)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}

@@ -128,7 +128,7 @@ func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := EndpointsSecret(c, "zos", o.Endpoints, testRecordKey)
+	secret, err := EndpointsSecret(c, "zos", "team", o.Endpoints, testRecordKey)
 	if err != nil {
 		t.Fatal(err)
 	}

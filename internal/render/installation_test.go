@@ -234,6 +234,8 @@ func TestMergeRuntime(t *testing.T) {
 		RunTimeout:      &metav1.Duration{Duration: time.Hour},
 		MaxArtifacts:    ptr.To[int32](2),
 		ReconcilePeriod: &metav1.Duration{Duration: time.Hour},
+
+		DriftCheckPeriod: &metav1.Duration{Duration: time.Hour},
 		ReconcilePeriods: []v2beta2.KindReconcilePeriod{
 			{Kind: "A", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "B", Period: metav1.Duration{Duration: time.Hour}},
 		},
@@ -246,6 +248,7 @@ func TestMergeRuntime(t *testing.T) {
 		RerunOn:                 []v2beta2.RerunTrigger{v2beta2.RerunOnCollection},
 		MaxRetries:              ptr.To[int32](0),
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "A"}},
+		DriftCheckPeriod:        &metav1.Duration{},
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
 	want := v2beta2.RuntimeSpec{
@@ -258,6 +261,7 @@ func TestMergeRuntime(t *testing.T) {
 		MaxArtifacts:            ptr.To[int32](2),
 		ReconcilePeriod:         &metav1.Duration{Duration: time.Hour},
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "B", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "A"}},
+		DriftCheckPeriod:        &metav1.Duration{},
 		MaxConcurrentReconciles: ptr.To[int32](3),
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}

@@ -29,6 +29,9 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 	if timeout := o.Runtime.RunTimeout; timeout != nil {
 		settings.RunTimeoutSeconds = wholeSeconds(timeout.Duration)
 	}
+	if period := o.Runtime.DriftCheckPeriod; period != nil {
+		settings.DriftCheckPeriodSeconds = wholeSeconds(period.Duration)
+	}
 	for _, r := range c.Resources {
 		variables, err := gateVariables(c, r.Vars)
 		if err != nil {
@@ -37,6 +40,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		settings.Kinds[r.Kind] = gate.KindSettings{
 			Plural:                 r.Plural(),
 			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r.Kind)),
+			CheckMode:              r.SupportsCheckMode,
 			Variables:              variables,
 		}
 	}

@@ -52,10 +52,22 @@ func TestRunsFollowTheRuntime(t *testing.T) {
 		MaxRetries:   ptr.To[int32](0),
 		RunTimeout:   &metav1.Duration{Duration: time.Hour},
 		MaxArtifacts: ptr.To[int32](20),
+
+		DriftCheckPeriod: &metav1.Duration{Duration: 10 * time.Minute},
 	})
-	want := []any{[]gate.Trigger{gate.TriggerSpec, gate.TriggerEndpoint}, 0, int64(3600), 20}
-	if diff := cmp.Diff(want, []any{got.RerunOn, got.MaxRetries, got.RunTimeoutSeconds, got.MaxArtifacts}); diff != "" {
+	want := []any{[]gate.Trigger{gate.TriggerSpec, gate.TriggerEndpoint}, 0, int64(3600), 20, int64(600)}
+	if diff := cmp.Diff(want, []any{got.RerunOn, got.MaxRetries, got.RunTimeoutSeconds, got.MaxArtifacts, got.DriftCheckPeriodSeconds}); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunsKnowWhichKindsSupportCheckMode(t *testing.T) {
+	c := testCollection("1.0.0")
+	for _, supported := range []bool{false, true} {
+		c.Resources[0].SupportsCheckMode = supported
+		if got := runSettings(t, c, v2beta2.RuntimeSpec{}).Kinds["Thing"].CheckMode; got != supported {
+			t.Errorf("check mode %t, want %t", got, supported)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	merged.RunTimeout = cmp.Or(over.RunTimeout, merged.RunTimeout)
 	merged.MaxArtifacts = cmp.Or(over.MaxArtifacts, merged.MaxArtifacts)
 	merged.ReconcilePeriod = cmp.Or(over.ReconcilePeriod, merged.ReconcilePeriod)
+	merged.DriftCheckPeriod = cmp.Or(over.DriftCheckPeriod, merged.DriftCheckPeriod)
 	merged.MaxConcurrentReconciles = cmp.Or(over.MaxConcurrentReconciles, merged.MaxConcurrentReconciles)
 	merged.NetworkPolicy = cmp.Or(over.NetworkPolicy, merged.NetworkPolicy)
 	if over.NodeSelector != nil {

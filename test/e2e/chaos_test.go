@@ -130,15 +130,10 @@ func (c *chaos) kill(ctx context.Context) {
 	}
 }
 
-// dropSessions ends all SSH sessions and what they started.
+// dropSessions ends all SSH sessions and what they started. The SSH server is the first process of the container, and stays.
 func (s *system) dropSessions(ctx context.Context) {
 	GinkgoHelper()
-	s.shell(ctx, `for process in /proc/[0-9]*; do
-	case "${process#/proc/}:$(cat $process/comm 2>/dev/null):$(stat -c %U $process 2>/dev/null)" in
-	1:*) ;;
-	*:sshd*:*|*:`+s.user+`) kill -9 ${process#/proc/} 2>/dev/null || true ;;
-	esac
-done`)
+	s.shell(ctx, s.endServers())
 }
 
 // useStored makes the stored version of the kind, which an upgrade changes, the one in which resources are read and written.
@@ -249,7 +244,7 @@ func (c *chaos) expectRemoved(ctx context.Context) {
 		// The operator's Lease may stay, as that of ansible-operator's leader election does: listObjects leaves out Leases.
 		var leases coordinationv1.LeaseList
 		g.Expect(K8s.List(ctx, &leases, client.InNamespace(c.namespace))).To(Succeed())
-		g.Expect(leases.Items).To(Or(BeEmpty(), HaveEach(HaveField("Name", playsDeployment))))
+		g.Expect(leases.Items).To(Or(BeEmpty(), HaveEach(HaveField("Name", c.deployment()))))
 	}).WithContext(ctx).Should(Succeed())
 	lines := c.zos.lines(ctx)
 	for _, name := range append(slices.Sorted(maps.Keys(c.notes)), c.deleted...) {

@@ -106,7 +106,7 @@ func useToken(ctx context.Context) {
 	Expect(statuses(ctx, namespace, operator.Name, "GET /apis/"+instanceAPI+"/namespaces/"+namespace+"/datafiles")).To(Equal([]string{"200"}))
 	own, custom := "/api/v1/namespaces/"+namespace, "/apis/zoscb.ibm.com/v2beta2/namespaces/"+namespace
 	for _, t := range []try{
-		{"list the Secrets of its namespace", "403", []string{"GET " + own + "/secrets"}},
+		{"list the Secrets and the endpoints of its namespace", "403", []string{"GET " + own + "/secrets", "GET " + custom + "/zosendpoints"}},
 		{"read Secrets of other namespaces", "403", []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/" + ManagerNamespace + "/secrets/any"}},
 		{"list Pods, make one, and run a command in one", "403", []string{"GET " + own + "/pods", "POST " + own + "/pods", "POST " + own + "/pods/any/exec?command=id"}},
 		{"take a token of another ServiceAccount", "403", []string{"POST " + own + "/serviceaccounts/default/token"}},

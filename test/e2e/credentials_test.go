@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/test/attack"
@@ -128,21 +129,6 @@ func (e *environment) talkative(file string, archive []byte) v2beta2.OperatorCol
 	return spec
 }
 
-// askUntil requests runs of failed resources every ten seconds until a check succeeds: nobody waits for their next retry.
-func askUntil(ctx context.Context, check func(Gomega), notes ...*unstructured.Unstructured) {
-	GinkgoHelper()
-	var asked time.Time
-	Eventually(func(g Gomega) {
-		if time.Since(asked) > 10*time.Second {
-			asked = time.Now()
-			for _, note := range notes {
-				ask(ctx, note)
-			}
-		}
-		check(g)
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
-}
-
 // keyLine is a line of a private key that is in no other.
 func keyLine(private string) string { return strings.Split(private, "\n")[2] }
 
@@ -227,8 +213,8 @@ func liveChanges(e *environment, zos *system) {
 	}, NodeTimeout(5*time.Minute))
 
 	It("takes variables that changed", func(ctx context.Context) {
-		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("late")}
-		Patch(ctx, endpoint, `{"spec": {"variables": [{"name": "site", "value": {"word": "good"}}, "greeting={{ site.word }}-evening"]}}`)
+		late := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("late")}
+		Patch(ctx, late, `{"spec": {"variables": [{"name": "site", "value": {"word": "good"}}, "greeting={{ site.word }}-evening"]}}`)
 		e.arrives(ctx, "a changed variable", "late_vars.yaml", "evening")
 		Patch(ctx, e.note("late", "late", ""), `{"spec": {"text": "second"}}`)
 		zos.readNote(ctx, "late", "second good-evening ibmuser")
@@ -254,54 +240,62 @@ func liveChanges(e *environment, zos *system) {
 func refusedCredentials(e *environment, zos *system) {
 	var stranger, strangerKey string
 	refused, another := e.note("refused", "refused", "let me in"), e.note("another", "refused", "me too")
-	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("refused")}
+	both, zep := []*unstructured.Unstructured{refused, another}, &v2beta2.ZosEndpoint{ObjectMeta: e.meta("refused")}
 	var tried int
 
 	It("is tried once, by one of many resources", attack.Label, func(ctx context.Context) {
 		stranger, strangerKey = newKey("")
 		zos.secrets = append(zos.secrets, keyLine(stranger))
 		e.credential(ctx, "refused", map[string]string{"username": "ibmuser", "ssh-privatekey": stranger})
-		e.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused"})
+		e.endpoint(ctx, "refused", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "refused", SecurityDomain: "refusing"})
 		e.arrives(ctx, "a credential", "refused_key", "PRIVATE KEY")
 		tried = zos.refusals(ctx)
 		Create(ctx, refused.DeepCopy(), another.DeepCopy())
-		for _, note := range []*unstructured.Unstructured{refused, another} {
-			Eventually(Condition(ctx, note, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("AuthenticationFailed"), WithMessage("not tried again")))
-		}
-		runs := 2
-		for range 3 {
-			for _, note := range []*unstructured.Unstructured{refused, another} {
-				before := lastRun(ctx, note)(Default).ID
-				ask(ctx, note)
-				Eventually(lastRun(ctx, note)).WithContext(ctx).Should(And(Not(HaveField("ID", before)), withOutcome(gate.OutcomeFailed)))
+		runs := 0
+		for _, note := range both {
+			Eventually(waitsFor(ctx, note)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+			Expect(Condition(ctx, note, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Waiting")))
+			if lastRun(ctx, note)(Default).ID != "" {
 				runs++
+				Expect(lastRun(ctx, note)(Default)).To(withOutcome(gate.OutcomeRefused))
+				Expect(Condition(ctx, note, "Failure")(Default)).To(And(ConditionTrue(), WithMessage("AuthenticationFailed")))
 			}
 		}
-		Expect(zos.refusals(ctx)-tried).To(Equal(1), "repeated logons revoke a user ID")
-		attack.Repelled(secretsAndHosts, "have a user ID revoked by resources whose credential is refused", "one logon, whatever runs again",
-			fmt.Sprintf("%d logon in %d runs: %s", zos.refusals(ctx)-tried, runs,
-				Condition(ctx, refused, "Failure")(Default).Message))
+		Expect(runs).To(Equal(1))
+		for edit := range 3 {
+			for _, note := range both {
+				ask(ctx, note)
+				Patch(ctx, note.DeepCopy(), fmt.Sprintf(`{"spec": {"text": "please %d"}}`, edit))
+			}
+			Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).WithTimeout(5*time.Second).
+				Should(Equal(1), "repeated logons revoke a user ID")
+		}
+		attack.Repelled(secretsAndHosts, "have a user ID revoked by resources whose credential is refused", "one logon, whatever is changed or requested",
+			fmt.Sprintf("%d logon: %s", zos.refusals(ctx)-tried, Condition(ctx, another, runstatus.ConditionReady)(Default).Message))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is tried once more when somebody asks for it", func(ctx context.Context) {
-		Patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "the user ID was resumed"}}}`)
-		askUntil(ctx, func(g Gomega) { g.Expect(zos.refusals(ctx) - tried).To(Equal(2)) }, refused, another)
-		Eventually(Condition(ctx, another, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("not tried again")))
+		Patch(ctx, zep.DeepCopy(), withAnnotation(endpoint.AnnotationRetry, "the user ID was resumed"))
+		Eventually(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
+		for _, note := range both {
+			Eventually(waitsFor(ctx, note)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+		}
 		Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
 	}, NodeTimeout(6*time.Minute))
 
 	It("is not used by probes", func(ctx context.Context) {
-		Patch(ctx, endpoint.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
-		Patch(ctx, endpoint.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Patch(ctx, zep.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
+		Patch(ctx, zep.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
+		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(2*time.Minute))
 
 	It("works as soon as the system accepts it and somebody asks", func(ctx context.Context) {
 		zos.authorize(ctx, "refused", strangerKey)
-		Patch(ctx, endpoint.DeepCopy(), `{"metadata": {"annotations": {"zoscb.ibm.com/retry": "and again"}}}`)
-		for _, note := range []*unstructured.Unstructured{refused, another} {
-			askUntil(ctx, func(g Gomega) { g.Expect(Condition(ctx, note, runstatus.ConditionSuccessful)(g)).To(ConditionTrue()) }, note)
+		Patch(ctx, zep.DeepCopy(), withAnnotation(endpoint.AnnotationRetry, "and again"))
+		for _, note := range both {
+			expectSuccess(ctx, note)
+			zos.readNote(ctx, note.GetName(), "please 2 hello ibmuser")
 		}
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
 	}, NodeTimeout(8*time.Minute))

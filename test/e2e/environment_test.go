@@ -127,15 +127,20 @@ func (e *environment) remove(ctx context.Context) {
 		Remove(ctx, &crds.Items[i])
 	}
 	Remove(ctx, space)
-	Eventually(Gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Eventually(func(g Gomega) {
+		for i := range crds.Items { // Their instances may have had no operator any more.
+			e.dropFinalizers(ctx, &crds.Items[i])
+		}
+		g.Expect(Gone(ctx, space)(g)).To(BeTrue())
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
 }
 
-// dropFinalizers lets its instances of a kind go without their finalizer playbooks.
+// dropFinalizers lets instances of a kind that are being deleted go without their finalizer playbooks.
 func (e *environment) dropFinalizers(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(crd.Spec.Group + "/" + crd.Spec.Versions[0].Name)
 	list.SetKind(crd.Spec.Names.ListKind)
-	if err := K8s.List(ctx, list, client.InNamespace(e.namespace)); err != nil {
+	if err := K8s.List(ctx, list); err != nil {
 		return
 	}
 	for i := range list.Items {
@@ -184,6 +189,8 @@ type system struct {
 	name, user  string
 	// password lets the user log on, unless it is empty.
 	password string
+	// stoppable lets down and up work.
+	stoppable bool
 	// authorizedKeys holds the public key of each owner who may log on.
 	authorizedKeys map[string]string
 	// secrets are texts that must be nowhere but in Secrets: a line of each key, passphrases, passwords.
@@ -198,7 +205,30 @@ printf '#!/bin/sh\nexec %s.real -e -l INFO 2>>/tmp/sftp.log\n' $server >$server
 chmod 755 $server
 touch /tmp/sftp.log
 chmod 666 /tmp/sftp.log
-exec /usr/local/bin/ssh-target
+`
+
+// stoppableScript runs the image's own script. From the time at which that is killed it runs sshd, or, while there is a file
+// /tmp/down, a server that closes each connection at once and leaves a line in /tmp/attempts for it. The readiness probe looks
+// for its name.
+const stoppableScript = `
+ln -sf "$(command -v python3)" /tmp/sshd
+/usr/local/bin/ssh-target || true
+while :; do
+	if [ -e /tmp/down ]; then
+		/tmp/sshd -c '
+import socket
+server = socket.create_server(("", 22))
+while True:
+    connection, _ = server.accept()
+    with open("/tmp/attempts", "a") as attempts:
+        print("attempt", file=attempts)
+    connection.close()
+' || true
+	else
+		/usr/sbin/sshd -D -e -f /run/ssh-target/sshd_config 2>&1 || true
+	fi
+	sleep 0.2
+done
 `
 
 // start starts the SSH server. Nobody's key is authorized.
@@ -206,9 +236,13 @@ func (s *system) start(ctx context.Context) {
 	GinkgoHelper()
 	s.authorizedKeys = map[string]string{}
 	labels := map[string]string{"system": s.name}
+	script := systemScript + "exec /usr/local/bin/ssh-target\n"
+	if s.stoppable {
+		script = systemScript + stoppableScript
+	}
 	container := corev1.Container{
 		Name: "sshd", Image: "localhost/collection-operator/ssh-target:dev", ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{"/bin/sh", "-euc", systemScript},
+		Command: []string{"/bin/sh", "-euc", script},
 		Env: []corev1.EnvVar{
 			{Name: "SSH_USER", Value: s.user}, {Name: "SSH_PASSWORD", Value: s.password}, {Name: "SSHD_OPTIONS", Value: "MaxStartups 100"},
 		},
@@ -245,6 +279,33 @@ func (s *system) authorize(ctx context.Context, owner, public string) {
 func (s *system) shell(ctx context.Context, script string) string {
 	GinkgoHelper()
 	return kubectl(ctx, "exec", "-n", s.environment.namespace, "deployment/"+s.name, "--", "/bin/sh", "-euc", script)
+}
+
+// down replaces the SSH server by one that accepts no session, and ends all sessions and what they started.
+func (s *system) down(ctx context.Context) {
+	GinkgoHelper()
+	s.shell(ctx, "rm -f /tmp/attempts; touch /tmp/down\n"+s.endServers())
+}
+
+func (s *system) up(ctx context.Context) {
+	GinkgoHelper()
+	s.shell(ctx, "[ -e /tmp/down ] || exit 0; rm /tmp/down\n"+s.endServers())
+}
+
+// endServers is a script that kills the SSH server, or what runs in its place, and all that its sessions started.
+func (s *system) endServers() string {
+	return `for process in /proc/[0-9]*; do
+	case "${process#/proc/}:$(cat $process/comm 2>/dev/null):$(stat -c %U $process 2>/dev/null)" in
+	1:*) ;;
+	*:sshd*:*|*:` + s.user + `) kill -9 ${process#/proc/} 2>/dev/null || true ;;
+	esac
+done`
+}
+
+// attempts is how often somebody connected to the system since it is down.
+func (s *system) attempts(ctx context.Context) int {
+	GinkgoHelper()
+	return strings.Count(s.shell(ctx, "cat /tmp/attempts 2>/dev/null || true"), "attempt")
 }
 
 // log is what the SSH server wrote.

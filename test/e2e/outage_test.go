@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -23,10 +25,15 @@ func outageSpecs() {
 		Create(ctx, late.DeepCopy())
 		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
 		Expect(Condition(ctx, late, "Successful")(Default)).NotTo(ConditionTrue())
+		Expect(lastRun(ctx, late)(Default)).To(withOutcome(gate.OutcomeUnreachable))
 		Expect(Live(ctx, Default, late).GetFinalizers()).To(ContainElement(InstanceFinalizer))
+		zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
+		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse(), "the endpoint shows what the run learned")
+		Eventually(waitsFor(ctx, late)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
 
 		lpar2.up(ctx)
 		expectSuccess(ctx, late)
+		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Expect(lpar2.files(ctx)).To(ContainElement("late.txt"))
 	}, NodeTimeout(4*time.Minute))
 
@@ -77,8 +84,8 @@ func outageSpecs() {
 	}, NodeTimeout(5*time.Minute))
 
 	It("sends nothing to a host that has another key since it was probed", attack.Label, func(ctx context.Context) {
-		endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
+		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		lpar2.newHostKey(ctx)
 		before := len(lpar2.log(ctx))
 		impostor := dataFile("impostor", map[string]any{"zosendpoint": lpar2.name, "filename": "impostor.txt"})
@@ -93,7 +100,7 @@ func outageSpecs() {
 
 		lpar2.oldHostKey(ctx)
 		expectSuccess(ctx, impostor)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Remove(ctx, impostor.DeepCopy())
 		Eventually(Gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(4*time.Minute))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -34,22 +36,33 @@ type plays struct {
 	archives map[string][]byte
 	// version of the API in which resources are read and written.
 	version string
+	// kinds is the prefix of the names of the kinds.
+	kinds string
+	// tool is kubectl-collection, once it is built.
+	tool string
 }
 
-const (
-	playsName       = "zos-plays.runs-lab"
-	playsDeployment = "runs-lab-zos-plays-operator"
-	playsVersion    = "v1minor0patch0"
-)
+const playsVersion = "v1minor0patch0"
 
 // newPlays returns an environment. Environments of this kind share their kinds, so that they must not clean up while
 // another one is used.
 func newPlays(namespace string) *plays {
-	return &plays{environment: environment{namespace: namespace, domain: "runs-lab"}, version: playsVersion}
+	return newPlaysOf(namespace, "runs-lab", "")
 }
 
-// playsFolder is a version of the collection, with further variables of its kind in YAML.
-func playsFolder(version, variables string) fs.FS {
+// newPlaysOf returns an environment whose collection has another domain, and kinds with a prefix. It can be used beside others.
+func newPlaysOf(namespace, domain, kinds string) *plays {
+	return &plays{environment: environment{namespace: namespace, domain: domain}, version: playsVersion, kinds: kinds}
+}
+
+// name is that of the OperatorCollection.
+func (p *plays) name() string { return "zos-plays." + p.domain }
+
+// deployment is the name of the operator.
+func (p *plays) deployment() string { return p.domain + "-zos-plays-operator" }
+
+// folder is a version of the collection, with further variables of its kind Play in YAML.
+func (p *plays) folder(version, variables string) fs.FS {
 	GinkgoHelper()
 	folder := map[string]string{}
 	root := os.DirFS(filepath.Join(projectDir, "test", "collections", "runs"))
@@ -61,8 +74,11 @@ func playsFolder(version, variables string) fs.FS {
 		folder[name] = string(content)
 		return err
 	})).To(Succeed())
-	folder["operator-config.yml"] += variables
-	return Folder(folder, "version: 1.0.0", "version: "+version)
+	const hold = "\n      - name: hold\n"
+	Expect(folder["operator-config.yml"]).To(ContainSubstring(hold))
+	folder["operator-config.yml"] = strings.Replace(folder["operator-config.yml"], hold, strings.TrimSuffix(variables, "\n")+hold, 1)
+	return Folder(folder, "version: 1.0.0", "version: "+version, "runs-lab", p.domain, "runs_lab", strings.ReplaceAll(p.domain, "-", "_"),
+		"kind: ", "kind: "+p.kinds)
 }
 
 // pyzVariable is a field that version 1.1.0 adds. Endpoints have a variable of the same name.
@@ -77,28 +93,45 @@ const pyzVariable = `
 func (p *plays) begin(ctx context.Context) {
 	GinkgoHelper()
 	p.archives = archivesOf(map[string]fs.FS{
-		"1.0.0.tar.gz": playsFolder("1.0.0", ""), "1.1.0.tar.gz": playsFolder("1.1.0", pyzVariable),
+		"1.0.0.tar.gz": p.folder("1.0.0", ""), "1.1.0.tar.gz": p.folder("1.1.0", pyzVariable),
 	})
 	p.start(ctx, p.archives)
+}
+
+func (p *plays) system(name string) *system {
+	return &system{environment: &p.environment, name: name, user: "ibmuser"}
 }
 
 // connectTo starts a system and registers it as an endpoint of the same name.
 func (p *plays) connectTo(ctx context.Context, name string) *system {
 	GinkgoHelper()
-	zos := &system{environment: &p.environment, name: name, user: "ibmuser"}
+	zos := p.system(name)
+	p.connect(ctx, zos, v2beta2.ZosEndpointSpec{})
+	return zos
+}
+
+// connect starts a system and registers it as an endpoint of the same name, with further settings.
+func (p *plays) connect(ctx context.Context, zos *system, spec v2beta2.ZosEndpointSpec) {
+	GinkgoHelper()
 	zos.start(ctx)
 	private, public := newKey("")
 	zos.authorize(ctx, "operator", public)
-	p.credential(ctx, name, map[string]string{"username": zos.user, "ssh-privatekey": private})
-	p.endpoint(ctx, name, v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: name, Variables: Variables(
-		`"PYZ=/usr"`, `"ansible_python_interpreter: '{{ PYZ }}/bin/python3'"`,
-	)})
-	return zos
+	p.credential(ctx, zos.name, map[string]string{"username": zos.user, "ssh-privatekey": private})
+	spec.CredentialName = zos.name
+	p.register(ctx, zos.name, zos, spec)
+}
+
+// register registers a system as an endpoint.
+func (p *plays) register(ctx context.Context, name string, zos *system, spec v2beta2.ZosEndpointSpec) {
+	GinkgoHelper()
+	spec.Host = zos.host()
+	spec.Variables = Variables(`"PYZ=/usr"`, `"ansible_python_interpreter: '{{ PYZ }}/bin/python3'"`)
+	p.endpoint(ctx, name, spec)
 }
 
 // collection is the OperatorCollection of a version.
 func (p *plays) collection(version string) *v2beta2.OperatorCollection {
-	return &v2beta2.OperatorCollection{ObjectMeta: p.meta(playsName), Spec: p.spec(version+".tar.gz", p.archives[version+".tar.gz"])}
+	return &v2beta2.OperatorCollection{ObjectMeta: p.meta(p.name()), Spec: p.spec(version+".tar.gz", p.archives[version+".tar.gz"])}
 }
 
 // importing imports a version with settings for its runtime, and waits until its operator runs.
@@ -116,7 +149,12 @@ func (p *plays) importing(ctx context.Context, version string, settings map[stri
 func (p *plays) play(name, endpoint string, fields map[string]any) *unstructured.Unstructured {
 	spec := map[string]any{"zosendpoint": endpoint, "note": "first"}
 	maps.Copy(spec, fields)
-	return p.instance(p.version, "Play", name, spec)
+	return p.instance(p.version, p.kinds+"Play", name, spec)
+}
+
+// setting is a file on an endpoint, which can be checked for drift.
+func (p *plays) setting(name, endpoint, content string) *unstructured.Unstructured {
+	return p.instance(p.version, p.kinds+"Setting", name, map[string]any{"zosendpoint": endpoint, "path": "/tmp/" + name, "content": content})
 }
 
 // playsNamed are resources with names of a prefix and a number.
@@ -149,12 +187,27 @@ func lastRun(ctx context.Context, object client.Object) func(Gomega) runstatus.R
 
 func withOutcome(outcome gate.Outcome) OmegaMatcher { return HaveField("Outcome", outcome) }
 
-// live lists the resources whose names have a prefix.
+// waitsFor is the reason why the run of a resource waits for its endpoint, or "".
+func waitsFor(ctx context.Context, object client.Object) func(Gomega) endpoint.Reason {
+	return func(g Gomega) endpoint.Reason {
+		if waiting := statusOf(g, Live(ctx, g, object)).Waiting; waiting != nil {
+			return endpoint.Reason(waiting.Reason)
+		}
+		return ""
+	}
+}
+
+// live lists the resources of kind Play whose names have a prefix.
 func (p *plays) live(ctx context.Context, g Gomega, prefix string) []unstructured.Unstructured {
+	return p.liveIn(ctx, g, p.namespace, "Play", prefix)
+}
+
+// liveIn lists the resources of a kind in a namespace whose names have a prefix.
+func (p *plays) liveIn(ctx context.Context, g Gomega, namespace, kind, prefix string) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(SharedGroup + "/" + p.version)
-	list.SetKind("PlayList")
-	g.Expect(K8s.List(ctx, list, client.InNamespace(p.namespace))).To(Succeed())
+	list.SetKind(p.kinds + kind + "List")
+	g.Expect(K8s.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 	return slices.DeleteFunc(list.Items, func(u unstructured.Unstructured) bool { return !strings.HasPrefix(u.GetName(), prefix) })
 }
 
@@ -225,7 +278,7 @@ func (p *plays) ready(ctx context.Context, before types.UID) func(Gomega) time.T
 // askedScript prints the names of the resources with a prefix for which ansible-operator has started a run in the pod, and
 // one line for each such run that has not ended.
 const askedScript = `
-for folder in /tmp/ansible-operator/runner/*/*/Play/*/"$1"*/env/extravars; do
+for folder in /tmp/ansible-operator/runner/*/*/*Play/*/"$1"*/env/extravars; do
 	[ -e "$folder" ] && basename "${folder%/env/extravars}"
 done
 grep -lzE "[P]lay/[^/]+/$1" /proc/[0-9]*/cmdline 2>/dev/null || true
@@ -234,7 +287,7 @@ grep -lzE "[P]lay/[^/]+/$1" /proc/[0-9]*/cmdline 2>/dev/null || true
 // asked are the resources with a prefix that the pod's gate was asked about, and the processes of their runs.
 func (p *plays) asked(ctx context.Context, prefix string) func() ([]string, error) {
 	return func() ([]string, error) {
-		printed, err := Output(ctx, kubectlPath(), "exec", "-n", p.namespace, "deployment/"+playsDeployment, "-c", "operator", "--",
+		printed, err := Output(ctx, kubectlPath(), "exec", "-n", p.namespace, "deployment/"+p.deployment(), "-c", "operator", "--",
 			"/bin/sh", "-uc", askedScript, "asked", prefix)
 		return strings.Fields(printed), err
 	}
@@ -266,4 +319,21 @@ func (p *plays) expectNoPlays(ctx context.Context, what, prefix string, zos *sys
 func (p *plays) killPod(ctx context.Context) {
 	GinkgoHelper()
 	Remove(ctx, p.pod(ctx, Default))
+}
+
+// buildTool builds kubectl-collection.
+func (p *plays) buildTool(ctx context.Context) {
+	GinkgoHelper()
+	p.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
+	Run(ctx, "go", "build", "-C", projectDir, "-o", p.tool, "./cmd/kubectl-collection")
+}
+
+// collectionTool runs kubectl collection in the namespace. It returns what was printed to both outputs.
+func (p *plays) collectionTool(ctx context.Context, args ...string) (string, error) {
+	return p.collectionToolIn(ctx, p.namespace, args...)
+}
+
+func (p *plays) collectionToolIn(ctx context.Context, namespace string, args ...string) (string, error) {
+	printed, err := exec.CommandContext(ctx, p.tool, append(args, "-n", namespace)...).CombinedOutput()
+	return string(printed), err
 }

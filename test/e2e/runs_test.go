@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,8 +32,7 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
 		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
-		s.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
-		Run(ctx, "go", "build", "-C", projectDir, "-o", s.tool, "./cmd/kubectl-collection")
+		s.buildTool(ctx)
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
@@ -62,8 +59,6 @@ type runSpecs struct {
 	// neighbor is another namespace, which allows collections to be installed there.
 	neighbor   *corev1.Namespace
 	zos1, zos2 *system
-	// tool is kubectl-collection.
-	tool string
 	// nextRetry is when the first of the failing resources is tried for the third time.
 	nextRetry time.Time
 }
@@ -145,18 +140,18 @@ func (s *runSpecs) changed(ctx context.Context) {
 	// A change that no playbook sees is a skip. It follows the run, and precedes the next one.
 	folder := "/tmp/ansible-operator/runner/" + SharedGroup + "/" + playsVersion + "/Play/" + s.namespace + "/calm-01/artifacts"
 	skips := func() string {
-		return s.inOperator(ctx, playsDeployment, "find "+folder+" -type l ! -name latest")
+		return s.inOperator(ctx, s.deployment(), "find "+folder+" -type l ! -name latest")
 	}
 	Eventually(skips).WithContext(ctx).ShouldNot(BeEmpty(), "the record that a run writes asks for nothing")
 	latest := skips()
 	Patch(ctx, object.DeepCopy(), `{"metadata": {"annotations": {"colour": "green"}}}`)
 	Eventually(skips).WithContext(ctx).ShouldNot(BeElementOf(latest, ""), "a skip is a link to the last run")
-	Expect(s.inOperator(ctx, playsDeployment, "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
+	Expect(s.inOperator(ctx, s.deployment(), "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
 	Expect(lastRun(ctx, object)(Default).ID).To(Equal(second))
 
 	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "third"}}`)
 	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", second))))
-	Expect(s.inOperator(ctx, playsDeployment, "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
+	Expect(s.inOperator(ctx, s.deployment(), "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
 	for _, line := range []string{"begin calm-01 second", "end calm-01 second", "begin calm-01 third", "end calm-01 third"} {
 		before[line] = 1
 	}
@@ -226,10 +221,4 @@ func (s *runSpecs) timeout(ctx context.Context) {
 	Remove(ctx, s.endless())
 	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
 	s.zos2.shell(ctx, "rm /tmp/never")
-}
-
-// collectionTool runs kubectl collection. It returns what was printed to both outputs.
-func (s *runSpecs) collectionTool(ctx context.Context, args ...string) (string, error) {
-	printed, err := exec.CommandContext(ctx, s.tool, append(args, "-n", s.namespace)...).CombinedOutput()
-	return string(printed), err
 }

@@ -21,7 +21,7 @@ func (s *runSpecs) toolSpecs() {
 	It("shows what they did", func(ctx context.Context) {
 		printed, err := s.collectionTool(ctx, "status")
 		Expect(err).NotTo(HaveOccurred(), printed)
-		for _, text := range []string{playsName, "zos1", "calm-20", "failing-00", "Succeeded", "Failed"} {
+		for _, text := range []string{s.name(), "zos1", "calm-20", "failing-00", "Succeeded", "Failed"} {
 			Expect(printed).To(ContainSubstring(text))
 		}
 		printed, err = s.collectionTool(ctx, "status", "-o", "json")
@@ -63,7 +63,7 @@ func (s *runSpecs) toolSpecs() {
 		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeCancelled))
 		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).To(ConditionTrue())
 		Eventually(func() string {
-			return s.inOperator(ctx, playsDeployment, `grep -lzE '[a]nsible-playbook' /proc/[0-9]*/cmdline 2>/dev/null || true`)
+			return s.inOperator(ctx, s.deployment(), `grep -lzE '[a]nsible-playbook' /proc/[0-9]*/cmdline 2>/dev/null || true`)
 		}).WithContext(ctx).Should(BeEmpty())
 		Expect(strings.Join(strings.Fields(printed), " ")).NotTo(BeEmpty())
 		Remove(ctx, object.DeepCopy())

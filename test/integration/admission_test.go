@@ -226,7 +226,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 			return Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))
 		}).WithContext(ctx).ShouldNot(BeEmpty())
 		Expect(pod.plays()).To(Equal(2), "the other password")
-		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Logons["ibmuser"].Refused).To(HaveLen(2))
+		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Logons["ibmuser"].Refused).To(HaveLen(2))
 		pod.expectNoRun(ctx, job, e)
 	}, NodeTimeout(time.Minute))
 
@@ -244,14 +244,14 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		By("remembering it while the run goes on")
 		pod.realRunner(`report '{"connection": "Refused", "failures": [{"message": "Permission denied"}]}'; while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + refusedRun)
 		running := pod.start(Live(ctx, NewWithT(GinkgoT()), one))
-		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, g, endpoints[0]).Logons }).WithContext(ctx).
+		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, endpoints[0])(g).Logons }).WithContext(ctx).
 			Should(HaveKeyWithValue("ibmuser", HaveField("Refused", HaveLen(1))))
 		pod.expectNoRun(ctx, two, endpoints[1])
 		expectWaiting(ctx, two, endpoint.ReasonCredentialRefused, "Permission denied")
 		pod.write("go", "")
 		Expect(running.answer(ctx)).To(Equal("1s"))
 		Expect(Field(ctx, one, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Refused"))
-		Expect(MustJSON(stateOf(ctx, NewWithT(GinkgoT()), endpoints[0]))).NotTo(ContainSubstring("the password"))
+		Expect(MustJSON(stateOf(ctx, endpoints[0])(NewWithT(GinkgoT())))).NotTo(ContainSubstring("the password"))
 
 		By("after changes, requests and a new pod")
 		pod.expectNoRun(ctx, one, endpoints[0])
@@ -270,7 +270,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		}
 		pod.expectRun(ctx, one)
 		pod.expectRun(ctx, two)
-		Expect(stateOf(ctx, NewWithT(GinkgoT()), endpoints[0]).Logons["ibmuser"].Trying).To(BeNil())
+		Expect(stateOf(ctx, endpoints[0])(NewWithT(GinkgoT())).Logons["ibmuser"].Trying).To(BeNil())
 	}, NodeTimeout(2*time.Minute))
 
 	It("lets one run try a credential that nobody has used", func(ctx context.Context) {
@@ -284,7 +284,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Eventually(pod.plays).Should(Equal(1))
 		Expect(pod.reconcile(ctx, two)).To(Equal("2s"))
 		pod.write("accept", "")
-		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, g, e).Logons }).WithContext(ctx).
+		Eventually(func(g Gomega) map[string]*endpoint.Logon { return stateOf(ctx, e)(g).Logons }).WithContext(ctx).
 			Should(HaveKeyWithValue("ibmuser", HaveField("Accepted", Not(BeEmpty()))))
 		pod.realRunner(loggedOn)
 		pod.expectRun(ctx, two)
@@ -319,7 +319,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		pod.expectNoRun(ctx, one, e)
 		Patch(ctx, e, `{"spec":{"settle":"1h"}}`)
 		server.up()
-		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		changeState(ctx, e, func(s *endpoint.State, _ endpoint.Settings) { s.Recover(addressOf(e), time.Now()) })
 		pod.realRunner(loggedOn)
 		pod.expectNoRun(ctx, two, e)
 		expectWaiting(ctx, two, endpoint.ReasonSettling, "spec.settle")
@@ -348,7 +348,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		}
 		Expect(pod.plays()).To(Equal(1))
 		server.up()
-		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		changeState(ctx, e, func(s *endpoint.State, _ endpoint.Settings) { s.Recover(addressOf(e), time.Now()) })
 		pod.realRunner(loggedOn)
 		for _, job := range jobs {
 			pod.expectRun(ctx, job)
@@ -369,7 +369,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Remove(ctx, one)
 		Expect(pod.reconcile(ctx, one)).To(Equal("done"))
 		Expect(pod.reconcile(ctx, one)).To(Equal("done"), "if the finalizer could not be removed at first")
-		Expect(stateOf(ctx, NewWithT(GinkgoT()), e).Abandoned).To(ConsistOf(And(
+		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Abandoned).To(ConsistOf(And(
 			HaveField("Operator", namespace+"/"+gateOperator), HaveField("Kind", gateKind), HaveField("Name", "one"), HaveField("Endpoint", "lpar1"))))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(
 			"Warning Abandoned removed without a run: what the resource describes may be left on endpoint lpar1"))
@@ -387,7 +387,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		pod, e := newOperatorPod(ctx, namespace), localEndpoint(namespace, "lpar1")
 		job := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		pod.realRunner(wellDone)
-		secret := stateSecret(ctx, NewWithT(GinkgoT()), e)
+		secret := liveState(ctx, NewWithT(GinkgoT()), e)
 		for _, broken := range []struct{ data, problem string }{
 			{`{"state.json":"eA=="}`, "state.json: "}, {`{"state.json":"e30=","key":"eA=="}`, "the key has the wrong length"},
 		} {

@@ -66,30 +66,10 @@ func createOnce(ctx context.Context, object client.Object) {
 	}
 }
 
-// stateOf returns the state of an endpoint's security domain.
-func stateOf(ctx context.Context, g Gomega, e *v2beta2.ZosEndpoint) *endpoint.State {
-	state, err := endpoint.ParseState(stateSecret(ctx, g, e).Data[endpoint.StateFile])
-	g.Expect(err).NotTo(HaveOccurred())
-	return state
-}
-
-func stateSecret(ctx context.Context, g Gomega, e *v2beta2.ZosEndpoint) *corev1.Secret {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: endpoint.StateName(e)}}
+func liveState(ctx context.Context, g Gomega, e *v2beta2.ZosEndpoint) *corev1.Secret {
+	secret := stateSecret(e)
 	Get(ctx, g, secret)
 	return secret
-}
-
-// changeState changes the state of an endpoint's security domain as the manager does.
-func changeState(ctx context.Context, e *v2beta2.ZosEndpoint, change func(*endpoint.State)) {
-	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		secret := stateSecret(ctx, g, e)
-		state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
-		g.Expect(err).NotTo(HaveOccurred())
-		change(state)
-		secret.Data[endpoint.StateFile] = state.Marshal()
-		g.Expect(K8s.Update(ctx, secret)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
 }
 
 // addressOf returns the address that runs against an endpoint are counted by.
@@ -103,7 +83,7 @@ func addressOf(e *v2beta2.ZosEndpoint) string {
 // runningOn returns the runs that have a place on an endpoint's system.
 func runningOn(ctx context.Context, e *v2beta2.ZosEndpoint) []endpoint.Holder {
 	GinkgoHelper()
-	if system := stateOf(ctx, NewWithT(GinkgoT()), e).Systems[addressOf(e)]; system != nil {
+	if system := stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[addressOf(e)]; system != nil {
 		return system.Running
 	}
 	return nil
@@ -160,9 +140,9 @@ func (p *operatorPod) expectNoRun(ctx context.Context, job client.Object, e *v2b
 		Expect(p.reconcile(ctx, job)).NotTo(Equal("done"))
 	}
 	Eventually(func(g Gomega) {
-		state := stateSecret(ctx, g, e)
+		state := liveState(ctx, g, e)
 		p.reconcile(ctx, job)
-		g.Expect(stateSecret(ctx, g, e).ResourceVersion).To(Equal(state.ResourceVersion))
+		g.Expect(liveState(ctx, g, e).ResourceVersion).To(Equal(state.ResourceVersion))
 	}).WithContext(ctx).Should(Succeed(), "unless the manager writes it just then")
 	Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
 	Expect(p.plays()).To(Equal(before), p.read("output"))

@@ -121,7 +121,7 @@ var _ = Describe("A ZosEndpoint", func() {
 			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(ConditionAbsent())
 			Get(ctx, NewWithT(GinkgoT()), endpoint)
 			Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseFailed))
-			Patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null}}`)
+			Patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null,"runWindows":null}}`)
 			ExpectReady(ctx, endpoint)
 		},
 		Entry("a variable that is a number", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"a: b"`, `17`) },
@@ -133,6 +133,19 @@ var _ = Describe("A ZosEndpoint", func() {
 		Entry("a host key with the host before it", NodeTimeout(time.Minute),
 			func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"lpar1.example " + publicKey(newSigner())} },
 			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
+		Entry("a run window whose schedule is none", NodeTimeout(time.Minute),
+			func(s *v2beta2.ZosEndpointSpec) {
+				s.RunWindows = []v2beta2.RunWindow{{Schedule: "at midnight", Duration: metav1.Duration{Duration: time.Hour}}}
+			},
+			v2beta2.ReasonInvalidRunWindows, "spec.runWindows[0]"),
+		Entry("several items", NodeTimeout(time.Minute),
+			func(s *v2beta2.ZosEndpointSpec) {
+				window := v2beta2.RunWindow{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}}
+				wrong := window
+				wrong.TimeZone = "Europe/Atlantis"
+				s.HostKeys, s.RunWindows = []string{"ssh-rsa nonsense"}, []v2beta2.RunWindow{window, wrong}
+			},
+			v2beta2.ReasonInvalidHostKeys, "spec.runWindows[1]"),
 	)
 })
 

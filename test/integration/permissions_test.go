@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -290,14 +289,7 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 })
 
 // as is a client of a user.
-func as(user string) client.Client {
-	GinkgoHelper()
-	config := rest.CopyConfig(RestConfig)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	c, err := client.New(config, client.Options{Scheme: K8s.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
+func as(user string) client.Client { return As(user) }
 
 // grantVersion lets collections read the API server's version.
 func grantVersion(ctx context.Context) {

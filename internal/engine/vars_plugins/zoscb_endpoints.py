@@ -5,9 +5,9 @@ from ansible.inventory.host import Host
 from ansible.plugins.vars import BaseVarsPlugin
 from ansible.utils.unsafe_proxy import wrap_var
 
-from zoscb_engine import logons
 from zoscb_engine.connection import prepare
 from zoscb_engine.endpoints import Endpoints
+from zoscb_engine.refusal import refusal
 from zoscb_engine.run import Run
 
 DOCUMENTATION = """
@@ -41,10 +41,9 @@ class VarsModule(BaseVarsPlugin):
 
 def _endpoint_vars(loader, endpoint):
     declared = loader.load_from_file(endpoint.path("vars.yaml")) or {}
-    local = declared.get("ansible_connection") == "local"
-    refusal = logons.refusal(endpoint, Run.of_ansible(), local)
-    if refusal:
-        return {**declared, "zoscb_refusal": wrap_var(refusal)}
-    if local:
+    reason = refusal(endpoint, Run.of_ansible())
+    if reason:
+        return {**declared, "zoscb_refusal": wrap_var(reason)}
+    if endpoint.is_local():
         return {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **declared}
     return prepare(endpoint, declared)

@@ -89,7 +89,7 @@ def _control_path(endpoint):
     bytes."""
     folder = os.environ.get("ANSIBLE_SSH_CONTROL_PATH_DIR") or "/opt/ansible/home/cp"
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    return os.path.join(folder, endpoint.fingerprint("known_hosts")[:12] + "%C")
+    return os.path.join(folder, endpoint.fingerprint()[:12] + "%C")
 
 
 def _transfer_settings(declared):

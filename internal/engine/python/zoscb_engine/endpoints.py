@@ -1,5 +1,5 @@
 """The installation's endpoints in the Secret that the manager writes: files NAME_vars.yaml, NAME_known_hosts, NAME_key,
-NAME_passphrase, NAME_password, NAME_refusal and NAME_retry."""
+NAME_passphrase, NAME_password and NAME_refusal."""
 
 import hashlib
 import os
@@ -14,9 +14,8 @@ _SPECIAL = frozenset(["all", "ungrouped", "localhost", "127.0.0.1", "::1"])
 # The maximum size of a Secret.
 _LIMIT = 1 << 20
 
-# A change in any of these allows another attempt with a refused credential. NAME_retry is an opaque text with which a user
-# requests another attempt.
-_CREDENTIAL = ("vars.yaml", "key", "passphrase", "password", "retry")
+# The files that a connection depends on.
+_CONNECTION = ("vars.yaml", "key", "passphrase", "password", "known_hosts")
 
 
 class Endpoints:
@@ -65,6 +64,10 @@ class Endpoint:
         user = str(self._declared().get("ansible_user") or "")
         return "" if "{{" in user else user
 
+    def is_local(self):
+        """Returns whether tasks on the endpoint run in this pod, without a connection."""
+        return self._declared().get("ansible_connection") == "local"
+
     def _declared(self):
         try:
             declared = yaml.safe_load(self.read("vars.yaml") or b"")
@@ -72,10 +75,10 @@ class Endpoint:
             return {}
         return declared if isinstance(declared, dict) else {}
 
-    def fingerprint(self, *more):
-        """Returns a digest of the endpoint's variables, its credential and the files in more."""
+    def fingerprint(self):
+        """Returns a digest of the endpoint's variables, credential and host keys."""
         digest = hashlib.sha256()
-        for suffix in _CREDENTIAL + more:
+        for suffix in _CONNECTION:
             content = self.read(suffix)
             digest.update(b"-" if content is None else b"%d:%s" % (len(content), content))
         return digest.hexdigest()

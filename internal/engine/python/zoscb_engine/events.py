@@ -7,7 +7,7 @@ import os
 import traceback
 from datetime import datetime, timezone
 
-from . import failures, logons
+from . import failures, observation
 from .endpoints import Endpoints
 from .jobs import Jobs
 from .report import ReportFile
@@ -47,17 +47,18 @@ _recorders = {}
 
 def _recorder(runner_config):
     if runner_config.ident not in _recorders:
-        run = Run(runner_config.private_data_dir, str(runner_config.ident))
-        _recorders[runner_config.ident] = Recorder(run, ReportFile(os.environ.get("ZOSCB_RUN_REPORT")))
+        file = ReportFile(os.environ.get("ZOSCB_RUN_REPORT"))
+        _recorders[runner_config.ident] = Recorder(Run(runner_config.private_data_dir), file, runner_config.artifact_dir)
     return _recorders[runner_config.ident]
 
 
 class Recorder:
     """Turns the events of one run into its report. Its size does not depend on the number of events."""
 
-    def __init__(self, run, file):
+    def __init__(self, run, file, artifacts):
         self._run = run
         self._file = file
+        self._artifacts = artifacts
         endpoint = Endpoints().get(run.endpoint)
         self._host = endpoint.name if endpoint else ""
         about = {"host": endpoint.address(), "user": endpoint.user()} if endpoint else {}
@@ -90,17 +91,23 @@ class Recorder:
             self._output = (self._output + "\n" + data.get("stdout", ""))[-_OUTPUT_LIMIT:]
         elif event in self._handlers:
             self._handlers[event](details)
+            self._observe()
 
     def end(self, status):
-        endpoint = Endpoints().get(self._run.endpoint)
-        if endpoint:
-            logons.end_turn(endpoint, self._run)
         if status in _ENDED:
             self._report.pop("currentTask", None)
         self._report.update(ended=status, failures=self._failures(status), jobs=self._jobs.list())
         if self._stats is not None:
             self._report["tasks"] = self._counts()
-        self._file.close(self._report)
+        self._report.update(observation.read(self._artifacts))
+        self._file.write(self._report)
+
+    def _observe(self):
+        """Writes to the report at once what the run has learned about the connection to its endpoint."""
+        connection = observation.read(self._artifacts).get("connection")
+        if connection != self._report.get("connection"):
+            self._report["connection"] = connection
+            self._file.write({**self._report, "jobs": self._jobs.list()})
 
     def _failures(self, status):
         """Returns why the run failed, the first cause first."""
@@ -151,10 +158,6 @@ class Recorder:
             self._requeue_after(details)
         if self._plays <= ENTRY_PLAYS and details.get("host") == self._host:
             self._checks += 1
-        if _target(details) == self._run.endpoint:
-            endpoint = Endpoints().get(self._run.endpoint)
-            if endpoint:
-                logons.accepted(endpoint, self._run)
 
     def _requeue_after(self, details):
         result = details.get("res")
@@ -174,12 +177,9 @@ class Recorder:
             self._failed.add(details.get("host"), "failures", failure)
 
     def _unreachable(self, details):
-        target = _target(details)
-        endpoint = Endpoints().get(target)
-        reason, failure = failures.unreachable(target, endpoint, details, self._started_name(details))
-        self._failed.add(details.get("host"), "dark", failure)
-        if reason == "AuthenticationFailed" and target == self._run.endpoint:
-            logons.refused(endpoint, self._run, failure["message"])
+        host = details.get("host")
+        failure = failures.unreachable(host, Endpoints().get(host), details, self._started_name(details))
+        self._failed.add(host, "dark", failure)
 
     def _started_name(self, details):
         """Returns the name with which the task started. In the other events it has no role and may be a template."""
@@ -222,9 +222,3 @@ class FailedTasks:
             elif task.statistic == "failures":
                 rescued.insert(0, task)
         return causes, rescued
-
-
-def _target(details):
-    """Returns the host that a task ran on, considering delegation."""
-    delegated = (details.get("res") or {}).get("_ansible_delegated_vars") or {}
-    return delegated.get("ansible_delegated_host") or details.get("host")

@@ -55,18 +55,26 @@ def hidden_request(details, name):
 
 
 def unreachable(host, endpoint, details, name):
-    """Returns the reason and the failure for a host that Ansible could not reach. endpoint is None if the host is not an
+    """Returns the failure for a host that Ansible could not reach. endpoint is None if the host is not an
     endpoint of the installation."""
-    result = _failed_part(details.get("res"))
-    text = str(result.get("msg", "")).replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
+    text = _connection_message(details.get("res"))
+    reason = unreachable_reason(details.get("res"))
     address = endpoint.address() if endpoint else ""
     who = f"endpoint {host}" + (f" ({address})" if address else "") if endpoint else f"host {host}"
-    reason, what = "EndpointUnreachable", f": {_gist(text)}"
+    what = {
+        "EndpointUnreachable": f": {_gist(text)}",
+        "HostKeyMismatch": " did not present a host key that is known for it",
+        "AuthenticationFailed": f" refused the credential: {_gist(text)}",
+    }[reason]
+    return {**message(f"{reason}: {who}{what}"), **_where(details, name)}
+
+
+def unreachable_reason(result):
+    """Returns why Ansible could not reach a host: EndpointUnreachable, HostKeyMismatch or AuthenticationFailed."""
+    text = _connection_message(result)
     if _HOST_KEY.search(text):
-        reason, what = "HostKeyMismatch", " did not present a host key that is known for it"
-    elif _REFUSED.search(text):
-        reason, what = "AuthenticationFailed", f" refused the credential: {_gist(text)}"
-    return reason, {**message(f"{reason}: {who}{what}"), **_where(details, name)}
+        return "HostKeyMismatch"
+    return "AuthenticationFailed" if _REFUSED.search(text) else "EndpointUnreachable"
 
 
 def message(text):
@@ -87,6 +95,11 @@ def playbook_error(output):
         return message("PlaybookError: " + what)
     location = _location(place[1], place[2])
     return {**message(f"PlaybookError: {location['file']}, line {location['line']}: {what}"), **location}
+
+
+def _connection_message(result):
+    text = str(_failed_part(result).get("msg", ""))
+    return text.replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
 
 
 def _failed_part(result):

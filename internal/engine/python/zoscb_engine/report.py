@@ -35,8 +35,8 @@ class ReportFile:
             self._timer.daemon = True
             self._timer.start()
 
-    def close(self, report):
-        """Writes the last report. Raises OSError if that is impossible."""
+    def write(self, report):
+        """Writes the report at once. Raises OSError if that is impossible."""
         with self._lock:
             self._next = None
             self._write(report)

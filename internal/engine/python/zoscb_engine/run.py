@@ -1,6 +1,5 @@
 """The resource and the endpoint of an ansible-runner run."""
 
-import hashlib
 import json
 import os
 
@@ -8,32 +7,23 @@ import os
 class Run:
     """A run with the extra vars that ansible-operator wrote for it."""
 
-    def __init__(self, private_data_dir, ident):
-        self.ident = ident
+    def __init__(self, private_data_dir):
         try:
             with open(os.path.join(private_data_dir, "env", "extravars"), "rb") as file:
-                content = file.read()
-            self._variables = json.loads(content)
+                self._variables = json.load(file)
         except (OSError, ValueError):
-            content, self._variables = b"", {}
-        self.digest = hashlib.sha256(content).hexdigest()
+            self._variables = {}
 
     @classmethod
     def of_ansible(cls):
         """Returns the run of this Ansible process. ansible-runner sets PRIVATE_DATA_DIR/artifacts/IDENT in the
         environment."""
         artifacts = os.environ.get("AWX_ISOLATED_DATA_DIR", "")
-        return cls(os.path.dirname(os.path.dirname(artifacts)), os.path.basename(artifacts))
+        return cls(os.path.dirname(os.path.dirname(artifacts)))
 
     @property
     def endpoint(self):
         return self._text("zosendpoint")
-
-    @property
-    def resource(self):
-        """Kind, namespace and name of the resource, as one string."""
-        meta = self._variables.get("ansible_operator_meta") or {}
-        return "/".join([self._text("k8s_cr_kind"), str(meta.get("namespace")), str(meta.get("name"))])
 
     @property
     def reserved_variables(self):

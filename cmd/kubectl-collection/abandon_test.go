@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestConsequence(t *testing.T) {
+	r := resource{
+		mapping:   &meta.RESTMapping{Resource: schema.GroupVersionResource{Group: "suboperator.zoscb.ibm.com", Resource: "datafiles"}},
+		namespace: "zos", name: "hello",
+	}
+	const begin = "datafiles.suboperator.zoscb.ibm.com/hello in namespace zos is removed without its deletion playbook. What it represents may be left on "
+	nowhere := withStatus(t, "{}")
+	unstructured.RemoveNestedField(nowhere.Object, "spec")
+	for name, test := range map[string]struct {
+		object *unstructured.Unstructured
+		want   string
+	}{
+		"new":          {withStatus(t, "{}"), "ZosEndpoint lpar1."},
+		"no endpoint":  {nowhere, "z/OS."},
+		"ended":        {withStatus(t, endedRun), "ZosEndpoint lpar1. Its last run started at 2026-11-22T09:00:00Z, and ended as Succeeded."},
+		"running":      {withStatus(t, runningRun+"}"), "ZosEndpoint lpar1. Its last run started at 2026-11-22T09:10:00Z, and has not ended."},
+		"moved":        {withStatus(t, strings.Replace(runningRun, "lpar1", "lpar0, host: 'lpar0.example.com:22'", 1)+"}"), "ZosEndpoint lpar1 and ZosEndpoint lpar0. Its last run started at 2026-11-22T09:10:00Z on lpar0.example.com:22, and has not ended."},
+		"not readable": {withStatus(t, "lastRun: 7"), "ZosEndpoint lpar1."},
+		"controls":     {withStatus(t, strings.Replace(runningRun, "lpar1", `"a\u001b[2Jb"`, 1)+"}"), `ZosEndpoint lpar1 and ZosEndpoint a\x1b[2Jb. Its last run started at 2026-11-22T09:10:00Z, and has not ended.`},
+	} {
+		if got := consequence(r, test.object); got != begin+test.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, begin+test.want)
+		}
+	}
+}
+
+func TestConfirmed(t *testing.T) {
+	for answer, want := range map[string]bool{
+		"y\n": true, "Yes\n": true, " y \r\n": true, "yes": true,
+		"": false, "\n": false, "n\n": false, "yesterday\n": false, "\ny\n": false, strings.Repeat(" ", 2000) + "y\n": false,
+	} {
+		if confirmed(strings.NewReader(answer), io.Discard) != want {
+			t.Errorf("%.20q is taken for %v", answer, !want)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	datafiles := schema.GroupResource{Group: "suboperator.zoscb.ibm.com", Resource: "datafiles"}
+	policy := apierrors.NewForbidden(datafiles, "hello", errors.New("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: you need a permission"))
+	if got := refusal(policy).Error(); got != "you need a permission" {
+		t.Errorf("got %q", got)
+	}
+	for _, err := range []error{apierrors.NewForbidden(datafiles, "hello", errors.New("no")), errors.New("denied request: x")} {
+		if !errors.Is(refusal(err), err) {
+			t.Errorf("%v became %v", err, refusal(err))
+		}
+	}
+}

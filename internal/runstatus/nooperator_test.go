@@ -1,0 +1,80 @@
+package runstatus
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+)
+
+const noOperatorMessage = "no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon Queue/q1"
+
+func TestNoOperator(t *testing.T) {
+	status := succeeded()
+	status["waiting"] = map[string]any{"reason": "EndpointHeld"}
+	got := NoOperator(status, resource(later))
+	checkSummary(t, got, PhaseNoOperator, false, true, noOperatorMessage)
+	checkConditions(t, got, map[string]string{
+		"Running":    "True|Successful|Awaiting next reconciliation|2026-11-22T09:00:00Z",
+		"Successful": "True|Successful|Last reconciliation succeeded|2026-11-22T09:00:00Z",
+		"Failure":    "False|||2026-11-22T09:00:00Z",
+		"Ready":      "False|NoOperator|" + noOperatorMessage + "|2026-11-23T09:00:00Z",
+		"Stalled":    "True|NoOperator|" + noOperatorMessage + "|2026-11-23T09:00:00Z",
+	})
+	if got["waiting"] != nil {
+		t.Error("without an operator no run waits")
+	}
+	if status["waiting"] == nil || status["phase"] != "Succeeded" {
+		t.Error("the input is changed")
+	}
+	if again := NoOperator(got, resource()); !Equal(got, again) {
+		t.Errorf("the second time changes the status (-before +after):\n%s", cmp.Diff(got, again))
+	}
+	checkConditions(t, NoOperator(nil, resource()), map[string]string{
+		"Ready":   "False|NoOperator|" + noOperatorMessage + "|2026-11-22T09:00:00Z",
+		"Stalled": "True|NoOperator|" + noOperatorMessage + "|2026-11-22T09:00:00Z",
+	})
+}
+
+func TestNoOperatorKeepsWhatAuthorsWrite(t *testing.T) {
+	got := NoOperator(parse(t, "{phase: Open, message: All is well, connections: 7}"), resource(func(r *Resource) {
+		r.Authors = Authors{Phase: true, Message: true}
+	}))
+	if got["phase"] != "Open" || got["message"] != "All is well" || got["connections"] != int64(7) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// The next operator may have no record: its predecessor's key went with it.
+func TestNoOperatorKeepsTheBaseline(t *testing.T) {
+	for generation, want := range map[int64]bool{3: true, 4: false} {
+		got := NoOperator(succeeded(), resource(func(r *Resource) { r.Generation = generation }))
+		if IsBaseline(got, generation) != want {
+			t.Errorf("generation %d: a baseline is %v, want %v", generation, !want, want)
+		}
+	}
+}
+
+func TestTheNextOperatorEndsNoOperator(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before map[string]any
+		record gate.Record
+	}{
+		"succeeded": {succeeded(), newRecord(gate.OutcomeSucceeded)},
+		"failed":    {failedOnce(), newRecord(gate.OutcomeFailed, nextRetry)},
+	} {
+		got := Skip(NoOperator(tc.before, resource(later)), resource(), tc.record, skip)
+		typed := typedStatus(t, got)
+		if want := typedStatus(t, tc.before); typed.Phase != want.Phase || typed.Message != want.Message {
+			t.Errorf("%s: phase %s, message %q, want %s, %q", name, typed.Phase, typed.Message, want.Phase, want.Message)
+		}
+		if i := indexOf(typed.Conditions, ConditionReady); typed.Conditions[i].Reason != string(typed.Phase) {
+			t.Errorf("%s: Ready has reason %s", name, typed.Conditions[i].Reason)
+		}
+		if indexOf(typed.Conditions, ConditionStalled) >= 0 {
+			t.Errorf("%s: Stalled stays", name)
+		}
+	}
+	checkSummary(t, Start(NoOperator(nil, resource()), resource(), newRun()), PhaseRunning, false, false, "the playbook is running")
+}

@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// installIn maps a sample to a namespace of its own and another one, and waits until both are served.
+func installIn(ctx context.Context, own, other string, s *sample) (*v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {
+	GinkgoHelper()
+	allowMapping(ctx, other, own)
+	soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+	Create(ctx, soc)
+	oc := importSample(ctx, own, s)
+	for _, namespace := range []string{own, other} {
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+	}
+	ExpectReady(ctx, soc)
+	return oc, soc
+}
+
+// sayingNoOperator matches the condition Ready of a resource without an operator.
+func sayingNoOperator(s *sample, name string) OmegaMatcher {
+	return And(ConditionFalse(), WithReason("NoOperator"), HaveField("ObservedGeneration", int64(1)), HaveField("Message",
+		"no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon "+s.kind+"/"+name))
+}
+
+// refuseStatus refuses all writes of status in a namespace.
+func refuseStatus(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Name: "refuse-status-in-" + namespace}
+	all := admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{SharedGroup}, APIVersions: []string{"*"}, Resources: []string{"*/status"}},
+	}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
+		Validations:      []admissionregistrationv1.Validation{{Expression: "request.namespace != '" + namespace + "'", Message: "not here"}},
+	}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}}
+	Create(ctx, policy, binding)
+	DeferCleanup(func(ctx context.Context) {
+		Remove(ctx, binding)
+		Remove(ctx, policy)
+	}, NodeTimeout(time.Minute))
+}
+
+var _ = Describe("A custom resource whose operator is removed", func() {
+	DescribeTable("says so, once", func(ctx context.Context, remove func(context.Context, *v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig)) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc, soc := installIn(ctx, own, other, s)
+		run, authors, fresh := s.instance(other, "run"), s.instance(other, "authors"), s.instance(other, "fresh")
+		Create(ctx, run, authors, fresh)
+		reportRun(ctx, run, "Succeeded", runOf("1", "Succeeded", ""))
+		Expect(K8s.Status().Patch(ctx, authors, merge(`{"status":{"phase":"Open","message":"All is well"}}`))).To(Succeed())
+
+		remove(ctx, oc, soc)
+		Eventually(Condition(ctx, run, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "run"))
+		Eventually(Condition(ctx, authors, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "authors"))
+		Eventually(Condition(ctx, fresh, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "fresh"))
+		Expect(Field(ctx, fresh, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("NoOperator"))
+		Expect(Field(ctx, fresh, "status", "message")(NewWithT(GinkgoT()))).To(HavePrefix("no operator runs for this resource"))
+		Expect(Condition(ctx, run, "Stalled")(NewWithT(GinkgoT()))).To(And(ConditionTrue(), WithReason("NoOperator")))
+		status, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), run).Object, "status")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(status).To(And(HaveKeyWithValue("phase", "Succeeded"), HaveKeyWithValue("lastRun", HaveKeyWithValue("id", "1")), Not(HaveKey("observedGeneration"))))
+		status, _, err = unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), authors).Object, "status")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(status).To(And(HaveKeyWithValue("phase", "Open"), HaveKeyWithValue("message", "All is well")))
+		Expect(Live(ctx, NewWithT(GinkgoT()), run).GetManagedFields()).To(ContainElement(And(
+			HaveField("Manager", "collection-operator-gate"), HaveField("Subresource", "status"))))
+
+		By("and its operator is gone for good")
+		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		version := Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion()
+		Consistently(func() string { return Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion() }).WithContext(ctx).Should(Equal(version))
+		for _, instance := range []*unstructured.Unstructured{run, authors, fresh} {
+			Remove(ctx, instance)
+		}
+	},
+		Entry("after its namespace is not mapped any more", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+			setMapping(ctx, soc, soc.Namespace)
+		}, NodeTimeout(3*time.Minute)),
+		Entry("after the SubOperatorConfig was deleted", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+			Remove(ctx, soc)
+		}, NodeTimeout(3*time.Minute)),
+		Entry("after the collection was removed with the policy Orphan", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
+			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
+			Remove(ctx, oc)
+		}, NodeTimeout(3*time.Minute)),
+	)
+
+	It("is not touched in a namespace that withdrew its consent", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		_, soc := installIn(ctx, own, other, s)
+		instance := createInstances(ctx, other, s, "one")[0]
+		version := Live(ctx, NewWithT(GinkgoT()), instance).GetResourceVersion()
+		allowMapping(ctx, other)
+		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(HavePrefix("1 custom resources stay")))
+		Expect(Live(ctx, NewWithT(GinkgoT()), instance).GetResourceVersion()).To(Equal(version))
+		Remove(ctx, instance)
+	}, NodeTimeout(3*time.Minute))
+
+	It("does not keep its operator by a status that cannot be written", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		_, soc := installIn(ctx, own, other, s)
+		instances := createInstances(ctx, other, s, "one", "two", "three")
+		refuseStatus(ctx, other)
+		Eventually(func() error {
+			return K8s.Status().Patch(ctx, instances[0].DeepCopy(), merge(`{"status":{"phase":"Open"}}`))
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("not here")))
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ContainElement(And(
+			HavePrefix("3 custom resources stay"), ContainSubstring("their status does not say so"), ContainSubstring("not here"), HaveSuffix("and 2 more"))))
+		for _, instance := range instances {
+			Remove(ctx, instance)
+		}
+	}, NodeTimeout(3*time.Minute))
+})

@@ -1,0 +1,447 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// stateSecret is the Secret with the state of an endpoint's security domain.
+func stateSecret(e *v2beta2.ZosEndpoint) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: endpoint.StateName(e)}}
+}
+
+// stateOf reads the state of an endpoint's security domain.
+func stateOf(ctx context.Context, e *v2beta2.ZosEndpoint) func(Gomega) *endpoint.State {
+	return func(g Gomega) *endpoint.State {
+		secret := stateSecret(e)
+		Get(ctx, g, secret)
+		state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
+		g.Expect(err).NotTo(HaveOccurred())
+		return state
+	}
+}
+
+// changeState writes a state as an operator does, and returns the Secret's new version.
+func changeState(ctx context.Context, e *v2beta2.ZosEndpoint, change func(*endpoint.State, endpoint.Settings)) {
+	GinkgoHelper()
+	settings, err := endpoint.SettingsOf(e)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		secret := stateSecret(e)
+		Get(ctx, g, secret)
+		state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
+		g.Expect(err).NotTo(HaveOccurred())
+		change(state, settings)
+		secret.Data[endpoint.StateFile] = state.Marshal()
+		g.Expect(K8s.Update(ctx, secret)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// ownersOf are the names of a Secret's owners.
+func ownersOf(ctx context.Context, secret *corev1.Secret) func(Gomega) []string {
+	return func(g Gomega) []string {
+		Get(ctx, g, secret)
+		var names []string
+		for _, owner := range secret.OwnerReferences {
+			g.Expect(owner.Kind).To(Equal("ZosEndpoint"))
+			names = append(names, owner.Name)
+		}
+		return names
+	}
+}
+
+// subjectsOf are the ServiceAccounts, as namespace/name, that may use an endpoint.
+func subjectsOf(ctx context.Context, e *v2beta2.ZosEndpoint) func(Gomega) []string {
+	return func(g Gomega) []string {
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "zosendpoint-" + e.Name}}
+		Get(ctx, g, binding)
+		var names []string
+		for _, subject := range binding.Subjects {
+			names = append(names, subject.Namespace+"/"+subject.Name)
+		}
+		return names
+	}
+}
+
+// reachables are the Reachable conditions of an endpoint since a time, with the version of the object that had them.
+type reachables struct {
+	mutex sync.Mutex
+	seen  []metav1.Condition
+	at    []int64
+}
+
+func watchReachable(ctx context.Context, e *v2beta2.ZosEndpoint) *reachables {
+	GinkgoHelper()
+	c, err := client.NewWithWatch(RestConfig, client.Options{Scheme: K8s.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	watch, err := c.Watch(ctx, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{"metadata.name": e.Name})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(watch.Stop)
+	r := &reachables{}
+	go func() {
+		for event := range watch.ResultChan() {
+			object, ok := event.Object.(*v2beta2.ZosEndpoint)
+			if !ok {
+				continue
+			}
+			if c := meta.FindStatusCondition(object.Status.Conditions, v2beta2.ConditionReachable); c != nil {
+				version, _ := strconv.ParseInt(object.ResourceVersion, 10, 64)
+				r.mutex.Lock()
+				r.seen, r.at = append(r.seen, *c), append(r.at, version)
+				r.mutex.Unlock()
+			}
+		}
+	}()
+	return r
+}
+
+func (r *reachables) conditions() []metav1.Condition {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return append([]metav1.Condition(nil), r.seen...)
+}
+
+// lastVersion is the version with which the last condition came.
+func (r *reachables) lastVersion() int64 {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.at[len(r.at)-1]
+}
+
+var _ = Describe("The state of a security domain", func() {
+	It("is one Secret for all its endpoints, which comes and goes with them", func(ctx context.Context) {
+		namespace, server := newNamespace(ctx), startSSHServer()
+		one, two, other := newEndpoint(namespace, "one", server), newEndpoint(namespace, "two", server), newEndpoint(namespace, "other", nil)
+		two.Spec.Port, two.Spec.MaxConcurrentRuns = one.Spec.Port, ptr.To[int32](3)
+		other.Spec.EndpointType = v2beta2.EndpointLocal
+		Create(ctx, one, two, other)
+		secret := stateSecret(one)
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
+		Expect(secret.Labels).To(And(HaveKeyWithValue(endpoint.LabelState, "true"), HaveKeyWithValue("managed-by", "ibm-zos-cloud-broker")))
+		Expect(secret.Data[endpoint.KeyFile]).To(HaveLen(endpoint.KeyBytes))
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(other))(g)).To(ConsistOf("other")) }).WithContext(ctx).Should(Succeed())
+		limit := func(g Gomega) int {
+			system := stateOf(ctx, one)(g).Systems[server.address()]
+			if system == nil {
+				return 0
+			}
+			return system.Limit
+		}
+		Eventually(limit).WithContext(ctx).Should(Equal(3))
+
+		By("counting the lowest limit of a system, also one of an endpoint that is not valid")
+		Patch(ctx, one, `{"spec":{"maxConcurrentRuns":2}}`)
+		Eventually(limit).WithContext(ctx).Should(Equal(2))
+		Patch(ctx, one, `{"spec":{"runWindows":[{"schedule":"0 0 31 2 1 1","duration":"1h"}]}}`)
+		ExpectFailure(ctx, one, v2beta2.ReasonInvalidRunWindows, "spec.runWindows[0]", true)
+		Patch(ctx, two, `{"spec":{"maxConcurrentRuns":4}}`)
+		ExpectReady(ctx, two)
+		Expect(limit(NewWithT(GinkgoT()))).To(Equal(2))
+		Patch(ctx, one, `{"spec":{"runWindows":null}}`)
+		ExpectReady(ctx, one)
+
+		By("leaving it, and joining another one")
+		Patch(ctx, one, `{"spec":{"securityDomain":"PLEX1"}}`)
+		Get(ctx, NewWithT(GinkgoT()), one)
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(one))(g)).To(ConsistOf("one")) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(stateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
+		}).WithContext(ctx).Should(Succeed())
+		Patch(ctx, two, `{"spec":{"securityDomain":"PLEX1"}}`)
+		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue(), "no endpoint needs it")
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(one))(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
+
+		By("losing a limit with the endpoint that had it")
+		Eventually(limit).WithContext(ctx).Should(Equal(2))
+		Remove(ctx, one)
+		Get(ctx, NewWithT(GinkgoT()), two)
+		Eventually(func(g Gomega) {
+			g.Expect(stateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("being created again when a user deletes it, and being deleted with the last endpoint")
+		key := stateSecret(two)
+		Get(ctx, NewWithT(GinkgoT()), key)
+		Remove(ctx, key)
+		Eventually(func(g Gomega) {
+			again := stateSecret(two)
+			Get(ctx, g, again)
+			g.Expect(again.UID).NotTo(Equal(key.UID))
+			g.Expect(again.Data[endpoint.KeyFile]).NotTo(Equal(key.Data[endpoint.KeyFile]))
+		}).WithContext(ctx).Should(Succeed())
+		Remove(ctx, two)
+		Eventually(Gone(ctx, stateSecret(two))).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+
+	It("is never replaced when it cannot be read, nor taken from somebody else", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		e, second := newEndpoint(namespace, "one", startSSHServer()), newEndpoint(namespace, "two", nil)
+		second.Spec.EndpointType = v2beta2.EndpointLocal
+		foreign := stateSecret(second)
+		foreign.StringData = map[string]string{"mine": "yes"}
+		Create(ctx, e, foreign, second)
+		ExpectFailure(ctx, second, v2beta2.ReasonForeignObject, foreign.Name, false)
+		Get(ctx, NewWithT(GinkgoT()), foreign)
+		Expect(foreign.Data).To(Equal(map[string][]byte{"mine": []byte("yes")}))
+		Remove(ctx, foreign)
+		Patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
+		ExpectReady(ctx, second)
+
+		ExpectReady(ctx, e)
+		secret := stateSecret(e)
+		Patch(ctx, secret, `{"stringData":{"state.json":"{\"systems\":"}}`)
+		ExpectFailure(ctx, e, v2beta2.ReasonInvalidState, secret.Name, false)
+		Expect(Condition(ctx, e, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("until you delete it"))
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue(), "it is probed all the same")
+		Get(ctx, NewWithT(GinkgoT()), secret)
+		Expect(string(secret.Data[endpoint.StateFile])).To(Equal(`{"systems":`))
+		Remove(ctx, secret)
+		ExpectReady(ctx, e)
+	}, NodeTimeout(2*time.Minute))
+
+	It("releases what pods that are gone have held", func(ctx context.Context) {
+		namespace, server := newNamespace(ctx), startSSHServer()
+		e := newEndpoint(namespace, "lpar1", server)
+		e.Spec.MaxConcurrentRuns = ptr.To[int32](5)
+		Create(ctx, e)
+		ExpectReady(ctx, e)
+		alive, ended := newPod(ctx, namespace, "alive"), newPod(ctx, namespace, "ended")
+		ended.Status.Phase = corev1.PodFailed
+		Expect(K8s.Status().Update(ctx, ended)).To(Succeed())
+		holder := func(operator string, pod *corev1.Pod) endpoint.Holder {
+			return endpoint.Holder{Operator: namespace + "/" + operator, PodName: pod.Name, Pod: pod.UID, Resource: "Job/" + namespace + "/" + operator, Run: "1", Since: time.Now()}
+		}
+		replaced := alive.DeepCopy()
+		replaced.UID = "another"
+		trying := holder("c", ended)
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+			system := s.Systems[settings.Address]
+			system.Running = []endpoint.Holder{
+				holder("a", alive), holder("b", replaced), holder("c", ended),
+				holder("d", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "gone"}}),
+			}
+			system.Queue = []endpoint.Waiter{{Operator: namespace + "/uninstalled", Since: time.Now()}}
+			s.Logons = map[string]*endpoint.Logon{"ibmuser": {Trying: &trying}}
+		})
+		Eventually(func(g Gomega) {
+			state := stateOf(ctx, e)(g)
+			g.Expect(state.Systems[server.address()].Running).To(ConsistOf(HaveField("PodName", "alive")))
+			g.Expect(state.Systems[server.address()].Queue).To(BeEmpty())
+			g.Expect(state.Logons["ibmuser"].Trying).To(BeNil())
+		}).WithContext(ctx).Should(Succeed())
+
+		By("without a write of the manager when places are taken and given back")
+		expectRest(ctx)
+		mark := markAudit()
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+			s.Systems[settings.Address].Running = append(s.Systems[settings.Address].Running, holder("e", alive))
+		})
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
+		Consistently(mark.writesIn(namespace)).WithContext(ctx).WithTimeout(2 * probeInterval).Should(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("What runs learn about a ZosEndpoint", func() {
+	It("shows at once, and an outage ends with the first successful probe", func(ctx context.Context) {
+		server := startSSHServer()
+		e := newEndpoint(newNamespace(ctx), "lpar1", server)
+		Create(ctx, e)
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), e)
+		Expect(e.Status.Latency).To(MatchRegexp(`^[125]0*(ms|s)$`))
+		reachable := watchReachable(ctx, e)
+		outage := func(g Gomega) *endpoint.Outage {
+			if system := stateOf(ctx, e)(g).Systems[server.address()]; system != nil {
+				return system.Outage
+			}
+			return nil
+		}
+
+		By("though the manager reaches the system")
+		run := endpoint.Request{Now: time.Now(), Operator: e.Namespace + "/o", PodName: "p", Pod: "1", Resource: "Job/n/a", Run: "1", User: "IBMUSER", Credential: "c1"}
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+			Expect(s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection timed out")).To(BeTrue())
+		})
+		Eventually(reachable.conditions).WithContext(ctx).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
+			WithMessage("a run could not reach "+server.address()+": Connection timed out"))))
+		Eventually(outage).WithContext(ctx).Should(BeNil())
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		recovered := stateSecret(e)
+		Get(ctx, NewWithT(GinkgoT()), recovered)
+		version, err := strconv.ParseInt(recovered.ResourceVersion, 10, 64)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(reachable.conditions).WithContext(ctx).Should(ContainElement(ConditionTrue()))
+		Expect(version).To(BeNumerically(">", reachable.lastVersion()), "runs must not see an endpoint as unreachable after its outage has ended")
+		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[server.address()].RecoveredAt).NotTo(BeZero())
+
+		By("until the system answers")
+		server.down()
+		run.Now = time.Now()
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+			s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection refused")
+		})
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
+		Consistently(outage).WithContext(ctx).WithTimeout(2 * probeInterval).ShouldNot(BeNil())
+		server.up()
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(outage).WithContext(ctx).Should(BeNil())
+
+		By("leaving the state alone when a probe fails and no run waits")
+		before := stateSecret(e)
+		Get(ctx, NewWithT(GinkgoT()), before)
+		server.down()
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
+		after := stateSecret(e)
+		Get(ctx, NewWithT(GinkgoT()), after)
+		Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
+		Expect(server.logons.Load()).To(BeZero())
+	}, NodeTimeout(2*time.Minute))
+
+	It("says which credential was refused, until another one is accepted or a retry is allowed", func(ctx context.Context) {
+		namespace, server := newNamespace(ctx), startSSHServer()
+		one, two := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
+		two.Spec.Host = "localhost"
+		one.Spec.SecurityDomain, two.Spec.SecurityDomain = "PLEX1", "PLEX1"
+		Create(ctx, one, two)
+		ExpectReady(ctx, two)
+		ExpectReady(ctx, one)
+		accepted := func(e *v2beta2.ZosEndpoint) func(Gomega) metav1.Condition {
+			return Condition(ctx, e, v2beta2.ConditionCredentialAccepted)
+		}
+		Expect(accepted(one)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		at := time.Now().UTC().Truncate(time.Second)
+		observe := func(after time.Duration, credential string, c endpoint.Connection) {
+			GinkgoHelper()
+			run := endpoint.Request{Now: at.Add(after), Operator: namespace + "/o", PodName: "p", Pod: "1", Resource: "Job/n/a", Run: "1", User: "IBMUSER", Credential: credential}
+			changeState(ctx, one, func(s *endpoint.State, settings endpoint.Settings) { s.Observe(settings, run, c, "Permission denied") })
+		}
+
+		observe(0, "c1", endpoint.ConnectionRefused)
+		for _, e := range []*v2beta2.ZosEndpoint{one, two} {
+			Eventually(accepted(e)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("ibmuser"),
+				WithMessage(at.Format(time.RFC3339)), WithMessage(`"lpar1"`), WithMessage("Permission denied"), WithMessage(endpoint.AnnotationRetry)))
+		}
+		ExpectReady(ctx, one) // Ready is about the spec.
+		observe(time.Second, "c2", endpoint.ConnectionAccepted)
+		Eventually(accepted(two)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("ibmuser")))
+		observe(2*time.Second, "c3", endpoint.ConnectionRefused)
+		Eventually(accepted(two)).WithContext(ctx).Should(ConditionFalse())
+
+		By("forgetting it when the annotation of one of the endpoints changes")
+		Patch(ctx, two, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRetry))
+		Eventually(func(g Gomega) { g.Expect(stateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
+		Eventually(accepted(one)).WithContext(ctx).Should(ConditionTrue())
+		observe(3*time.Second, "c3", endpoint.ConnectionRefused)
+		Eventually(accepted(one)).WithContext(ctx).Should(ConditionFalse())
+		Consistently(accepted(one)).WithContext(ctx).Should(ConditionFalse(), "the same value allows one retry")
+
+		By("listing what was removed without a run, at its own endpoint alone")
+		changeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
+			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
+		})
+		Eventually(func(g Gomega) []v2beta2.AbandonedResource {
+			Get(ctx, g, one)
+			return one.Status.Abandoned
+		}).WithContext(ctx).Should(ConsistOf(And(HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
+		Get(ctx, NewWithT(GinkgoT()), two)
+		Expect(two.Status.Abandoned).To(BeEmpty())
+		expectRest(ctx)
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("Access to a ZosEndpoint", func() {
+	It("is given to the operators that may use it, and to nobody else", attack.Label, func(ctx context.Context) {
+		own, other, s, rival := newNamespace(ctx), newNamespace(ctx), newSample(), newSample()
+		allowMapping(ctx, other, own)
+		e, unused := newEndpoint(own, "lpar1", startSSHServer()), newEndpoint(own, "pod", nil)
+		unused.Spec.EndpointType = v2beta2.EndpointLocal
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		Create(ctx, e, unused, soc)
+		importSample(ctx, own, s)
+		installSample(ctx, other, rival)
+		inOwn, inOther := own+"/"+s.operator(), other+"/"+s.operator()
+		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{inOwn, inOther}))
+		Eventually(subjectsOf(ctx, unused)).WithContext(ctx).Should(Equal([]string{inOwn, inOther}))
+		makeAvailable(ctx, own, s.operator())
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, soc)
+
+		account := func(namespace, name string) client.Client {
+			return as("system:serviceaccount:" + namespace + ":" + name)
+		}
+		operator := account(other, s.operator())
+		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(e), e.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		secret := stateSecret(e)
+		Expect(operator.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		Expect(operator.Update(ctx, secret)).To(Succeed())
+		for name, stranger := range map[string]client.Client{"of another collection": account(other, rival.operator()), "of another namespace": account(own, rival.operator())} {
+			refusal := stranger.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy())
+			Expect(refusal).To(MatchError(ContainSubstring("forbidden")), name)
+			attack.Repelled("Tenancy", "read the state of a security domain as an operator "+name, "the API server refuses it", refusal.Error())
+		}
+		Expect(operator.Delete(ctx, secret.DeepCopy())).To(MatchError(ContainSubstring("forbidden")))
+		Expect(operator.Update(ctx, e.DeepCopy())).To(MatchError(ContainSubstring("forbidden")))
+
+		By("being taken back when the mapping does not allow the endpoint, consent is withdrawn, or nothing is mapped")
+		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[{"name":"lpar1"}]},{"namespace":%q}]}}`, own, other))
+		Eventually(subjectsOf(ctx, unused)).WithContext(ctx).Should(Equal([]string{inOther}))
+		Expect(subjectsOf(ctx, e)(NewWithT(GinkgoT()))).To(Equal([]string{inOwn, inOther}))
+		allowMapping(ctx, other)
+		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{inOwn}))
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "zosendpoint-pod"}}
+		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
+		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy()) }).WithContext(ctx).
+			Should(MatchError(ContainSubstring("forbidden")))
+		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
+		binding.Name = "zosendpoint-lpar1"
+		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
+
+		By("being repaired when somebody changes it, and following the endpoint into another security domain")
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "zosendpoint-lpar1"}}
+		Patch(ctx, role, `{"rules":[]}`)
+		names := func(g Gomega) []string {
+			Get(ctx, g, role)
+			g.Expect(role.Rules).To(HaveLen(2))
+			return append(role.Rules[0].ResourceNames, role.Rules[1].ResourceNames...)
+		}
+		Eventually(names).WithContext(ctx).Should(Equal([]string{"lpar1", secret.Name}))
+		Patch(ctx, e, `{"spec":{"securityDomain":"PLEX1"}}`)
+		Get(ctx, NewWithT(GinkgoT()), e)
+		Eventually(names).WithContext(ctx).Should(Equal([]string{"lpar1", endpoint.StateName(e)}))
+		expectRest(ctx)
+		Remove(ctx, e)
+		Eventually(Gone(ctx, role)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+
+	It("is not given through an object of somebody else", attack.Label, func(ctx context.Context) {
+		e := newEndpoint(newNamespace(ctx), "lpar1", startSSHServer())
+		foreign := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "zosendpoint-lpar1", Labels: map[string]string{"managed-by": "ibm-zos-cloud-broker"}}}
+		Create(ctx, foreign, e)
+		ExpectFailure(ctx, e, v2beta2.ReasonForeignObject, `Role "`+e.Namespace+`/zosendpoint-lpar1"`, false)
+		attack.Repelled("Tenancy", "wait with a Role under the name that the one of a ZosEndpoint will have", "it is neither used nor changed", seen(ctx, e))
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), foreign)
+		Expect(foreign.Rules).To(BeEmpty())
+		Remove(ctx, foreign)
+		Patch(ctx, e, `{"metadata":{"annotations":{"look":"again"}}}`)
+		ExpectReady(ctx, e)
+	}, NodeTimeout(2*time.Minute))
+})
