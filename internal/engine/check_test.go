@@ -125,6 +125,7 @@ func tree(t *testing.T, dir string) map[string]string {
 func TestCheckCountsTasksThatAreNotChecked(t *testing.T) {
 	r := local(t)
 	r.write("opt/ansible/content/playbooks/files/script.sh", "#!/bin/sh\nexit 1\n")
+	r.write("opt/ansible/content/playbooks/hidden.yml", "- ansible.builtin.raw: \"false\"\n  no_log: true\n")
 	tests := map[string]struct {
 		task string
 		want int
@@ -147,6 +148,7 @@ func TestCheckCountsTasksThatAreNotChecked(t *testing.T) {
 		"elsewhere, hidden":    {"ansible.builtin.command: \"false\"\n      delegate_to: \"{{ 'localhost' }}\"\n      no_log: true", 0},
 		"requeue_after":        {"operator_sdk.util.requeue_after: {time: 10m}", 0},
 		"included conditional": {"ansible.builtin.include_tasks: none.yml\n      when: false", 0},
+		"included, hidden":     {"ansible.builtin.include_tasks: hidden.yml\n      when: false", 0},
 	}
 	r.env = append(r.env, "ANSIBLE_COLLECTIONS_PATH="+r.root+"/usr/share/ansible/collections")
 	for name, test := range tests {

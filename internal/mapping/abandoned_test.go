@@ -12,7 +12,9 @@ import (
 )
 
 func TestAbandoned(t *testing.T) {
-	at := func(minute int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, 22, 9, minute, 0, 0, time.UTC)) }
+	at := func(minute int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 11, 22, 9, minute, 0, 0, time.UTC))
+	}
 	endpoint := func(name string, abandoned ...v2beta2.AbandonedResource) v2beta2.ZosEndpoint {
 		return v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v2beta2.ZosEndpointStatus{Abandoned: abandoned}}
 	}
