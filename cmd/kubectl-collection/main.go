@@ -94,6 +94,7 @@ Kubernetes operator.`,
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(),
 		statusCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), versionCommand(),
+		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), versionCommand(),
 	)
 	return root
 }

@@ -237,33 +237,44 @@ func describeInstallations(soc *v2beta2.SubOperatorConfig) []installationReport 
 
 // readResources adds the custom resources of an installation's namespace.
 func (c *cluster) readResources(ctx context.Context, imported *v2beta2.ImportedCollection, report *installationReport) error {
-	if imported == nil {
-		return nil
-	}
-	gv, err := schema.ParseGroupVersion(imported.APIVersion)
-	if err != nil {
-		return err
-	}
 	byEndpoint := map[string][]resourceReport{}
-	for _, kind := range slices.Sorted(slices.Values(imported.Kinds)) {
-		plural := collection.Resource{Kind: kind}.Plural()
-		err := c.each(ctx, gv.WithResource(plural), report.Namespace, func(object *unstructured.Unstructured) error {
-			endpoint, _, _ := unstructured.NestedString(object.Object, "spec", "zosendpoint")
-			byEndpoint[endpoint] = append(byEndpoint[endpoint], describeResource(object))
-			return nil
-		})
-		problem, err := unreadable(err, plural, report.Namespace)
-		if err != nil {
-			return err
-		}
-		if problem != "" {
-			report.Problems = append(report.Problems, problem)
-		}
-	}
+	problems, err := c.eachResource(ctx, imported, report.Namespace, func(endpoint string, object *unstructured.Unstructured) {
+		byEndpoint[endpoint] = append(byEndpoint[endpoint], describeResource(object))
+	})
+	report.Problems = append(report.Problems, problems...)
 	for _, endpoint := range slices.Sorted(maps.Keys(byEndpoint)) {
 		report.Endpoints = append(report.Endpoints, endpointReport{Name: endpoint, Resources: byEndpoint[endpoint]})
 	}
-	return nil
+	return err
+}
+
+// eachResource calls a function with the custom resources of a collection in a namespace, and the endpoint that each names. It
+// returns what could not be read.
+func (c *cluster) eachResource(ctx context.Context, imported *v2beta2.ImportedCollection, namespace string,
+	call func(endpoint string, object *unstructured.Unstructured)) (problems []string, err error) {
+	if imported == nil {
+		return nil, nil
+	}
+	gv, err := schema.ParseGroupVersion(imported.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range slices.Sorted(slices.Values(imported.Kinds)) {
+		plural := collection.Resource{Kind: kind}.Plural()
+		err := c.each(ctx, gv.WithResource(plural), namespace, func(object *unstructured.Unstructured) error {
+			endpoint, _, _ := unstructured.NestedString(object.Object, "spec", "zosendpoint")
+			call(endpoint, object)
+			return nil
+		})
+		problem, err := unreadable(err, plural, namespace)
+		if err != nil {
+			return problems, err
+		}
+		if problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	return problems, nil
 }
 
 // unreadable returns a sentence if objects cannot be listed because of permissions, or because their kind is not served.

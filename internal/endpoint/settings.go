@@ -31,7 +31,7 @@ const AnnotationRetry = "zoscb.ibm.com/retry"
 type Settings struct {
 	// Name of the ZosEndpoint.
 	Name string
-	// Address is the system that runs are counted by: host:port in lower case, or local/NAME.
+	// Address is the system that runs are counted by, see Address.
 	Address string
 	// MaxRuns is the number of runs that may use Address at the same time, or 0 for no limit. It is what this ZosEndpoint says:
 	// if others have the same Address, System.Limit has the lowest value of all.
@@ -51,7 +51,7 @@ type Settings struct {
 
 // SettingsOf reads a ZosEndpoint. All problems of its windows are in the error.
 func SettingsOf(e *v2beta2.ZosEndpoint) (Settings, error) {
-	settings := Settings{Name: e.Name, Address: address(e), Hold: e.Spec.Hold}
+	settings := Settings{Name: e.Name, Address: Address(e), Hold: e.Spec.Hold}
 	var errs []error
 	for i, w := range e.Spec.RunWindows {
 		window, err := ParseWindow(w)
@@ -85,7 +85,8 @@ func (e *Settings) isLocal() bool { return strings.HasPrefix(e.Address, localPre
 // localPrefix begins the address of a local endpoint. No host contains a slash.
 const localPrefix = "local/"
 
-func address(e *v2beta2.ZosEndpoint) string {
+// Address returns the system that runs are counted by: host:port in lower case, or local/NAME.
+func Address(e *v2beta2.ZosEndpoint) string {
 	if e.Spec.EndpointType == v2beta2.EndpointLocal {
 		return localPrefix + e.Name
 	}

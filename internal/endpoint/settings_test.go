@@ -35,7 +35,7 @@ func TestAddressAndDomain(t *testing.T) {
 	} {
 		e := zosEndpoint(tc.change)
 		settings, err := SettingsOf(e)
-		if err != nil || settings.Address != tc.address || Domain(e) != tc.domain {
+		if err != nil || settings.Address != tc.address || Address(e) != tc.address || Domain(e) != tc.domain {
 			t.Errorf("%s: address %q, domain %q, error %v", name, settings.Address, Domain(e), err)
 		}
 	}

@@ -82,6 +82,9 @@ func TestDecideOnAPeriodicCheck(t *testing.T) {
 		"clock was ahead at a check":    {input(checked(now.Add(2*time.Minute)), checkEvery(2*time.Hour)), skips(time.Hour)},
 		"clock was ahead at a run":      {input(record(func(r *Record) { r.Finished = now.Add(time.Hour) }), checkEvery(time.Hour)), checks(0)},
 		"clock was ahead, then checked": {input(checkedAfterSkew(), checkEvery(time.Hour)), skips(59 * time.Minute)},
+		"adopted, not supported": {
+			input(nil, baseline, checkEvery(time.Hour), func(in *Input) { in.Kind.CheckMode = false }), Decision{Action: ActionAdopt},
+		},
 		"adopted": {
 			input(nil, baseline, checkEvery(time.Hour), period(2*time.Hour)), Decision{Action: ActionAdopt, After: time.Hour},
 		},
@@ -149,6 +152,9 @@ func TestChecked(t *testing.T) {
 func TestDecideAfterACheck(t *testing.T) {
 	after := Checked(input(record(nil), checkAsked), OutcomeSucceeded, now)
 	rerun := Next(input(&after, checkAsked), Decision{Attempt: 1}, "r2", OutcomeSucceeded, now, 0)
+	if rerun.Checked != now || rerun.CheckAsked != "c2" {
+		t.Errorf("after a run: checked at %s, served %q", rerun.Checked, rerun.CheckAsked)
+	}
 	lastRun := func(in *Input) { in.LastRun.ID = "r2" }
 	checkDecisions(t, map[string]decideCase{
 		"served":                     {input(&after, checkAsked), skips(0)},

@@ -84,6 +84,9 @@ func extraVarsFile(dir string) string { return filepath.Join(dir, "env", "extrav
 
 func settingsFile(dir string) string { return filepath.Join(dir, "env", "settings") }
 
+// optionsFile has the last options --cmdline. ansible-runner writes it, and uses it when it is called without that option.
+func optionsFile(dir string) string { return filepath.Join(dir, "env", "cmdline") }
+
 func text(value any) string {
 	s, _ := value.(string)
 	return s

@@ -64,8 +64,10 @@ func (r *runner) prepareFolder() error {
 	if err := r.call.artifacts().removeLinks(); err != nil {
 		return err
 	}
-	if err := os.Remove(r.reportFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, file := range []string{r.reportFile(), optionsFile(r.call.dir)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	vars, _ := r.files.kind.ExtraVars(r.files.given)
 	if err := writeJSON(extraVarsFile(r.call.dir), vars); err != nil {

@@ -256,6 +256,7 @@ func TestPreparedFolder(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(r.call.dir, "env"), 0o700))
 	must(t, os.WriteFile(settingsFile(r.call.dir), []byte(`{"runner_http_url": "/s", "runner_http_path": "/events/", "other": 1}`), 0o600))
 	must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
+	must(t, os.WriteFile(optionsFile(r.call.dir), []byte("--check --diff"), 0o600))
 	must(t, r.prepareFolder())
 	for path, want := range map[string]string{
 		settingsFile(r.call.dir):  `{"other":1}`,
@@ -265,7 +266,9 @@ func TestPreparedFolder(t *testing.T) {
 			t.Errorf("%s: %s, %v", path, content, err)
 		}
 	}
-	if _, err := os.Stat(r.reportFile()); !os.IsNotExist(err) {
-		t.Errorf("the report of a former run is still there: %v", err)
+	for _, path := range []string{r.reportFile(), optionsFile(r.call.dir)} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s of a former run is still there: %v", path, err)
+		}
 	}
 }

@@ -118,8 +118,8 @@ func checkDrift(t *testing.T, before, after map[string]any, want string) {
 
 func TestStatusAfterACheck(t *testing.T) {
 	before := succeeded()
-	clear := EndCheck(before, resource(afterACheck), check(clean, gate.OutcomeSucceeded))
-	checkDrift(t, before, clear, `
+	same := EndCheck(before, resource(afterACheck), check(clean, gate.OutcomeSucceeded))
+	checkDrift(t, before, same, `
 provedAt: "2026-11-22T10:00:00Z"
 drift: {checkedAt: "2026-11-22T10:00:00Z"}
 condition: {type: Drifted, status: "False", reason: NoDrift, message: no drift is known since status.provedAt,
@@ -206,7 +206,7 @@ func laterRun(r *gate.Record) { r.RunID, r.Finished = "r3", hour(3) }
 
 func TestProof(t *testing.T) {
 	adopted := newRecord(gate.OutcomeSucceeded, func(r *gate.Record) { r.RunID = "" })
-	clear := EndCheck(succeeded(), resource(afterACheck), check(clean, gate.OutcomeSucceeded))
+	same := EndCheck(succeeded(), resource(afterACheck), check(clean, gate.OutcomeSucceeded))
 	old := succeeded()
 	delete(old, "provedAt")
 	for name, tc := range map[string]struct {
@@ -217,9 +217,9 @@ func TestProof(t *testing.T) {
 		"failed":                {failedOnce(), nil},
 		"adopted":               {Skip(nil, resource(), adopted, skip), nil},
 		"an older gate ran it":  {Skip(old, resource(later), newRecord(gate.OutcomeSucceeded), skip), "2026-11-22T09:00:00Z"},
-		"checked, then skipped": {Skip(clear, resource(later), newRecord(gate.OutcomeSucceeded), skip), "2026-11-22T10:00:00Z"},
+		"checked, then skipped": {Skip(same, resource(later), newRecord(gate.OutcomeSucceeded), skip), "2026-11-22T10:00:00Z"},
 		"clock was ahead": {
-			End(clear, resource(), newRun(), success, newRecord(gate.OutcomeSucceeded)), "2026-11-22T09:00:00Z",
+			End(same, resource(), newRun(), success, newRecord(gate.OutcomeSucceeded)), "2026-11-22T09:00:00Z",
 		},
 	} {
 		if got := tc.status["provedAt"]; got != tc.want {
@@ -234,7 +234,7 @@ func TestProof(t *testing.T) {
 func TestFoundDrift(t *testing.T) {
 	before := succeeded()
 	found := EndCheck(before, resource(), check(drifted, gate.OutcomeSucceeded))
-	clear := EndCheck(found, resource(), check(clean, gate.OutcomeSucceeded))
+	same := EndCheck(found, resource(), check(clean, gate.OutcomeSucceeded))
 	const message = "2 tasks would change the endpoint; to correct it, run the playbook: kubectl collection rerun Queue/q1"
 	for name, tc := range map[string]struct {
 		before, after map[string]any
@@ -242,8 +242,8 @@ func TestFoundDrift(t *testing.T) {
 	}{
 		"first check":  {before, found, message},
 		"again":        {found, found, ""},
-		"corrected":    {found, clear, ""},
-		"after a time": {clear, found, message},
+		"corrected":    {found, same, ""},
+		"after a time": {same, found, message},
 		"never":        {before, before, ""},
 	} {
 		if got := FoundDrift(tc.before, tc.after); got != tc.want {

@@ -64,6 +64,25 @@ var _ = Describe("The policy administrators-only", func() {
 		Expect(admin.Delete(ctx, oc)).To(beForbidden)
 		Expect(admin.Patch(ctx, oc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`)))).To(beForbidden)
 
+		By("forbidding others to abandon resources")
+		instance := s.instance(namespace, "one")
+		instance.SetFinalizers([]string{operatorsFinalizer})
+		Create(ctx, instance)
+		attempt := func(user client.Client, patch string) error {
+			return user.Patch(ctx, instance.DeepCopy(), merge(patch), client.DryRunAll)
+		}
+		operator := as("system:serviceaccount:" + namespace + ":" + s.operator())
+		for _, patch := range []string{annotations(toAbandon), annotations(toRunNow), `{` + unfinished + `}`} {
+			Eventually(func() error { return attempt(editor, patch) }).WithContext(ctx).
+				Should(MatchError(ContainSubstring("only administrators may set annotations zoscb.ibm.com/abandon")), patch)
+			Expect(attempt(operator, patch)).To(Succeed(), patch)
+		}
+		Expect(attempt(editor, `{"metadata":{"labels":{"mine":"yes"}}}`)).To(Succeed())
+		bind(ctx, namespace, "collection-operator-kinds-edit", "an-administrator")
+		Eventually(func() error { return attempt(administrator, annotations(toAbandon)) }).WithContext(ctx).Should(Succeed())
+		Patch(ctx, instance, `{`+unfinished+`}`)
+		Remove(ctx, instance)
+
 		By("letting the garbage collector follow the administrator")
 		soc := defaultSOC(oc)
 		Get(ctx, NewWithT(GinkgoT()), soc)

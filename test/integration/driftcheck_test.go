@@ -268,7 +268,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		pod.expectNoRun(ctx, job, e)
 		pod.realRunner(checkable(noDrift))
 		server.up()
-		changeState(ctx, e, func(s *endpoint.State) { s.Recover(addressOf(e), time.Now()) })
+		changeState(ctx, e, func(s *endpoint.State, _ endpoint.Settings) { s.Recover(addressOf(e), time.Now()) })
 		Eventually(func() int {
 			pod.reconcile(ctx, job)
 			return pod.checks()

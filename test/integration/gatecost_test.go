@@ -38,7 +38,7 @@ var _ = Describe("A run", Ordered, func() {
 		pod.playbook = filepath.Join(pod.dir, "job.yml")
 		pod.write("job.yml", jobPlaybook)
 		pod.addEndpoint(ctx, localEndpoint(namespace, "here"))
-		ansible := fmt.Sprintf(`export PYTHONPATH=%[1]s/python ANSIBLE_VARS_PLUGINS=%[1]s/vars_plugins ANSIBLE_LOCALHOST_WARNING=False HOME=$DIR LC_ALL=C.UTF-8
+		ansible := fmt.Sprintf(`export PYTHONPATH=%[1]s/python ANSIBLE_VARS_PLUGINS=%[1]s/vars_plugins ANSIBLE_CALLBACK_PLUGINS=%[1]s/callback_plugins ANSIBLE_LOCALHOST_WARNING=False HOME=$DIR LC_ALL=C.UTF-8
 mkdir -p "$2/inventory" && cp %[1]s/inventory "$2/inventory/hosts"
 `, engine)
 		pod.realRunner(ansible + fmt.Sprintf(`ansible-runner run "$2" -p %s/entry.yml -i "$6"`, engine))

@@ -18,14 +18,12 @@ _CONTEXT_LINES = 3
 _OTHER_SKIP = re.compile(r"^skipped, since |, matching (creates|removes) option")
 
 # Modules that do not use the endpoint.
-_IGNORED = frozenset(
-    prefix + name for prefix in ("", "operator_sdk.util.") for name in ("k8s_status", "requeue_after")
-)
+_IGNORED = ("k8s_status", "requeue_after", "operator_sdk.util.k8s_status", "operator_sdk.util.requeue_after")
 
 
 class Changes:
-    """The tasks on the endpoint that Ansible would change or cannot check, and their differences. The text is bounded. temporary
-    is Ansible's folder for files with new contents, whose names are not shown."""
+    """The tasks on the endpoint that Ansible would change or cannot check, and their differences. The text is bounded.
+    temporary is Ansible's folder for files with new contents, whose names are not shown."""
 
     def __init__(self, temporary):
         self._temporary = temporary

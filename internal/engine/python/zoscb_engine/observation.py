@@ -1,7 +1,7 @@
 """What the tasks on a run's endpoint show: whether it accepts the connection and, in check mode, what would change.
 
-It is collected inside Ansible (../../callback_plugins), because the events of ansible-runner say neither where a delegated task
-ran nor why a task was skipped. A file in the run's folder takes it to the report, of which it is a part."""
+It is collected inside Ansible (../../callback_plugins), because the events of ansible-runner say neither where a
+delegated task ran nor why a task was skipped. A file in the run's folder takes it to the report, of which it is a part."""
 
 import json
 import os
@@ -16,8 +16,8 @@ _CONNECTIONS = {"AuthenticationFailed": "Refused", "EndpointUnreachable": "Unrea
 
 # Actions that do not connect to the host of the task.
 _LOCAL_ACTIONS = frozenset(
-    "add_host assert debug fail group_by import_role import_tasks include_role include_tasks include_vars meta pause set_fact"
-    " set_stats validate_argument_spec".split()
+    "add_host assert debug fail group_by import_role import_tasks include_role include_tasks include_vars meta pause"
+    " set_fact set_stats validate_argument_spec".split()
 )
 
 
