@@ -272,14 +272,22 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		}
 		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
 		lpar1.Spec.CredentialName, lpar2.Spec.CredentialName = "first", "changed"
+		unnamed := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unnamed", Labels: map[string]string{credentialLabel: "true"}},
+			StringData: map[string]string{"password": password},
+		}
+		lpar3 := newEndpoint(namespace, "lpar3", server)
+		lpar3.Spec.CredentialName, lpar3.Spec.Variables = "unnamed", Variables(`"ansible_user: ibmuser"`)
 		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{Namespace: namespace}, v2beta2.NamespaceMapping{
 			Namespace: other, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar1", CredentialName: "again"}, {Name: "lpar2"}},
 		})
-		Create(ctx, lpar1, lpar2, soc)
+		Create(ctx, unnamed, lpar1, lpar2, lpar3, soc)
 		importSample(ctx, namespace, s)
 		key := managerKey(ctx)
-		same := HaveKeyWithValue("lpar1_credential", key.Credential("IBMUSER", nil, nil, []byte(password)))
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
+		id := key.Credential("IBMUSER", nil, nil, []byte(password))
+		same := HaveKeyWithValue("lpar1_credential", id)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
+			And(same, HaveKey("lpar2_credential"), HaveKeyWithValue("lpar3_credential", id)), "also with the user ID of a variable")
 		Eventually(secretOf(ctx, other, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
 		data := secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))
 		Expect(data["lpar2_credential"]).NotTo(Equal(data["lpar1_credential"]), "the password is another one")
