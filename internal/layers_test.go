@@ -45,9 +45,9 @@ var layers = map[string][]string{
 	"cmd/engine":          {"internal/podclient", "internal/podlock", "internal/runner"},
 	"internal/gate":       {},
 	"internal/runstatus":  {"internal/endpoint", "internal/gate"},
-	"internal/credential": {"internal/status"},
+	"internal/credential": {"internal/endpoint", "internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
-	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/instances", "internal/render", "internal/status"},
+	"internal/mapping":    {"api/v2beta2", "internal/collection", "internal/credential", "internal/endpoint", "internal/instances", "internal/render", "internal/status"},
 	"internal/install": {
 		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances", "internal/mapping",
 		"internal/render", "internal/status",
@@ -68,7 +68,7 @@ var layers = map[string][]string{
 		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/dialguard", "internal/fetch", "internal/gate", "internal/install/olm",
+		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
 		"internal/probe", "internal/render",
 	},
 }

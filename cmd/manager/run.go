@@ -34,7 +34,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
@@ -91,7 +93,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
 	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
 	flags.StringVar(&s.render.ArtifactURL, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required)")
-	flags.StringVar(&s.render.ArtifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
+	flags.StringVar(&s.render.ArtifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, in which it keeps its key, and to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
 	flags.StringVar(&s.render.Dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
 	flags.StringVar(&s.render.Dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -183,7 +185,11 @@ func run(ctx context.Context, s settings) error {
 	})); err != nil {
 		return err
 	}
-	if err := addControllers(ctx, mgr, s, collections); err != nil {
+	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := addControllers(ctx, mgr, s, collections, key); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -251,7 +257,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache) error {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, key endpoint.Key) error {
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -280,6 +286,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
+			CredentialKey: key,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/instances"
@@ -38,6 +39,8 @@ type SubOperatorConfigReconciler struct {
 	Collections *CollectionCache
 	// Settings hold for collections whose OperatorCollection or SubOperatorConfig does not say otherwise.
 	Settings render.Settings
+	// CredentialKey is the key of the hashes that identify credentials.
+	CredentialKey endpoint.Key
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 }
@@ -104,7 +107,7 @@ func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 }
 
 func (r *SubOperatorConfigReconciler) resolver() *mapping.Resolver {
-	return &mapping.Resolver{Client: r.Client, Reader: r.Reader}
+	return &mapping.Resolver{Client: r.Client, Reader: r.Reader, CredentialKey: r.CredentialKey}
 }
 
 func (r *SubOperatorConfigReconciler) ensureFinalizer(ctx context.Context, s *configScope) error {

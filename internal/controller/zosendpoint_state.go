@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -150,9 +149,6 @@ func (r *ZosEndpointReconciler) readStateSecret(ctx context.Context, namespace, 
 
 func parseState(secret *corev1.Secret) (*endpoint.State, error) {
 	state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
-	if err == nil && len(secret.Data[endpoint.KeyFile]) != endpoint.KeyBytes {
-		err = fmt.Errorf("%s must have %d bytes", endpoint.KeyFile, endpoint.KeyBytes)
-	}
 	if err != nil {
 		return nil, status.Waiting(v2beta2.ReasonInvalidState, status.MissingInterval,
 			"Secret %q has no valid state: %w. No run starts until you delete it, which also forgets refused credentials and the runs in progress", secret.Name, err)
@@ -161,12 +157,7 @@ func parseState(secret *corev1.Secret) (*endpoint.State, error) {
 }
 
 func newStateSecret(namespace, name string) *corev1.Secret {
-	key := make([]byte, endpoint.KeyBytes)
-	_, _ = rand.Read(key) // It never fails.
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Data:       map[string][]byte{endpoint.KeyFile: key},
-	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
 }
 
 // writeState writes a Secret if it differs from before. It fails with a conflict if others changed it in the meantime.
@@ -275,7 +266,7 @@ func holdersOf(state *endpoint.State) []endpoint.Holder {
 	return holders
 }
 
-// stateCache has the Secrets with states, without their keys. Of other Secrets the manager caches the metadata only, and one
+// stateCache has the Secrets with states. Of other Secrets the manager caches the metadata only, and one
 // cache cannot do both.
 type stateCache struct{ cache.Cache }
 
@@ -287,7 +278,7 @@ func newStateCache(mgr ctrl.Manager) (stateCache, error) {
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
 			Label:     labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
-			Transform: withoutKey,
+			Transform: withoutManagedFields,
 		}},
 	})
 	if err != nil {
@@ -296,9 +287,8 @@ func newStateCache(mgr ctrl.Manager) (stateCache, error) {
 	return stateCache{c}, mgr.Add(stateCache{c})
 }
 
-func withoutKey(object any) (any, error) {
+func withoutManagedFields(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
-		delete(secret.Data, endpoint.KeyFile)
 		secret.ManagedFields = nil
 	}
 	return object, nil

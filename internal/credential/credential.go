@@ -1,4 +1,4 @@
-// Package credential reads the credential Secrets that specs name.
+// Package credential reads the credential Secrets that specs name, and the key of the hashes that identify them.
 package credential
 
 import (

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,14 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keys of the Secret with the state of a security domain, and the label of such Secrets.
+// Key of the Secret with the state of a security domain, and the label of such Secrets.
 const (
 	// StateFile has the State as JSON.
 	StateFile = "state.json"
-	// KeyFile has KeyBytes random bytes. They key the hashes of credentials in the State.
-	KeyFile = "key"
-	// KeyBytes is the length of the key.
-	KeyBytes = 32
 	// LabelState is the label, with the value "true", of Secrets with a State.
 	LabelState = "zoscb.ibm.com/endpoint-state"
 )
@@ -145,13 +140,17 @@ func (s *State) Marshal() []byte {
 	return content
 }
 
-// Key is the content of KeyFile.
+// KeyBytes is the length of a Key.
+const KeyBytes = 32
+
+// Key is the manager's key of the hashes that identify credentials in states. Operators can read states, so they must not have it:
+// they could test guesses of each other's passwords.
 type Key []byte
 
-// ParseKey checks the content of KeyFile.
+// ParseKey checks the length of a key.
 func ParseKey(content []byte) (Key, error) {
 	if len(content) != KeyBytes {
-		return nil, errors.New("the key has the wrong length: delete the Secret, and the manager creates it again")
+		return nil, fmt.Errorf("the key has %d bytes instead of %d", len(content), KeyBytes)
 	}
 	return Key(content), nil
 }

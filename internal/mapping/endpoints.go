@@ -120,7 +120,7 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	return composed, nil
 }
 
-// readCredential sets user name and key or password from a credential Secret.
+// readCredential sets user name, key or password, and what identifies them, from a credential Secret.
 func (r *Resolver) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
 	secret, err := credential.Read(ctx, r.Reader, namespace, name)
 	invalid := func(format string, args ...any) error {
@@ -134,7 +134,7 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	case secret.Type != corev1.SecretTypeSSHAuth && !credential.Is(secret):
 		return invalid("is not a credential: set the type %s or add the label %s=true", corev1.SecretTypeSSHAuth, credential.Label)
 	}
-	_, userInVariables := endpoint.Variables["ansible_user"]
+	userVariable, userInVariables := endpoint.Variables["ansible_user"]
 	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
 	endpoint.PrivateKey = secret.Data[corev1.SSHAuthPrivateKey]
 	endpoint.Passphrase = secret.Data[keyPassphrase]
@@ -147,6 +147,11 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	case len(endpoint.PrivateKey) > 0 && len(endpoint.Password) > 0:
 		return invalid("has both %s and %s: keep one", corev1.SSHAuthPrivateKey, keyPassword)
 	}
+	user := endpoint.User
+	if userInVariables {
+		user, _ = userVariable.(string)
+	}
+	endpoint.CredentialID = r.CredentialKey.Credential(user, endpoint.PrivateKey, endpoint.Passphrase, endpoint.Password)
 	return nil
 }
 

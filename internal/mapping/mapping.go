@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -30,6 +31,8 @@ type Resolver struct {
 	Client client.Client
 	// Reader reads live objects. Secrets are not cached.
 	Reader client.Reader
+	// CredentialKey is the key of the hashes that identify credentials.
+	CredentialKey endpoint.Key
 }
 
 // Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.

@@ -35,6 +35,8 @@ type Endpoint struct {
 	HostKeys []string
 	// PrivateKey, with Passphrase if it is encrypted, or Password. All of them may be empty.
 	PrivateKey, Passphrase, Password []byte
+	// CredentialID identifies User with the credential in the state of the security domain, see endpoint.Key.Credential.
+	CredentialID string
 	// Refusal, if not empty, makes every run against the endpoint fail with this text, without a connection. The Secret then
 	// has no credential for the endpoint.
 	Refusal string
@@ -47,6 +49,7 @@ const (
 	suffixKey        = "_key"
 	suffixPassphrase = "_passphrase"
 	suffixPassword   = "_password"
+	suffixCredential = "_credential"
 	suffixRefusal    = "_refusal"
 )
 
@@ -126,6 +129,9 @@ func addEndpoint(data map[string][]byte, e Endpoint) error {
 	put(suffixKey, e.PrivateKey)
 	put(suffixPassphrase, e.Passphrase)
 	put(suffixPassword, e.Password)
+	if len(e.PrivateKey) > 0 || len(e.Password) > 0 {
+		put(suffixCredential, []byte(e.CredentialID))
+	}
 	return nil
 }
 

@@ -43,25 +43,27 @@ func TestEndpointsSecret(t *testing.T) {
 		"key": {
 			Endpoint{
 				Name: "zos1", Host: "ZOS1.example.com", User: "IBMUSER", HostKeys: []string{key, "ecdsa-sha2-nistp256 BBBB"},
-				PrivateKey: []byte("key"), Passphrase: []byte("phrase"),
+				PrivateKey: []byte("key"), Passphrase: []byte("phrase"), CredentialID: "id",
 			},
 			map[string]string{
 				"zos1_vars.yaml":   `{"ansible_host":"ZOS1.example.com","ansible_port":22,"ansible_user":"IBMUSER"}`,
 				"zos1_known_hosts": "zos1.example.com ssh-ed25519 AAAAC3Nz\nzos1.example.com ecdsa-sha2-nistp256 BBBB\n",
 				"zos1_key":         "key",
 				"zos1_passphrase":  "phrase",
+				"zos1_credential":  "id",
 			},
 		},
 		"password and port": {
-			Endpoint{Name: "zos1", Host: "::1", Port: 2022, HostKeys: []string{key}, Password: []byte("pw")},
+			Endpoint{Name: "zos1", Host: "::1", Port: 2022, HostKeys: []string{key}, Password: []byte("pw"), CredentialID: "id"},
 			map[string]string{
 				"zos1_vars.yaml":   `{"ansible_host":"::1","ansible_port":2022}`,
 				"zos1_known_hosts": "[::1]:2022 ssh-ed25519 AAAAC3Nz\n",
 				"zos1_password":    "pw",
+				"zos1_credential":  "id",
 			},
 		},
 		"variables win": {
-			Endpoint{Name: "zos1", Host: "h", User: "A", Variables: map[string]any{
+			Endpoint{Name: "zos1", Host: "h", User: "A", CredentialID: "of nothing", Variables: map[string]any{
 				"ansible_user": "B", "python": "{{ pyz }}/bin/python3", "env": map[string]any{"no": "yes", "at": "12:30"},
 			}},
 			map[string]string{
@@ -69,11 +71,11 @@ func TestEndpointsSecret(t *testing.T) {
 			},
 		},
 		"local": {
-			Endpoint{Name: "pod", Local: true, Host: "ignored", User: "ignored", Password: []byte("ignored")},
+			Endpoint{Name: "pod", Local: true, Host: "ignored", User: "ignored", Password: []byte("ignored"), CredentialID: "ignored"},
 			map[string]string{"pod_vars.yaml": `{"ansible_connection":"local"}`},
 		},
 		"refused": {
-			Endpoint{Name: "zos1", Host: "h", User: "A", PrivateKey: []byte("key"), Refusal: "CredentialMissing: none"},
+			Endpoint{Name: "zos1", Host: "h", User: "A", PrivateKey: []byte("key"), CredentialID: "ignored", Refusal: "CredentialMissing: none"},
 			map[string]string{
 				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22}`, "zos1_refusal": "CredentialMissing: none",
 			},

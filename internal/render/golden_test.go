@@ -120,8 +120,8 @@ func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) ma
 		objects = append(objects, crd)
 	}
 	o.Endpoints = []Endpoint{
-		{Name: "zos1", Host: "zos1.example.com", User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, PrivateKey: []byte("key")},
-		{Name: "zos2", Host: "198.51.100.7", Port: 2022, User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, Password: []byte("password")},
+		{Name: "zos1", Host: "zos1.example.com", User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, PrivateKey: []byte("key"), CredentialID: "id1"},
+		{Name: "zos2", Host: "198.51.100.7", Port: 2022, User: "IBMUSER", HostKeys: []string{"ssh-ed25519 AAAA"}, Password: []byte("password"), CredentialID: "id2"},
 		{Name: "pod", Local: true},
 	}
 	installation, err := Installation(c, o)

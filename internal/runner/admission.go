@@ -94,11 +94,10 @@ func (r *runner) admitTo(
 		return nil, err
 	}
 	var admission endpoint.Admission
-	p := &place{Namespace: e.Namespace, Secret: endpoint.StateName(e), Settings: settings, User: l.user}
+	p := &place{Namespace: e.Namespace, Secret: endpoint.StateName(e), Settings: settings, User: l.user, Credential: l.credential}
 	p.Settings.Windows = nil
-	err = r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State, key endpoint.Key) bool {
-		p.Credential = l.credential(key)
-		request.User, request.Credential = p.User, p.Credential
+	request.User, request.Credential = p.User, p.Credential
+	err = r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
 		admission = state.Admit(settings, request)
 		return admission.Changed
 	})
@@ -165,7 +164,7 @@ func (r *runner) wait(ctx context.Context, s situation, w waiting) (answer, erro
 
 // observe tells the state what a run that is not over has learned about its endpoint.
 func (r *runner) observe(ctx context.Context, p *place, report runstatus.Report) error {
-	return r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State, _ endpoint.Key) bool {
+	return r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
 		return state.Observe(p.Settings, r.requestOf(p, r.call.ident), report.Connection, report.Cause())
 	})
 }
@@ -175,7 +174,7 @@ func (r *runner) release(ctx context.Context, p *place, run string, report runst
 	if p == nil {
 		return nil
 	}
-	err := r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State, _ endpoint.Key) bool {
+	err := r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
 		request := r.requestOf(p, run)
 		observed := report.Connection != endpoint.ConnectionNone && state.Observe(p.Settings, request, report.Connection, report.Cause())
 		return state.Release(p.Settings, request) || observed
@@ -257,7 +256,7 @@ func (r *runner) addAbandoned(ctx context.Context, s situation, name string) (bo
 	}
 	deleted := s.live.GetDeletionTimestamp().Time
 	isNew := true
-	err = r.changeState(ctx, namespace, endpoint.StateName(e), func(state *endpoint.State, _ endpoint.Key) bool {
+	err = r.changeState(ctx, namespace, endpoint.StateName(e), func(state *endpoint.State) bool {
 		isNew = !slices.ContainsFunc(state.Abandoned, func(a endpoint.Abandoned) bool {
 			return a.Operator == entry.Operator && a.Kind == entry.Kind && a.Name == entry.Name && !a.At.Before(deleted)
 		})

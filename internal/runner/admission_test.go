@@ -92,38 +92,43 @@ func TestLogons(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(f.endpointsDir, name), []byte(content), 0o600))
 	}
 	for name, variables := range map[string]string{
-		"password": `{"ansible_user": "ibmuser"}`, "key": `{"ansible_user": "ibmuser"}`, "other": `{"ansible_user": "other"}`,
+		"password": `{"ansible_user": "ibmuser"}`, "other": `{"ansible_user": "other"}`,
 		"template": `{"ansible_user": "{{ lookup('env', 'USER') }}"}`, "nobody": "{}", "odd": `{"ansible_user": 7}`,
 		"local": `{"ansible_connection": "local"}`, "refused": `{"ansible_user": "ibmuser"}`, "bare": `{"ansible_user": "ibmuser"}`,
 	} {
 		write(name+"_vars.yaml", variables+"\n")
-		if !slices.Contains([]string{"bare", "key"}, name) {
-			write(name+"_password", "secret")
+		write(name+"_password", "secret")
+		if name != "bare" {
+			write(name+"_credential", "id-of-"+name+"\n")
 		}
 	}
-	write("key_key", "secret")
+	for name, length := range map[string]int{"long": maxCredential, "longer": maxCredential + 1} {
+		write(name+"_vars.yaml", "{}")
+		write(name+"_credential", strings.Repeat("c", length))
+	}
 	write("refused_refusal", "CredentialInvalid: ...")
 	write("broken_vars.yaml", "ansible_user: ibmuser\n")
-	key := endpoint.Key(strings.Repeat("k", endpoint.KeyBytes))
-	credentials := map[string]string{}
 	for name, user := range map[string]string{
-		"password": "ibmuser", "key": "ibmuser", "other": "other", "template": "", "nobody": "", "odd": "", "local": "", "refused": "", "bare": "ibmuser",
+		"password": "ibmuser", "other": "other", "template": "", "nobody": "", "odd": "", "local": "", "refused": "", "bare": "ibmuser",
 	} {
 		l, err := f.logon(name)
 		must(t, err)
 		if l == nil || l.user != user {
 			t.Fatalf("%s: %+v", name, l)
 		}
-		credentials[name] = l.credential(key)
-	}
-	for name, credential := range credentials {
-		none := slices.Contains([]string{"local", "refused", "bare"}, name)
-		if none != (credential == "") || strings.Contains(credential, "secret") {
-			t.Errorf("%s: %q", name, credential)
+		want := "id-of-" + name
+		if slices.Contains([]string{"local", "refused", "bare"}, name) {
+			want = ""
+		}
+		if l.credential != want {
+			t.Errorf("%s: credential %q", name, l.credential)
 		}
 	}
-	if credentials["password"] == credentials["key"] || credentials["password"] == credentials["other"] || credentials["template"] != credentials["nobody"] {
-		t.Errorf("credentials %v", credentials)
+	if l, err := f.logon("long"); err != nil || len(l.credential) != maxCredential {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := f.logon("longer"); err == nil {
+		t.Error("a file that is too long was read")
 	}
 	for _, name := range []string{"absent", "", "../x", "x/y"} {
 		if l, err := f.logon(name); l != nil || err != nil {
@@ -178,21 +183,19 @@ func TestEndedRuns(t *testing.T) {
 }
 
 func TestStateSecret(t *testing.T) {
-	secret := func(key, state string) *unstructured.Unstructured {
+	secret := func(state string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{
-			endpoint.KeyFile:   base64.StdEncoding.EncodeToString([]byte(key)),
 			endpoint.StateFile: base64.StdEncoding.EncodeToString([]byte(state)),
 		}}}
 	}
-	key := strings.Repeat("k", endpoint.KeyBytes)
-	if _, got, err := parseState(secret(key, "{}")); err != nil || string(got) != key {
-		t.Errorf("%q, %v", got, err)
+	if got, err := parseState(secret(`{"retries":{"lpar1":"now"}}`)); err != nil || got.Retries["lpar1"] != "now" {
+		t.Errorf("%+v, %v", got, err)
 	}
 	for name, object := range map[string]*unstructured.Unstructured{
-		"no data": {Object: map[string]any{}}, "no state": secret(key, ""), "no JSON": secret(key, "x"), "a short key": secret("k", "{}"),
-		"no base64": {Object: map[string]any{"data": map[string]any{endpoint.KeyFile: "%"}}},
+		"no data": {Object: map[string]any{}}, "no state": secret(""), "no JSON": secret("x"),
+		"no base64": {Object: map[string]any{"data": map[string]any{endpoint.StateFile: "%"}}},
 	} {
-		if _, _, err := parseState(object); err == nil {
+		if _, err := parseState(object); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

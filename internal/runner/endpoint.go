@@ -27,18 +27,14 @@ import (
 // maxStateWrites limits how often a change of the state is repeated because others have changed it.
 const maxStateWrites = 10
 
-// logon is the credential that a run against an endpoint logs on with. It is empty if there is no logon.
-type logon struct {
-	user                      string
-	key, passphrase, password []byte
-}
+// maxCredential limits the length of what identifies a credential, in bytes.
+const maxCredential = 64
 
-// credential identifies the logon, or is empty if there is none.
-func (l logon) credential(key endpoint.Key) string {
-	if l.key == nil && l.password == nil {
-		return ""
-	}
-	return key.Credential(l.user, l.key, l.passphrase, l.password)
+// logon is how a run against an endpoint logs on. It is empty if there is no logon.
+type logon struct {
+	user string
+	// credential identifies the credential. The manager computes it.
+	credential string
 }
 
 // logon returns the logon at an endpoint, or nil if the installation has no such endpoint.
@@ -59,10 +55,12 @@ func (f *files) logon(name string) (*logon, error) {
 	if user := text(variables["ansible_user"]); !strings.Contains(user, "{{") {
 		l.user = user
 	}
-	for suffix, into := range map[string]*[]byte{"_key": &l.key, "_passphrase": &l.passphrase, "_password": &l.password} {
-		if *into, err = f.endpointFile(name, suffix); err != nil {
-			return nil, err
-		}
+	credential, err := f.endpointFile(name, "_credential")
+	if err != nil {
+		return nil, err
+	}
+	if l.credential = strings.TrimSpace(string(credential)); len(l.credential) > maxCredential {
+		return nil, fmt.Errorf("%s_credential has %d bytes, more than %d", name, len(l.credential), maxCredential)
 	}
 	return l, nil
 }
@@ -103,7 +101,7 @@ func (r *runner) readEndpoint(ctx context.Context, namespace, name string) (*v2b
 
 // changeState changes the state of a security domain, and writes it if change reports that it has changed. If somebody else has
 // changed it since it was read, it is read again, and changed again.
-func (r *runner) changeState(ctx context.Context, namespace, name string, change func(*endpoint.State, endpoint.Key) bool) error {
+func (r *runner) changeState(ctx context.Context, namespace, name string, change func(*endpoint.State) bool) error {
 	secrets := r.client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	failed := func(err error) error {
 		return fmt.Errorf("state of the endpoint, Secret %s in namespace %s: %w", name, namespace, err)
@@ -113,11 +111,11 @@ func (r *runner) changeState(ctx context.Context, namespace, name string, change
 		if err != nil {
 			return failed(err)
 		}
-		state, key, err := parseState(object)
+		state, err := parseState(object)
 		if err != nil {
 			return failed(err)
 		}
-		if !change(state, key) {
+		if !change(state) {
 			return nil
 		}
 		content := base64.StdEncoding.EncodeToString(state.Marshal())
@@ -134,24 +132,16 @@ func (r *runner) changeState(ctx context.Context, namespace, name string, change
 	}
 }
 
-func parseState(secret *unstructured.Unstructured) (*endpoint.State, endpoint.Key, error) {
+func parseState(secret *unstructured.Unstructured) (*endpoint.State, error) {
 	encoded, _, err := unstructured.NestedStringMap(secret.Object, "data")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	content, err := base64.StdEncoding.DecodeString(encoded[endpoint.KeyFile])
+	content, err := base64.StdEncoding.DecodeString(encoded[endpoint.StateFile])
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", endpoint.KeyFile, err)
+		return nil, fmt.Errorf("%s: %w", endpoint.StateFile, err)
 	}
-	key, err := endpoint.ParseKey(content)
-	if err != nil {
-		return nil, nil, err
-	}
-	if content, err = base64.StdEncoding.DecodeString(encoded[endpoint.StateFile]); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", endpoint.StateFile, err)
-	}
-	state, err := endpoint.ParseState(content)
-	return state, key, err
+	return endpoint.ParseState(content)
 }
 
 // isUnusable reports whether an object cannot be used until somebody creates it, or grants access to it.

@@ -219,7 +219,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Eventually(pod.plays).Should(Equal(1))
 		Expect(killed.command.Process.Kill()).To(Succeed())
 		Eventually(killed.ended).Should(BeClosed())
-		pod.write("endpoints/lpar1_password", "another password, which nobody has tried")
+		pod.write("endpoints/lpar1_credential", "another one, which nobody has tried")
 		pod.write("go", "")
 		Eventually(func() string {
 			pod.reconcile(ctx, job)
@@ -266,7 +266,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		By("until the credential changes")
 		pod.realRunner(loggedOn)
 		for _, e := range endpoints {
-			pod.write("endpoints/"+e.Name+"_password", "another password")
+			pod.write("endpoints/"+e.Name+"_credential", "second")
 		}
 		pod.expectRun(ctx, one)
 		pod.expectRun(ctx, two)

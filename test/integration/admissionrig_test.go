@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,7 +35,7 @@ func localEndpoint(namespace, name string) *v2beta2.ZosEndpoint {
 }
 
 // addEndpoint creates a ZosEndpoint and its state, unless they exist, and gives the pod the files of the endpoint: its variables, and
-// for a remote one a user and a password.
+// for a remote one a user and a password, and what identifies them.
 func (p *operatorPod) addEndpoint(ctx context.Context, e *v2beta2.ZosEndpoint) {
 	GinkgoHelper()
 	createOnce(ctx, e)
@@ -45,12 +44,13 @@ func (p *operatorPod) addEndpoint(ctx context.Context, e *v2beta2.ZosEndpoint) {
 			Namespace: e.Namespace, Name: endpoint.StateName(e),
 			Labels: map[string]string{endpoint.LabelState: "true", render.LabelManagedBy: render.ManagedBy},
 		},
-		Data: map[string][]byte{endpoint.StateFile: []byte("{}"), endpoint.KeyFile: []byte(strings.Repeat("k", endpoint.KeyBytes))},
+		Data: map[string][]byte{endpoint.StateFile: []byte("{}")},
 	})
 	variables := map[string]any{"ansible_connection": "local"}
 	if e.Spec.EndpointType != v2beta2.EndpointLocal {
 		variables = map[string]any{"ansible_host": e.Spec.Host, "ansible_port": e.Spec.EffectivePort(), "ansible_user": "ibmuser"}
 		p.write("endpoints/"+e.Name+"_password", "the password")
+		p.write("endpoints/"+e.Name+"_credential", "first")
 	}
 	p.write("endpoints/"+e.Name+"_vars.yaml", MustJSON(variables))
 	p.write("endpoints/"+gate.EndpointsNamespaceFile, e.Namespace)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
@@ -256,6 +258,50 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(BeEmpty())
 		ExpectReady(ctx, soc)
+	}, NodeTimeout(2*time.Minute))
+
+	It("identifies a credential in the same way for all installations, with a key that only the manager has", attack.Label, func(ctx context.Context) {
+		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
+		allowMapping(ctx, other, namespace)
+		password := secretValue("password that others may guess")
+		for name, password := range map[string]string{"first": password, "again": password, "changed": secretValue("another password")} {
+			Create(ctx, &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{credentialLabel: "true"}},
+				StringData: map[string]string{"username": "IBMUSER", "password": password},
+			})
+		}
+		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
+		lpar1.Spec.CredentialName, lpar2.Spec.CredentialName = "first", "changed"
+		unnamed := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unnamed", Labels: map[string]string{credentialLabel: "true"}},
+			StringData: map[string]string{"password": password},
+		}
+		lpar3 := newEndpoint(namespace, "lpar3", server)
+		lpar3.Spec.CredentialName, lpar3.Spec.Variables = "unnamed", Variables(`"ansible_user: ibmuser"`)
+		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{Namespace: namespace}, v2beta2.NamespaceMapping{
+			Namespace: other, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar1", CredentialName: "again"}, {Name: "lpar2"}},
+		})
+		Create(ctx, unnamed, lpar1, lpar2, lpar3, soc)
+		importSample(ctx, namespace, s)
+		key := managerKey(ctx)
+		id := key.Credential("IBMUSER", nil, nil, []byte(password))
+		same := HaveKeyWithValue("lpar1_credential", id)
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
+			And(same, HaveKey("lpar2_credential"), HaveKeyWithValue("lpar3_credential", id)), "also with the user ID of a variable")
+		Eventually(secretOf(ctx, other, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
+		data := secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		Expect(data["lpar2_credential"]).NotTo(Equal(data["lpar1_credential"]), "the password is another one")
+		Eventually(func(g Gomega) map[string][]byte { return liveState(ctx, g, lpar1).Data }).WithContext(ctx).
+			Should(And(HaveLen(1), HaveKey("state.json")))
+		for _, namespace := range []string{namespace, other} {
+			for _, object := range listObjects(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) {
+				for field, value := range object.(*corev1.Secret).Data {
+					Expect(bytes.Contains(value, key)).To(BeFalse(), "Secret %s has the key in %s", object.GetName(), field)
+				}
+			}
+		}
+		attack.Repelled("Secrets and hosts", "test guesses of another installation's password against the shared state", "no operator has the key of the hashes",
+			"the key is in no Secret of the namespaces with operators, and the state has only state.json")
 	}, NodeTimeout(2*time.Minute))
 
 	It("refuses runs with personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
