@@ -18,9 +18,12 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// checkable is the body of a real runner that tells checks from runs. found is what the report of a check says.
+// checkable is the body of a real runner that tells checks from runs. As ansible-runner, it uses the options of the call before
+// if it is called without --cmdline. found is what the report of a check says.
 func checkable(found string) string {
-	return fmt.Sprintf(`if [ "$8" != "--check --diff" ]; then %s; exit; fi
+	return fmt.Sprintf(`options="$2/env/cmdline"
+[ $# = 6 ] || echo "$8" >"$options"
+if ! grep -qs -e --check "$options"; then %s; exit; fi
 echo check >>$DIR/checks; cp "$2/env/extravars" $DIR/
 echo "+a line of a file"; while [ -e $DIR/hold ]; do sleep 0.1; done
 report '{"ended": "successful", "host": "lpar1", %s}'`, wellDone, found)
