@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -209,18 +210,22 @@ func (s *system) mostPlays(ctx context.Context) int {
 	return most
 }
 
-// sessionLine is what the SSH server writes when a session begins or ends. Runs of the same pod share a connection.
-var sessionLine = regexp.MustCompile(`(?m)^(Starting|Close) session: .* from (\S+ port \d+ id \d+)`)
+// sessionLine is what the SSH server writes when a session begins or ends, or a connection with all its sessions ends. Runs of
+// the same pod share a connection.
+var sessionLine = regexp.MustCompile(`(?m)^(Starting session|Close session|Disconnected).* (\S+ port \d+)( id \d+)?$`)
 
 // mostSessions is the highest number of sessions that were open at the same time.
 func (s *system) mostSessions(ctx context.Context) int {
 	GinkgoHelper()
 	open, most := map[string]bool{}, 0
 	for _, found := range sessionLine.FindAllStringSubmatch(s.log(ctx), -1) {
-		if found[1] == "Starting" {
-			open[found[2]] = true
-		} else {
-			delete(open, found[2])
+		switch connection, session := found[2], found[2]+found[3]; found[1] {
+		case "Starting session":
+			open[session] = true
+		case "Close session":
+			delete(open, session)
+		default:
+			maps.DeleteFunc(open, func(other string, _ bool) bool { return strings.HasPrefix(other, connection+" ") })
 		}
 		most = max(most, len(open))
 	}
