@@ -40,7 +40,12 @@ var _ = Describe("Endpoints that are of no use", Ordered, ContinueOnFailure, fun
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(0)})
 	}, NodeTimeout(10*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
-	AfterAll(p.cleanUp, NodeTimeout(8*time.Minute))
+	AfterAll(func(ctx context.Context) {
+		if away.zos != nil {
+			away.zos.up(ctx)
+		}
+		p.cleanUp(ctx)
+	}, NodeTimeout(8*time.Minute))
 
 	Context("because they refuse a credential", func() {
 		It("get one logon, whatever changes, restarts or uses the same user registry", attack.Label, refused.once, NodeTimeout(8*time.Minute))
@@ -281,7 +286,6 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
 	}
 	s.zos.down(ctx)
-	DeferCleanup(s.zos.up, NodeTimeout(time.Minute))
 	Remove(ctx, stuck.DeepCopy())
 	Eventually(waitsFor(ctx, stuck)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
 
