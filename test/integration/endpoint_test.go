@@ -158,6 +158,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 			Get(ctx, g, secret)
 			delete(secret.Data, "record.key")
+			delete(secret.Data, "namespace")
 			texts := map[string]string{}
 			for key, value := range secret.Data {
 				texts[key] = string(value)
