@@ -57,7 +57,7 @@ func (r *ZosEndpointReconciler) updateState(ctx context.Context, s *endpointScop
 		if err != nil {
 			return err
 		}
-		state.Evict(gone)
+		state.Evict(time.Now(), gone)
 		s.state = state
 		return r.writeState(ctx, secret, before, state)
 	})

@@ -199,15 +199,20 @@ func (s *State) Release(e Settings, r Request) bool {
 	return s.leave(&e, &r) || changed
 }
 
-// Evict releases the holders, and forgets the queue entries, for which gone is true. It reports whether the state has changed.
-// Queue entries have no pod: podName and pod are empty.
-func (s *State) Evict(gone func(operator, podName string, pod types.UID) bool) bool {
+// minQueued is how long an operator is in a queue before Evict may remove it: one that still asks would come back at once.
+const minQueued = time.Minute
+
+// Evict releases the holders, and forgets the queue entries of more than a minute, for which gone is true. It reports whether the
+// state has changed. Queue entries have no pod: podName and pod are empty.
+func (s *State) Evict(now time.Time, gone func(operator, podName string, pod types.UID) bool) bool {
 	changed := false
 	isGone := func(h Holder) bool { return gone(h.Operator, h.PodName, h.Pod) }
 	for _, system := range s.Systems {
 		before := len(system.Running) + len(system.Queue)
 		system.Running = slices.DeleteFunc(system.Running, isGone)
-		system.Queue = slices.DeleteFunc(system.Queue, func(w Waiter) bool { return gone(w.Operator, "", "") })
+		system.Queue = slices.DeleteFunc(system.Queue, func(w Waiter) bool {
+			return now.Sub(w.Since) > minQueued && gone(w.Operator, "", "")
+		})
 		changed = changed || before != len(system.Running)+len(system.Queue)
 	}
 	for _, logon := range s.Logons {

@@ -155,6 +155,14 @@ func ParseKey(content []byte) (Key, error) {
 	return Key(content), nil
 }
 
+// In returns the key for the credentials of a namespace. Whoever may create credentials in one namespace cannot have the manager
+// compute hashes that occur in the states of another.
+func (k Key) In(namespace string) Key {
+	mac := hmac.New(sha256.New, k)
+	mac.Write([]byte(namespace))
+	return mac.Sum(nil)
+}
+
 // Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil. User IDs
 // that differ in case are the same, as on z/OS.
 func (k Key) Credential(user string, key, passphrase, password []byte) string {

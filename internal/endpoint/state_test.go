@@ -59,24 +59,26 @@ func TestParseStateRefuses(t *testing.T) {
 }
 
 func TestKeyIdentifiesCredentials(t *testing.T) {
-	key, err := ParseKey(bytes.Repeat([]byte("k"), KeyBytes))
+	managers, err := ParseKey(bytes.Repeat([]byte("k"), KeyBytes))
 	if err != nil {
 		t.Fatal(err)
 	}
+	key := managers.In("a")
 	password := key.Credential("IBMUSER", nil, nil, []byte("secret"))
 	if again := key.Credential("ibmuser", nil, []byte{}, []byte("secret")); again != password {
 		t.Errorf("the same credential is %s and %s", password, again)
 	}
 	seen := map[string]string{password: "password"}
 	for name, credential := range map[string]string{
-		"other key":      Key(bytes.Repeat([]byte("l"), KeyBytes)).Credential("IBMUSER", nil, nil, []byte("secret")),
-		"other user":     key.Credential("IBMUSER2", nil, nil, []byte("secret")),
-		"other password": key.Credential("IBMUSER", nil, nil, []byte("secret2")),
-		"as passphrase":  key.Credential("IBMUSER", nil, []byte("secret"), nil),
-		"as key":         key.Credential("IBMUSER", []byte("secret"), nil, nil),
-		"split":          key.Credential("IBMUSER", nil, []byte("sec"), []byte("ret")),
-		"moved":          key.Credential("IBMUSERs", nil, nil, []byte("ecret")),
-		"none":           key.Credential("IBMUSER", nil, nil, nil),
+		"other key":       Key(bytes.Repeat([]byte("l"), KeyBytes)).Credential("IBMUSER", nil, nil, []byte("secret")),
+		"other namespace": managers.In("b").Credential("IBMUSER", nil, nil, []byte("secret")),
+		"other user":      key.Credential("IBMUSER2", nil, nil, []byte("secret")),
+		"other password":  key.Credential("IBMUSER", nil, nil, []byte("secret2")),
+		"as passphrase":   key.Credential("IBMUSER", nil, []byte("secret"), nil),
+		"as key":          key.Credential("IBMUSER", []byte("secret"), nil, nil),
+		"split":           key.Credential("IBMUSER", nil, []byte("sec"), []byte("ret")),
+		"moved":           key.Credential("IBMUSERs", nil, nil, []byte("ecret")),
+		"none":            key.Credential("IBMUSER", nil, nil, nil),
 	} {
 		if other, exists := seen[credential]; exists || len(credential) != 32 || strings.Contains(credential, "secret") {
 			t.Errorf("%s: %q is also %s", name, credential, other)
@@ -159,7 +161,8 @@ func TestAllowRetry(t *testing.T) {
 func TestEvict(t *testing.T) {
 	s := fullState()
 	var asked []string
-	if s.Evict(func(operator, podName string, pod types.UID) bool {
+	later := now.Add(2 * time.Minute)
+	if s.Evict(later, func(operator, podName string, pod types.UID) bool {
 		asked = append(asked, fmt.Sprintf("%s %s %s", operator, podName, pod))
 		return false
 	}) {
@@ -168,10 +171,14 @@ func TestEvict(t *testing.T) {
 	if diff := cmp.Diff([]string{"a/op op-1 p1", "b/op  ", "a/op op-1 p1"}, asked); diff != "" {
 		t.Error(diff)
 	}
-	if !s.Evict(func(operator, _ string, _ types.UID) bool { return operator == "b/op" }) || len(s.Systems["zos1:22"].Queue) != 0 {
+	isQueued := func(operator, _ string, _ types.UID) bool { return operator == "b/op" }
+	if s.Evict(now.Add(time.Second), isQueued) {
+		t.Error("an operator that has just begun to wait was removed")
+	}
+	if !s.Evict(later, isQueued) || len(s.Systems["zos1:22"].Queue) != 0 {
 		t.Error("the queue still has an operator that is gone")
 	}
-	if !s.Evict(func(_, _ string, pod types.UID) bool { return pod == "p1" }) || len(s.Systems["zos1:22"].Running) != 0 || s.Logons["ibmuser"].Trying != nil {
+	if !s.Evict(later, func(_, _ string, pod types.UID) bool { return pod == "p1" }) || len(s.Systems["zos1:22"].Running) != 0 || s.Logons["ibmuser"].Trying != nil {
 		t.Error("the state still has a pod that is gone")
 	}
 }

@@ -151,7 +151,7 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	if userInVariables {
 		user, _ = userVariable.(string)
 	}
-	endpoint.CredentialID = r.CredentialKey.Credential(user, endpoint.PrivateKey, endpoint.Passphrase, endpoint.Password)
+	endpoint.CredentialID = r.CredentialKey.In(namespace).Credential(user, endpoint.PrivateKey, endpoint.Passphrase, endpoint.Password)
 	return nil
 }
 
