@@ -93,8 +93,7 @@ Kubernetes operator.`,
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(),
-		statusCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), versionCommand(),
-		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), versionCommand(),
+		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), versionCommand(),
 	)
 	return root
 }

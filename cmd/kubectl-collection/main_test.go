@@ -88,7 +88,12 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	seen := map[string]bool{}
 	for _, command := range rootCommand().Commands() {
+		if seen[command.Name()] {
+			t.Errorf("there are two commands %q", command.Name())
+		}
+		seen[command.Name()] = true
 		if want := "kubectl collection " + command.Name(); !strings.Contains(string(guide), want) {
 			t.Errorf("docs/kubectl-collection.md does not say what %q does", want)
 		}

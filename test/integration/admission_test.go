@@ -312,7 +312,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Expect(Condition(ctx, one, "Stalled")(NewWithT(GinkgoT()))).To(ConditionAbsent())
 		pod.expectNoRun(ctx, one, e)
 		pod.expectNoRun(ctx, two, e)
-		expectWaiting(ctx, one, endpoint.ReasonUnreachable, "no route to host")
+		expectWaiting(ctx, one, endpoint.ReasonUnreachable, "cannot be reached since") // The manager notices it too, with its own message.
 
 		By("deletions too, and at once")
 		Remove(ctx, one)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -123,7 +124,8 @@ var _ = Describe("A collection's permissions", func() {
 		endpoints := func(g Gomega) map[string][]byte {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 			Get(ctx, g, secret)
-			delete(secret.Data, "record.key")
+			delete(secret.Data, gate.RecordKeyFile)
+			delete(secret.Data, gate.EndpointsNamespaceFile)
 			return secret.Data
 		}
 		key := secretValue("key for an operator whose grant is gone")
