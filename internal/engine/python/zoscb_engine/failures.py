@@ -12,7 +12,9 @@ _REFUSED = re.compile(r"^\S*: Permission denied \([\w,-]*\)\.?\s*$|Too many auth
 _HOST_KEY = re.compile(r"^Host key verification failed\.?\s*$", re.M)
 # What Ansible's SSH connection says when ssh itself ends with an error. Ansible also calls a host unreachable because a module
 # cannot be transferred, for example because the user's file system is full.
-_NOT_CONNECTED = re.compile(r"Failed to connect to the host via |Data could not be sent to remote host|SSH encountered an unknown error")
+_NOT_CONNECTED = re.compile(
+    r"Failed to connect to the host via |Data could not be sent to remote host|SSH encountered an unknown error"
+)
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+")
