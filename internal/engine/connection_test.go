@@ -3,9 +3,11 @@ package engine
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 func TestHostLostInMidRun(t *testing.T) {
@@ -26,6 +28,10 @@ func TestHostLostInMidRun(t *testing.T) {
 		t.Errorf("failure %+v, tasks %+v", failure, got.report.Tasks)
 	}
 	got.expectConnection(t, endpoint.ConnectionUnreachable)
+	got.expectOutcome(t, gate.OutcomeUnreachable)
+	if message := got.report.ConnectionMessage; message == "" || !strings.HasPrefix(failure.Message, message) {
+		t.Errorf("message of the connection %q, of the failure %q", message, failure.Message)
+	}
 
 	again := startSSHD(t)
 	again.endpoint(r, "sys2", "")
@@ -35,6 +41,71 @@ func TestHostLostInMidRun(t *testing.T) {
 	got.expectMessage(t, "still here")
 	// The last task needs no connection.
 	got.expectConnection(t, endpoint.ConnectionUnreachable)
+}
+
+// A run that goes on without its endpoint fails for its own reasons.
+func TestLostHostIsIgnoredByAPlaybookThatFailsLater(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	r.playbook(fmt.Sprintf(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.raw: kill $(cat %s); kill -9 $PPID
+      ignore_unreachable: true
+    - ansible.builtin.fail: {msg: of no use}
+`, server.pids))
+	got := r.run("sys1")
+	got.expectFailure(t, "of no use")
+	got.expectConnection(t, endpoint.ConnectionUnreachable)
+	got.expectOutcome(t, gate.OutcomeFailed)
+}
+
+func TestHostWithoutTemporaryDirectoryIsNoOutage(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy: {content: text, dest: /dev/null/file}
+      vars: {ansible_remote_tmp: /dev/null/temporary}
+`)
+	got := r.run("sys1")
+	got.expectFailure(t, "EndpointNotUsable: endpoint sys1 (127.0.0.1:", "Failed to create temporary directory")
+	got.expectConnection(t, endpoint.ConnectionAccepted)
+	got.expectOutcome(t, gate.OutcomeFailed)
+}
+
+func TestConnectionIsReportedBesideOtherCallbackPlugins(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	server.endpoint(r, "sys1", "")
+	r.env = append(r.env, "ANSIBLE_CALLBACK_PLUGINS="+filepath.Join(r.content, "plugins/callback"))
+	r.playbook(hello)
+	r.run("sys1").expectConnection(t, endpoint.ConnectionAccepted)
+}
+
+func TestReportWithADamagedObservation(t *testing.T) {
+	r := local(t)
+	for name, content := range map[string]string{
+		"no JSON":       `{"connection": `,
+		"no object":     `["connection"]`,
+		"not UTF-8":     `\377`,
+		"other fields":  `{"ended": "canceled", "surprise": 1}`,
+		"other types":   `{"connection": 7, "connectionMessage": [], "changes": "many", "unchecked": "all"}`,
+		"deeply nested": strings.Repeat("[", 60000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.write("content", content)
+			r.playbook("- hosts: all\n  gather_facts: false\n  tasks:\n" +
+				"    - ansible.builtin.shell: printf '%b' \"$(cat " + r.root + "/content)\" >$AWX_ISOLATED_DATA_DIR/observation.json\n")
+			got := r.run("pod")
+			got.expectSuccess(t)
+			if got.report.ConnectionMessage != "" || got.report.Changes != nil || got.report.Unchecked != 0 {
+				t.Errorf("report %+v", got.report)
+			}
+		})
+	}
 }
 
 func TestHostIsBackInTheSameRun(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -193,6 +194,13 @@ func (r result) expectConnection(t *testing.T, want endpoint.Connection) {
 	t.Helper()
 	if r.report.Connection != want {
 		t.Errorf("connection %q, want %q\n%s", r.report.Connection, want, r.output)
+	}
+}
+
+func (r result) expectOutcome(t *testing.T, want gate.Outcome) {
+	t.Helper()
+	if got := runstatus.OutcomeOf(r.report); got != want {
+		t.Errorf("outcome %s, want %s\n%s", got, want, r.output)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 // useCheckMode lets Ansible report what it would change without changing it.
 func useCheckMode(command *exec.Cmd) {
 	command.Args = append(command.Args, "--cmdline", "--check --diff")
-	command.Env = append(command.Env, "ZOSCB_CHECK=true")
 }
 
 // check runs the playbook in check mode and writes the result to the resource. Nothing is written before: if the pod ends

@@ -177,6 +177,8 @@ func OutcomeOf(report Report) gate.Outcome {
 		return gate.OutcomeTimedOut
 	case report.Ended == "canceled":
 		return gate.OutcomeInterrupted // Cancelled runs do not end by themselves.
+	case report.ConnectionIgnored:
+		return gate.OutcomeFailed
 	case report.Connection == endpoint.ConnectionUnreachable:
 		return gate.OutcomeUnreachable
 	case report.Connection == endpoint.ConnectionRefused:

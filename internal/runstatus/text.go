@@ -88,9 +88,11 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 	return f
 }
 
-// Cause returns the first failure of a run, or what its connection means, as one line of at most 256 bytes.
+// Cause returns why the endpoint could not be used, or the first failure of a run, as one line of at most 256 bytes.
 func (r Report) Cause() string {
 	switch {
+	case r.ConnectionMessage != "":
+		return line(r.ConnectionMessage, maxName)
 	case len(r.Failures) > 0:
 		return line(failureMessages(r.Failures[:1]), maxName)
 	case r.Connection == endpoint.ConnectionUnreachable:

@@ -168,6 +168,10 @@ type Report struct {
 	// Connection is what the run learned about its own endpoint: Accepted, Refused, Unreachable, or empty. It is in the file as
 	// soon as it is known.
 	Connection endpoint.Connection `json:"connection,omitempty"`
+	// ConnectionMessage is why the endpoint refused the credential or could not be reached. It is written together with Connection.
+	ConnectionMessage string `json:"connectionMessage,omitempty"`
+	// ConnectionIgnored is true if the playbook went on although its endpoint could not be used (ignore_unreachable).
+	ConnectionIgnored bool `json:"connectionIgnored,omitempty"`
 	// Changes are the differences of a run in check mode, and Unchecked the number of tasks that were skipped because of check mode.
 	Changes   *Changes `json:"changes,omitempty"`
 	Unchecked int      `json:"unchecked,omitempty"`

@@ -121,6 +121,9 @@ func TestOutcomeOfAConnection(t *testing.T) {
 		"accepted, failed":           {Report{Ended: "failed", Failures: failures, Connection: endpoint.ConnectionAccepted}, gate.OutcomeFailed, "Failed to connect to host"},
 		"unreachable, ended well":    {Report{Ended: "successful", Connection: endpoint.ConnectionUnreachable}, gate.OutcomeSucceeded, "the endpoint could not be reached"},
 		"unreachable, pod has ended": {Report{Ended: "canceled", Connection: endpoint.ConnectionUnreachable}, gate.OutcomeInterrupted, "the endpoint could not be reached"},
+		"unreachable, another cause": {Report{Ended: "failed", Failures: failures, Connection: endpoint.ConnectionUnreachable, ConnectionIgnored: true}, gate.OutcomeFailed, "Failed to connect to host"},
+		"with a message":             {Report{Ended: "failed", Failures: failures, Connection: endpoint.ConnectionUnreachable, ConnectionMessage: "no\nanswer"}, gate.OutcomeUnreachable, "no answer"},
+		"message, still running":     {Report{Connection: endpoint.ConnectionRefused, ConnectionMessage: "refused"}, gate.OutcomeRefused, "refused"},
 		"accepted":                   {Report{Ended: "successful", Connection: endpoint.ConnectionAccepted}, gate.OutcomeSucceeded, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,6 @@
-"""Observes the tasks on the resource's endpoint, for the report of the run."""
+"""Observes the tasks on the resource's endpoint, for the report of the run.
+
+Ansible finds this folder because it is beside entry.yml, also if ANSIBLE_CALLBACK_PLUGINS names others."""
 
 import os
 

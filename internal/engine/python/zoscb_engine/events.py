@@ -65,6 +65,7 @@ class Recorder:
         self._report = {key: one_line(text, _TEXT_LIMIT) for key, text in about.items()}
         self._jobs = Jobs()
         self._failed = FailedTasks()
+        self._observed = {}  # What the tasks on the endpoint have shown.
         self._hidden_request = None  # The failure of a requeue_after whose time cannot be read.
         self._stats = None
         self._output = ""
@@ -99,15 +100,27 @@ class Recorder:
         self._report.update(ended=status, failures=self._failures(status), jobs=self._jobs.list())
         if self._stats is not None:
             self._report["tasks"] = self._counts()
-        self._report.update(observation.read(self._artifacts))
-        self._file.write(self._report)
+        self._observed = observation.read(self._artifacts)
+        if self._connection_ignored():
+            self._report["connectionIgnored"] = True
+        self._file.write({**self._report, **self._observed})
 
     def _observe(self):
         """Writes to the report at once what the run has learned about the connection to its endpoint."""
-        connection = observation.read(self._artifacts).get("connection")
-        if connection != self._report.get("connection"):
-            self._report["connection"] = connection
-            self._file.write({**self._report, "jobs": self._jobs.list()})
+        observed = observation.read(self._artifacts)
+        if observed.get("connection") != self._observed.get("connection"):
+            self._observed = observed
+            self._file.write(self._current())
+
+    def _current(self):
+        """Returns the report of a run that goes on."""
+        return {**self._report, **self._observed, "jobs": self._jobs.list()}
+
+    def _connection_ignored(self):
+        """Returns whether the playbook went on (ignore_unreachable) although the endpoint could not be used. Ansible does not
+        count such hosts as unreachable."""
+        failed = self._observed.get("connection") in ("Refused", "Unreachable")
+        return failed and self._stats is not None and not self._stats.get("dark")
 
     def _failures(self, status):
         """Returns why the run failed, the first cause first."""
@@ -147,7 +160,7 @@ class Recorder:
         self._task_uuid = details.get("task_uuid")
         since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._report["currentTask"] = {"name": failures.task_name(details.get("name")), "since": since}
-        self._file.update({**self._report, "jobs": self._jobs.list()})
+        self._file.update(self._current())
 
     def _keep_stats(self, details):
         self._stats = details

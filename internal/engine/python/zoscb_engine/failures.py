@@ -10,6 +10,11 @@ from .texts import one_line, tail
 # The exact messages of ssh: a remote command may also print "Permission denied".
 _REFUSED = re.compile(r"^\S*: Permission denied \([\w,-]*\)\.?\s*$|Too many authentication failures", re.M)
 _HOST_KEY = re.compile(r"^Host key verification failed\.?\s*$", re.M)
+# What Ansible's SSH connection says when ssh itself ends with an error. Ansible also calls a host unreachable because a module
+# cannot be transferred, for example because the user's file system is full.
+_NOT_CONNECTED = re.compile(
+    r"Failed to connect to the host via |Data could not be sent to remote host|SSH encountered an unknown error"
+)
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+")
@@ -57,20 +62,30 @@ def hidden_request(details, name):
 def unreachable(host, endpoint, details, name):
     """Returns the failure for a host that Ansible could not reach. endpoint is None if the host is not an
     endpoint of the installation."""
-    text = _connection_message(details.get("res"))
-    reason = unreachable_reason(details.get("res"))
+    return {**message(unreachable_message(host, endpoint, details.get("res"))), **_where(details, name)}
+
+
+def unreachable_message(host, endpoint, result):
+    """Returns the text of such a failure. It begins with its reason."""
+    text = _connection_message(result)
+    reason = unreachable_reason(result)
     address = endpoint.address() if endpoint else ""
     who = f"endpoint {host}" + (f" ({address})" if address else "") if endpoint else f"host {host}"
     what = {
         "EndpointUnreachable": f": {_gist(text)}",
+        "EndpointNotUsable": f" cannot run modules: {text}",
         "HostKeyMismatch": " did not present a host key that is known for it",
         "AuthenticationFailed": f" refused the credential: {_gist(text)}",
     }[reason]
-    return {**message(f"{reason}: {who}{what}"), **_where(details, name)}
+    return f"{reason}: {who}{what}"
 
 
 def unreachable_reason(result):
-    """Returns why Ansible could not reach a host: EndpointUnreachable, HostKeyMismatch or AuthenticationFailed."""
+    """Returns why Ansible calls a host unreachable: EndpointUnreachable, EndpointNotUsable, HostKeyMismatch or
+    AuthenticationFailed. If the result is hidden by no_log, it is EndpointUnreachable."""
+    original = str(_failed_part(result).get("msg", ""))
+    if original and not _NOT_CONNECTED.search(original):
+        return "EndpointNotUsable"
     text = _connection_message(result)
     if _HOST_KEY.search(text):
         return "HostKeyMismatch"

@@ -9,8 +9,14 @@ from typing import NamedTuple
 
 from . import failures
 from .files import write
+from .texts import one_line
 
 _FILE = "observation.json"
+
+# The fields of the report that the file may have. Limits are in bytes.
+_FIELDS = {"connection": str, "connectionMessage": str, "changes": dict, "unchecked": int}
+_FILE_LIMIT = 64 << 10
+_MESSAGE_LIMIT = 256
 
 _CONNECTIONS = {"AuthenticationFailed": "Refused", "EndpointUnreachable": "Unreachable"}
 
@@ -22,12 +28,15 @@ _LOCAL_ACTIONS = frozenset(
 
 
 def read(folder):
-    """Returns the fields of the report that were written for the run in a folder, or none."""
+    """Returns the fields of the report that were written for the run in a folder, or none if they cannot be read."""
     try:
         with open(os.path.join(folder, _FILE), "rb") as file:
-            return json.load(file)
-    except FileNotFoundError:
+            content = json.loads(file.read(_FILE_LIMIT))
+    except (OSError, ValueError, RecursionError):
         return {}
+    if not isinstance(content, dict):
+        return {}
+    return {name: content[name] for name, kind in _FIELDS.items() if isinstance(content.get(name), kind)}
 
 
 class Task(NamedTuple):
@@ -43,9 +52,10 @@ class Observation:
     """Collects what tasks on an endpoint show, which may be None. changes is None unless the run is in check mode."""
 
     def __init__(self, endpoint, changes, folder):
+        self._endpoint = endpoint
         self._name = endpoint.name if endpoint else None
         self._connects = endpoint is not None and not endpoint.is_local()
-        self._connection = None
+        self._connection = {}  # Fields of the report.
         self._changes = changes
         self._folder = folder
 
@@ -63,19 +73,19 @@ class Observation:
     def unreachable(self, task, result):
         reason = failures.unreachable_reason(result)
         if task.target == self._name and reason in _CONNECTIONS:
-            self._connected(_CONNECTIONS[reason])
+            text = failures.unreachable_message(self._name, self._endpoint, result)
+            self._connected(_CONNECTIONS[reason], one_line(text, _MESSAGE_LIMIT))
 
     def end(self):
         """Writes everything once all tasks have ended."""
         self._save(self._changes.fields() if self._changes else {})
 
-    def _connected(self, connection):
-        if self._connects and connection != self._connection:
-            self._connection = connection
+    def _connected(self, connection, message=""):
+        if self._connects and connection != self._connection.get("connection"):
+            self._connection = {"connection": connection, **({"connectionMessage": message} if message else {})}
             self._save({})
 
     def _save(self, fields):
-        if self._connection:
-            fields = {"connection": self._connection, **fields}
+        fields = {**self._connection, **fields}
         if fields:
             write(os.path.join(self._folder, _FILE), json.dumps(fields).encode())
