@@ -48,6 +48,14 @@ func unreachableSince(t time.Time) func(*Settings) {
 	return func(e *Settings) { e.UnreachableSince, e.UnreachableMessage = t, "dial tcp: timeout" }
 }
 
+func accepted(credentials ...string) map[string]time.Time {
+	m := map[string]time.Time{}
+	for _, credential := range credentials {
+		m[credential] = now
+	}
+	return m
+}
+
 // clone returns a copy, as the next reader of the Secret gets it.
 func clone(t *testing.T, s *State) *State {
 	t.Helper()
@@ -139,7 +147,7 @@ func TestAdmitWithoutSharedResourcesChangesNothing(t *testing.T) {
 		e     Settings
 		r     Request
 	}{
-		"accepted":       {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: "c1"}}}, settings(), request("DataFile/a/hello")},
+		"accepted":       {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}, settings(), request("DataFile/a/hello")},
 		"no logon":       {&State{}, settings(), request("DataFile/a/hello", credential(""))},
 		"local":          {&State{}, settings(local), request("DataFile/a/hello")},
 		"another clock":  {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(time.Minute)}}}, settings(), request("DataFile/a/hello", credential(""))},
@@ -282,13 +290,13 @@ func TestObserveRemembersLogons(t *testing.T) {
 	if !s.Observe(e, changed, ConnectionAccepted, "") || s.Observe(e, changed, ConnectionAccepted, "") {
 		t.Error("an acceptance changes the state once")
 	}
-	if s.Logons["ibmuser"].Accepted != "c2" || s.Logons["ibmuser"].Trying != nil {
+	if !s.Logons["ibmuser"].hasAccepted("c2") || s.Logons["ibmuser"].Trying != nil {
 		t.Errorf("%+v", s.Logons["ibmuser"])
 	}
 	if got := reason(s, request("DataFile/a/third", credential("c2"))); got != "" {
 		t.Errorf("the accepted credential: %q", got)
 	}
-	if !s.Observe(e, changed, ConnectionRefused, "revoked") || s.Logons["ibmuser"].Accepted != "" || len(s.Logons["ibmuser"].Refused) != 2 {
+	if !s.Observe(e, changed, ConnectionRefused, "revoked") || len(s.Logons["ibmuser"].Accepted) != 0 || len(s.Logons["ibmuser"].Refused) != 2 {
 		t.Errorf("accepted before, refused now: %+v", s.Logons["ibmuser"])
 	}
 	s.AllowRetry("zos1", "")
@@ -313,7 +321,7 @@ func TestObserveForgetsTheOldestRefusal(t *testing.T) {
 }
 
 func TestOutageOfARun(t *testing.T) {
-	s := &State{Logons: map[string]*Logon{"ibmuser": {Accepted: "c1"}}}
+	s := &State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}
 	e := settings()
 	failed := request("DataFile/a/first")
 	if !s.Observe(e, failed, ConnectionUnreachable, "no route to host") || s.Observe(e, failed, ConnectionUnreachable, "timeout") {
@@ -473,11 +481,12 @@ func largestState() *State {
 		}
 	}
 	for i := range maxUsers {
-		refused := map[string]Refusal{}
+		refused, credentials := map[string]Refusal{}, map[string]time.Time{}
 		for j := range maxRefused {
 			refused[fmt.Sprintf("%032d", j)] = Refusal{At: now, Endpoint: long, Message: quotes}
+			credentials[fmt.Sprintf("1%031d", j)] = now
 		}
-		s.Logons[fmt.Sprintf("user%060d", i)] = &Logon{Refused: refused, Trying: &holder}
+		s.Logons[fmt.Sprintf("user%060d", i)] = &Logon{Accepted: credentials, Refused: refused, Trying: &holder}
 	}
 	return s
 }
