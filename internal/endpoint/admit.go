@@ -50,7 +50,7 @@ const (
 	ReasonBusy Reason = "EndpointBusy"
 )
 
-// maxClockSkew is how far in the future AnnotationRunNow may be. A later time is ignored.
+// maxClockSkew is how far in the future AnnotationRunNow, and times in a state, may be. Later ones are ignored.
 const maxClockSkew = time.Minute
 
 // Wait is why a run does not start.
@@ -117,6 +117,9 @@ func (r Request) normalized() Request {
 // instant returns a time in the form in which it is stored.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
+// isFuture reports whether a time is later than another clock may be ahead.
+func (r *Request) isFuture(t time.Time) bool { return t.After(r.Now.Add(maxClockSkew)) }
+
 func held(e *Settings, r *Request) *Wait {
 	if e.Hold == "" {
 		return nil
@@ -129,7 +132,7 @@ func held(e *Settings, r *Request) *Wait {
 }
 
 func outsideWindow(e *Settings, r *Request) *Wait {
-	if r.RunNow || isOpen(e.Windows, r.Now) || (!e.RunNow.After(r.Now.Add(maxClockSkew)) && !r.Since.After(e.RunNow)) {
+	if r.RunNow || isOpen(e.Windows, r.Now) || (!r.isFuture(e.RunNow) && !r.Since.After(e.RunNow)) {
 		return nil
 	}
 	wait := &Wait{

@@ -147,11 +147,12 @@ func TestAdmitWithoutSharedResourcesChangesNothing(t *testing.T) {
 		e     Settings
 		r     Request
 	}{
-		"accepted":       {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}, settings(), request("DataFile/a/hello")},
-		"no logon":       {&State{}, settings(), request("DataFile/a/hello", credential(""))},
-		"local":          {&State{}, settings(local), request("DataFile/a/hello")},
-		"another clock":  {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(time.Minute)}}}, settings(), request("DataFile/a/hello", credential(""))},
-		"after a settle": {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(-time.Hour)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
+		"accepted":        {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}, settings(), request("DataFile/a/hello")},
+		"no logon":        {&State{}, settings(), request("DataFile/a/hello", credential(""))},
+		"local":           {&State{}, settings(local), request("DataFile/a/hello")},
+		"another clock":   {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(time.Minute)}}}, settings(), request("DataFile/a/hello", credential(""))},
+		"a future settle": {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(61 * time.Second)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
+		"after a settle":  {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(-time.Hour)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
 	} {
 		before := clone(t, tc.state)
 		if got := tc.state.Admit(tc.e, tc.r); got != (Admission{}) || !cmp.Equal(before, tc.state) {
@@ -234,6 +235,8 @@ func TestOneRunTriesAnUnknownCredential(t *testing.T) {
 		"after 15 minutes":       {request("DataFile/a/second", later(15*time.Minute)), true},
 		"after more":             {request("DataFile/a/second", later(15*time.Minute+time.Second)), false},
 		"the pod was replaced":   {request("DataFile/a/second", func(r *Request) { r.Pod = "p3" }), false},
+		"a clock that is ahead":  {request("DataFile/a/second", later(-time.Minute)), true},
+		"a time of the future":   {request("DataFile/a/second", later(-61*time.Second)), false},
 		"the first has ended": {request("DataFile/a/second", func(r *Request) {
 			r.Ended = func(resource, run string) bool { return resource == "DataFile/a/first" && run == "r1" }
 		}), false},
@@ -385,6 +388,7 @@ func TestOutageOfTheManager(t *testing.T) {
 		"a run reached it since":  {&System{ReachedAt: since.Add(time.Second)}, since, false, false},
 		"a probe did before":      {&System{RecoveredAt: since.Add(-time.Second)}, since, true, true},
 		"a probe did since":       {&System{RecoveredAt: since.Add(time.Second)}, since, false, false},
+		"a probe of the future":   {&System{RecoveredAt: now.Add(61 * time.Second)}, since, true, true},
 		"both, one since":         {&System{ReachedAt: since.Add(-time.Hour), RecoveredAt: since.Add(time.Second)}, since, false, false},
 	} {
 		s := &State{Systems: map[string]*System{}}
@@ -462,7 +466,7 @@ func TestRunsBeyondTheLargestStateWait(t *testing.T) {
 			t.Fatalf("run %d: %+v", i, got.Wait)
 		}
 	}
-	if got := admit(maxHolders); got.Wait == nil || got.Wait.Reason != ReasonBusy {
+	if got := admit(maxHolders); got.Wait == nil || got.Wait.Reason != ReasonBusy || !strings.Contains(got.Wait.Message, "at most 400 runs") {
 		t.Errorf("one more: %+v", got)
 	}
 	if len(s.Systems) != maxHolders/4 {

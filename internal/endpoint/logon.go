@@ -68,7 +68,7 @@ func (s *State) credentialUntested(e *Settings, r *Request) *Wait {
 
 // isTryingElsewhere reports whether a holder is another run that is not over yet.
 func (r *Request) isTryingElsewhere(h Holder) bool {
-	return !r.isOwn(h) && !r.isStale(h) && r.Now.Sub(h.Since) <= maxTrying
+	return !r.isOwn(h) && !r.isStale(h) && r.Now.Sub(h.Since) <= maxTrying && !r.isFuture(h.Since)
 }
 
 // startTrying makes others wait for the run's result, if the credential is unknown.

@@ -12,7 +12,10 @@ const tryInterval = 5 * time.Minute
 // noticeOutage begins an outage if the manager cannot connect, and no run has since. The first run tries at once.
 func (s *State) noticeOutage(e *Settings, r *Request) bool {
 	system := s.system(e.Address)
-	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) || !e.UnreachableSince.After(system.RecoveredAt) {
+	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) {
+		return false
+	}
+	if !e.UnreachableSince.After(system.RecoveredAt) && !r.isFuture(system.RecoveredAt) {
 		return false
 	}
 	s.edit(e.Address).Outage = &Outage{
@@ -38,7 +41,7 @@ func (s *State) unreachable(e *Settings, r *Request) *Wait {
 func (s *State) settling(e *Settings, r *Request) *Wait {
 	system := s.system(e.Address)
 	settled := system.RecoveredAt.Add(e.Settle)
-	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) {
+	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) || r.isFuture(system.RecoveredAt) {
 		return nil
 	}
 	return &Wait{
