@@ -100,7 +100,10 @@ func (s *State) accept(r *Request) bool {
 		return false
 	}
 	logon := s.editLogon(r)
-	_, refused := logon.Refused[r.Credential]
+	refusal, refused := logon.Refused[r.Credential]
+	if refused && r.isDuring(refusal.At) {
+		return false
+	}
 	delete(logon.Refused, r.Credential)
 	if !refused && logon.hasAccepted(r.Credential) && logon.IsAccepted() {
 		return false
@@ -112,7 +115,7 @@ func (s *State) accept(r *Request) bool {
 	for len(logon.Accepted) >= maxAccepted {
 		delete(logon.Accepted, earliest(logon.Accepted, func(at time.Time) time.Time { return at }))
 	}
-	logon.Accepted[r.Credential] = r.Now
+	logon.Accepted[r.Credential] = r.Observed
 	return true
 }
 
@@ -149,7 +152,7 @@ func (s *State) refuse(e *Settings, r *Request, message string) bool {
 		return false
 	}
 	logon := s.editLogon(r)
-	if _, refused := logon.Refused[r.Credential]; refused {
+	if _, refused := logon.Refused[r.Credential]; refused || logon.Accepted[r.Credential].After(r.Observed) {
 		return false
 	}
 	delete(logon.Accepted, r.Credential)
@@ -159,7 +162,7 @@ func (s *State) refuse(e *Settings, r *Request, message string) bool {
 	for len(logon.Refused) >= maxRefused {
 		delete(logon.Refused, earliest(logon.Refused, func(refusal Refusal) time.Time { return refusal.At }))
 	}
-	logon.Refused[r.Credential] = Refusal{At: r.Now, Endpoint: e.Name, Message: message}
+	logon.Refused[r.Credential] = Refusal{At: r.Observed, Endpoint: e.Name, Message: message}
 	return true
 }
 
