@@ -25,9 +25,10 @@ type Request struct {
 	User, Credential string
 	// RunNow is true if a user has asked that this run starts outside the windows.
 	RunNow bool
-	// Admitted is when Admit let the run start, and Canary is Admission.Canary. Observe and Release use them. Zero means now.
+	// Admitted is when Admit let the run start, or when Observe last recorded what it learned. Zero means now.
 	Admitted time.Time
-	Canary   bool
+	// Canary is Admission.Canary if the run has not tried to connect. Release uses it.
+	Canary bool
 	// Observed is when the run learned what Observe records, which may be long ago. Zero means now.
 	Observed time.Time
 	// Ended reports whether a run of the same pod, by its resource and ID, has ended.
@@ -128,8 +129,8 @@ func (r *Request) past(t time.Time) time.Time {
 	return instant(t)
 }
 
-// isDuring reports whether a time lies between the start of the run and now. What happened then is not undone by what the run
-// learned: it may have learned that before.
+// isDuring reports whether a time lies between Admitted and now. What happened then is not undone by what the run learned: it may
+// have learned that before.
 func (r *Request) isDuring(t time.Time) bool { return t.After(r.Admitted) && !t.After(r.Now) }
 
 // instant returns a time in the form in which it is stored.
