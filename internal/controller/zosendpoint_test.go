@@ -61,6 +61,7 @@ func TestDescribeCredentials(t *testing.T) {
 	refused := func(when time.Time) map[string]endpoint.Refusal {
 		return map[string]endpoint.Refusal{"c": {At: when, Endpoint: "lpar1", Message: "line\x1b[1m\n" + strings.Repeat("x", 5000)}}
 	}
+	accepted := func(when time.Time) map[string]time.Time { return map[string]time.Time{"d": when} }
 	for name, test := range map[string]struct {
 		logons map[string]*endpoint.Logon
 		want   metav1.ConditionStatus
@@ -68,11 +69,11 @@ func TestDescribeCredentials(t *testing.T) {
 	}{
 		"none":                 {nil, "", ""},
 		"only tried":           {map[string]*endpoint.Logon{"a": {Trying: &endpoint.Holder{}}}, "", ""},
-		"accepted":             {map[string]*endpoint.Logon{"b": {Accepted: "c"}, "a": {Accepted: "d"}}, "True", "a, b"},
+		"accepted":             {map[string]*endpoint.Logon{"b": {Accepted: accepted(at)}, "a": {Accepted: accepted(at)}}, "True", "a, b"},
 		"refused":              {map[string]*endpoint.Logon{"a": {Refused: refused(at)}}, "False", `user a at 2026-01-02T03:04:05Z (ZosEndpoint "lpar1": line [1m xxx`},
-		"refused and replaced": {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: "d", AcceptedAt: at.Add(time.Second)}}, "True", "as a"},
-		"accepted before":      {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: "d", AcceptedAt: at.Add(-time.Second)}}, "False", "user a"},
-		"one of two refused":   {map[string]*endpoint.Logon{"a": {Accepted: "c"}, "b": {Refused: refused(at)}}, "False", "user b"},
+		"refused and replaced": {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(time.Second))}}, "True", "as a"},
+		"accepted before":      {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(-time.Second))}}, "False", "user a"},
+		"one of two refused":   {map[string]*endpoint.Logon{"a": {Accepted: accepted(at)}, "b": {Refused: refused(at)}}, "False", "user b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, state: &endpoint.State{Logons: test.logons}}

@@ -25,6 +25,12 @@ type Request struct {
 	User, Credential string
 	// RunNow is true if a user has asked that this run starts outside the windows.
 	RunNow bool
+	// Admitted is when Admit let the run start, or when Observe last recorded what it learned. Zero means now.
+	Admitted time.Time
+	// Canary is Admission.Canary if the run has not tried to connect. Release uses it.
+	Canary bool
+	// Observed is when the run learned what Observe records, which may be long ago. Zero means now.
+	Observed time.Time
 	// Ended reports whether a run of the same pod, by its resource and ID, has ended.
 	Ended func(resource, run string) bool
 }
@@ -50,7 +56,7 @@ const (
 	ReasonBusy Reason = "EndpointBusy"
 )
 
-// maxClockSkew is how far in the future AnnotationRunNow may be. A later time is ignored.
+// maxClockSkew is how far in the future AnnotationRunNow, and times in a state, may be. Later ones are ignored.
 const maxClockSkew = time.Minute
 
 // Wait is why a run does not start.
@@ -111,11 +117,27 @@ func (r Request) normalized() Request {
 	if r.Since.IsZero() {
 		r.Since = r.Now
 	}
+	r.Admitted, r.Observed = r.past(r.Admitted), r.past(r.Observed)
 	return r
 }
 
+// past returns a time as the state has it, or now if it is zero or later.
+func (r *Request) past(t time.Time) time.Time {
+	if t.IsZero() || t.After(r.Now) {
+		return r.Now
+	}
+	return instant(t)
+}
+
+// isDuring reports whether a time lies between Admitted and now. What happened then is not undone by what the run learned: it may
+// have learned that before.
+func (r *Request) isDuring(t time.Time) bool { return t.After(r.Admitted) && !t.After(r.Now) }
+
 // instant returns a time in the form in which it is stored.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// isFuture reports whether a time is later than another clock may be ahead.
+func (r *Request) isFuture(t time.Time) bool { return t.After(r.Now.Add(maxClockSkew)) }
 
 func held(e *Settings, r *Request) *Wait {
 	if e.Hold == "" {
@@ -129,7 +151,7 @@ func held(e *Settings, r *Request) *Wait {
 }
 
 func outsideWindow(e *Settings, r *Request) *Wait {
-	if r.RunNow || isOpen(e.Windows, r.Now) || (!e.RunNow.After(r.Now.Add(maxClockSkew)) && !r.Since.After(e.RunNow)) {
+	if r.RunNow || isOpen(e.Windows, r.Now) || (!r.isFuture(e.RunNow) && !r.Since.After(e.RunNow)) {
 		return nil
 	}
 	wait := &Wait{
@@ -169,8 +191,8 @@ const (
 	ConnectionUnreachable Connection = "Unreachable"
 )
 
-// Observe records what a run that is not over yet, or just ended, learned. message is one line without secrets. It reports whether
-// the state has changed.
+// Observe records what a run learned. message is one line without secrets. A refusal or an outage that began after the run was
+// admitted remains, and one that ended after the run learned of it does not begin again. It reports whether the state has changed.
 func (s *State) Observe(e Settings, r Request, c Connection, message string) bool {
 	if c == ConnectionNone || e.isLocal() {
 		return false
@@ -191,11 +213,12 @@ func (s *State) Observe(e Settings, r Request, c Connection, message string) boo
 	return s.bound(changed)
 }
 
-// Release gives back what Admit gave to a run that has ended, or that did not start after all. It reports whether the state has
-// changed.
+// Release gives back what Admit gave to a run that has ended, or that did not start after all. If Request.Canary is true, the run
+// has not tried to connect, and another one may at once. It reports whether the state has changed.
 func (s *State) Release(e Settings, r Request) bool {
 	r = r.normalized()
 	changed := s.endTrying(&r)
+	changed = s.endCanary(&e, &r) || changed
 	return s.leave(&e, &r) || changed
 }
 

@@ -48,6 +48,14 @@ func unreachableSince(t time.Time) func(*Settings) {
 	return func(e *Settings) { e.UnreachableSince, e.UnreachableMessage = t, "dial tcp: timeout" }
 }
 
+func accepted(credentials ...string) map[string]time.Time {
+	m := map[string]time.Time{}
+	for _, credential := range credentials {
+		m[credential] = now
+	}
+	return m
+}
+
 // clone returns a copy, as the next reader of the Secret gets it.
 func clone(t *testing.T, s *State) *State {
 	t.Helper()
@@ -139,11 +147,12 @@ func TestAdmitWithoutSharedResourcesChangesNothing(t *testing.T) {
 		e     Settings
 		r     Request
 	}{
-		"accepted":       {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: "c1"}}}, settings(), request("DataFile/a/hello")},
-		"no logon":       {&State{}, settings(), request("DataFile/a/hello", credential(""))},
-		"local":          {&State{}, settings(local), request("DataFile/a/hello")},
-		"another clock":  {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(time.Minute)}}}, settings(), request("DataFile/a/hello", credential(""))},
-		"after a settle": {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(-time.Hour)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
+		"accepted":        {&State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}, settings(), request("DataFile/a/hello")},
+		"no logon":        {&State{}, settings(), request("DataFile/a/hello", credential(""))},
+		"local":           {&State{}, settings(local), request("DataFile/a/hello")},
+		"another clock":   {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(time.Minute)}}}, settings(), request("DataFile/a/hello", credential(""))},
+		"a future settle": {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(61 * time.Second)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
+		"after a settle":  {&State{Systems: map[string]*System{zos1: {RecoveredAt: now.Add(-time.Hour)}}}, settings(func(e *Settings) { e.Settle = time.Hour }), request("DataFile/a/hello", credential(""))},
 	} {
 		before := clone(t, tc.state)
 		if got := tc.state.Admit(tc.e, tc.r); got != (Admission{}) || !cmp.Equal(before, tc.state) {
@@ -226,6 +235,8 @@ func TestOneRunTriesAnUnknownCredential(t *testing.T) {
 		"after 15 minutes":       {request("DataFile/a/second", later(15*time.Minute)), true},
 		"after more":             {request("DataFile/a/second", later(15*time.Minute+time.Second)), false},
 		"the pod was replaced":   {request("DataFile/a/second", func(r *Request) { r.Pod = "p3" }), false},
+		"a clock that is ahead":  {request("DataFile/a/second", later(-time.Minute)), true},
+		"a time of the future":   {request("DataFile/a/second", later(-61*time.Second)), false},
 		"the first has ended": {request("DataFile/a/second", func(r *Request) {
 			r.Ended = func(resource, run string) bool { return resource == "DataFile/a/first" && run == "r1" }
 		}), false},
@@ -282,13 +293,13 @@ func TestObserveRemembersLogons(t *testing.T) {
 	if !s.Observe(e, changed, ConnectionAccepted, "") || s.Observe(e, changed, ConnectionAccepted, "") {
 		t.Error("an acceptance changes the state once")
 	}
-	if s.Logons["ibmuser"].Accepted != "c2" || s.Logons["ibmuser"].Trying != nil {
+	if !s.Logons["ibmuser"].hasAccepted("c2") || s.Logons["ibmuser"].Trying != nil {
 		t.Errorf("%+v", s.Logons["ibmuser"])
 	}
 	if got := reason(s, request("DataFile/a/third", credential("c2"))); got != "" {
 		t.Errorf("the accepted credential: %q", got)
 	}
-	if !s.Observe(e, changed, ConnectionRefused, "revoked") || s.Logons["ibmuser"].Accepted != "" || len(s.Logons["ibmuser"].Refused) != 2 {
+	if !s.Observe(e, changed, ConnectionRefused, "revoked") || len(s.Logons["ibmuser"].Accepted) != 0 || len(s.Logons["ibmuser"].Refused) != 2 {
 		t.Errorf("accepted before, refused now: %+v", s.Logons["ibmuser"])
 	}
 	s.AllowRetry("zos1", "")
@@ -313,7 +324,7 @@ func TestObserveForgetsTheOldestRefusal(t *testing.T) {
 }
 
 func TestOutageOfARun(t *testing.T) {
-	s := &State{Logons: map[string]*Logon{"ibmuser": {Accepted: "c1"}}}
+	s := &State{Logons: map[string]*Logon{"ibmuser": {Accepted: accepted("c1")}}}
 	e := settings()
 	failed := request("DataFile/a/first")
 	if !s.Observe(e, failed, ConnectionUnreachable, "no route to host") || s.Observe(e, failed, ConnectionUnreachable, "timeout") {
@@ -377,6 +388,7 @@ func TestOutageOfTheManager(t *testing.T) {
 		"a run reached it since":  {&System{ReachedAt: since.Add(time.Second)}, since, false, false},
 		"a probe did before":      {&System{RecoveredAt: since.Add(-time.Second)}, since, true, true},
 		"a probe did since":       {&System{RecoveredAt: since.Add(time.Second)}, since, false, false},
+		"a probe of the future":   {&System{RecoveredAt: now.Add(61 * time.Second)}, since, true, true},
 		"both, one since":         {&System{ReachedAt: since.Add(-time.Hour), RecoveredAt: since.Add(time.Second)}, since, false, false},
 	} {
 		s := &State{Systems: map[string]*System{}}
@@ -454,7 +466,7 @@ func TestRunsBeyondTheLargestStateWait(t *testing.T) {
 			t.Fatalf("run %d: %+v", i, got.Wait)
 		}
 	}
-	if got := admit(maxHolders); got.Wait == nil || got.Wait.Reason != ReasonBusy {
+	if got := admit(maxHolders); got.Wait == nil || got.Wait.Reason != ReasonBusy || !strings.Contains(got.Wait.Message, "at most 400 runs") {
 		t.Errorf("one more: %+v", got)
 	}
 	if len(s.Systems) != maxHolders/4 {
@@ -473,11 +485,12 @@ func largestState() *State {
 		}
 	}
 	for i := range maxUsers {
-		refused := map[string]Refusal{}
+		refused, credentials := map[string]Refusal{}, map[string]time.Time{}
 		for j := range maxRefused {
 			refused[fmt.Sprintf("%032d", j)] = Refusal{At: now, Endpoint: long, Message: quotes}
+			credentials[fmt.Sprintf("1%031d", j)] = now
 		}
-		s.Logons[fmt.Sprintf("user%060d", i)] = &Logon{Refused: refused, Trying: &holder}
+		s.Logons[fmt.Sprintf("user%060d", i)] = &Logon{Accepted: credentials, Refused: refused, Trying: &holder}
 	}
 	return s
 }

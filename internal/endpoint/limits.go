@@ -19,8 +19,9 @@ const (
 	// maxSystems and maxUsers are the numbers of systems and user IDs that are remembered. Systems with runs are not forgotten.
 	maxSystems = 64
 	maxUsers   = 64
-	// maxRefused is the number of refused credentials of a user ID.
-	maxRefused = 8
+	// maxRefused and maxAccepted are the numbers of refused and of accepted credentials of a user ID.
+	maxRefused  = 8
+	maxAccepted = 8
 	// maxRetries is the number of ZosEndpoints whose AnnotationRetry is remembered.
 	maxRetries   = 256
 	maxAbandoned = 20

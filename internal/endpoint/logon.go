@@ -55,7 +55,7 @@ func (s *State) credentialRefused(e *Settings, r *Request) *Wait {
 
 func (s *State) credentialUntested(e *Settings, r *Request) *Wait {
 	logon := s.logon(e, r)
-	if logon == nil || logon.Accepted == r.Credential || logon.Trying == nil || !r.isTryingElsewhere(*logon.Trying) {
+	if logon == nil || logon.hasAccepted(r.Credential) || logon.Trying == nil || !r.isTryingElsewhere(*logon.Trying) {
 		return nil
 	}
 	return &Wait{
@@ -68,13 +68,13 @@ func (s *State) credentialUntested(e *Settings, r *Request) *Wait {
 
 // isTryingElsewhere reports whether a holder is another run that is not over yet.
 func (r *Request) isTryingElsewhere(h Holder) bool {
-	return !r.isOwn(h) && !r.isStale(h) && r.Now.Sub(h.Since) <= maxTrying
+	return !r.isOwn(h) && !r.isStale(h) && r.Now.Sub(h.Since) <= maxTrying && !r.isFuture(h.Since)
 }
 
 // startTrying makes others wait for the run's result, if the credential is unknown.
 func (s *State) startTrying(e *Settings, r *Request) bool {
 	logon := s.logon(e, r)
-	if logon == nil || logon.Accepted == r.Credential || (logon.Trying != nil && r.isRun(*logon.Trying)) {
+	if logon == nil || logon.hasAccepted(r.Credential) || (logon.Trying != nil && r.isRun(*logon.Trying)) {
 		return false
 	}
 	holder := r.holder()
@@ -89,7 +89,7 @@ func (s *State) endTrying(r *Request) bool {
 		return false
 	}
 	logon.Trying = nil
-	if logon.Accepted == "" && len(logon.Refused) == 0 {
+	if len(logon.Accepted) == 0 && len(logon.Refused) == 0 {
 		delete(s.Logons, userKey(r.User))
 	}
 	return true
@@ -100,13 +100,28 @@ func (s *State) accept(r *Request) bool {
 		return false
 	}
 	logon := s.editLogon(r)
-	_, refused := logon.Refused[r.Credential]
-	delete(logon.Refused, r.Credential)
-	if !refused && logon.Accepted == r.Credential && logon.IsAccepted() {
+	refusal, refused := logon.Refused[r.Credential]
+	if refused && r.isDuring(refusal.At) {
 		return false
 	}
-	logon.Accepted, logon.AcceptedAt = r.Credential, r.Now
+	delete(logon.Refused, r.Credential)
+	if !refused && logon.hasAccepted(r.Credential) && logon.IsAccepted() {
+		return false
+	}
+	if logon.Accepted == nil {
+		logon.Accepted = map[string]time.Time{}
+	}
+	delete(logon.Accepted, r.Credential)
+	for len(logon.Accepted) >= maxAccepted {
+		delete(logon.Accepted, earliest(logon.Accepted, func(at time.Time) time.Time { return at }))
+	}
+	logon.Accepted[r.Credential] = r.Observed
 	return true
+}
+
+func (l *Logon) hasAccepted(credential string) bool {
+	_, accepted := l.Accepted[credential]
+	return accepted
 }
 
 // LastRefusal returns the latest refusal, or nil if no credential is refused.
@@ -123,7 +138,12 @@ func (l *Logon) LastRefusal() *Refusal {
 // IsAccepted reports whether a credential was accepted after the latest refusal.
 func (l *Logon) IsAccepted() bool {
 	refusal := l.LastRefusal()
-	return l.Accepted != "" && (refusal == nil || !l.AcceptedAt.Before(refusal.At))
+	for _, at := range l.Accepted {
+		if refusal == nil || !at.Before(refusal.At) {
+			return true
+		}
+	}
+	return false
 }
 
 // refuse keeps the first refusal of a credential.
@@ -132,32 +152,23 @@ func (s *State) refuse(e *Settings, r *Request, message string) bool {
 		return false
 	}
 	logon := s.editLogon(r)
-	if _, refused := logon.Refused[r.Credential]; refused {
+	if _, refused := logon.Refused[r.Credential]; refused || logon.Accepted[r.Credential].After(r.Observed) {
 		return false
 	}
-	if logon.Accepted == r.Credential {
-		logon.Accepted, logon.AcceptedAt = "", time.Time{}
-	}
+	delete(logon.Accepted, r.Credential)
 	if logon.Refused == nil {
 		logon.Refused = map[string]Refusal{}
 	}
 	for len(logon.Refused) >= maxRefused {
-		delete(logon.Refused, logon.oldestRefused())
+		delete(logon.Refused, earliest(logon.Refused, func(refusal Refusal) time.Time { return refusal.At }))
 	}
-	logon.Refused[r.Credential] = Refusal{At: r.Now, Endpoint: e.Name, Message: message}
+	logon.Refused[r.Credential] = Refusal{At: r.Observed, Endpoint: e.Name, Message: message}
 	return true
 }
 
-// oldestRefused returns the credential that was refused first.
-func (l *Logon) oldestRefused() string {
-	oldest := ""
-	for credential, refusal := range l.Refused {
-		known, exists := l.Refused[oldest]
-		if !exists || refusal.At.Before(known.At) || (refusal.At.Equal(known.At) && credential < oldest) {
-			oldest = credential
-		}
-	}
-	return oldest
+// earliest returns the key of the item with the earliest time, or of several the first one in order.
+func earliest[T any](items map[string]T, at func(T) time.Time) string {
+	return slices.MinFunc(slices.Sorted(maps.Keys(items)), func(a, b string) int { return at(items[a]).Compare(at(items[b])) })
 }
 
 // AllowRetry forgets all refused credentials if the value of AnnotationRetry of an endpoint has changed since the last call. The
@@ -176,7 +187,7 @@ func (s *State) AllowRetry(endpoint, value string) bool {
 	if known && value != "" {
 		for user, logon := range s.Logons {
 			logon.Refused = nil
-			if logon.Accepted == "" && logon.Trying == nil {
+			if len(logon.Accepted) == 0 && logon.Trying == nil {
 				delete(s.Logons, user)
 			}
 		}

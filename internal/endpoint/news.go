@@ -47,13 +47,13 @@ func (s *State) queues() map[string]bool {
 // results has the logons, by user ID, of which there is a result.
 func (s *State) results() map[string]*Logon {
 	results := maps.Clone(s.Logons)
-	maps.DeleteFunc(results, func(_ string, l *Logon) bool { return l.Accepted == "" && len(l.Refused) == 0 })
+	maps.DeleteFunc(results, func(_ string, l *Logon) bool { return len(l.Accepted) == 0 && len(l.Refused) == 0 })
 	return results
 }
 
-// sameResult does not compare Trying.
+// sameResult does not compare Trying, and not which credentials were accepted.
 func sameResult(a, b *Logon) bool {
-	return a.Accepted == b.Accepted && a.IsAccepted() == b.IsAccepted() && maps.EqualFunc(a.Refused, b.Refused, func(a, b Refusal) bool {
+	return a.IsAccepted() == b.IsAccepted() && maps.EqualFunc(a.Refused, b.Refused, func(a, b Refusal) bool {
 		return a.At.Equal(b.At) && a.Endpoint == b.Endpoint && a.Message == b.Message
 	})
 }

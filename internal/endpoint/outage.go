@@ -12,7 +12,10 @@ const tryInterval = 5 * time.Minute
 // noticeOutage begins an outage if the manager cannot connect, and no run has since. The first run tries at once.
 func (s *State) noticeOutage(e *Settings, r *Request) bool {
 	system := s.system(e.Address)
-	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) || !e.UnreachableSince.After(system.RecoveredAt) {
+	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) {
+		return false
+	}
+	if !e.UnreachableSince.After(system.RecoveredAt) && !r.isFuture(system.RecoveredAt) {
 		return false
 	}
 	s.edit(e.Address).Outage = &Outage{
@@ -38,7 +41,7 @@ func (s *State) unreachable(e *Settings, r *Request) *Wait {
 func (s *State) settling(e *Settings, r *Request) *Wait {
 	system := s.system(e.Address)
 	settled := system.RecoveredAt.Add(e.Settle)
-	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) {
+	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) || r.isFuture(system.RecoveredAt) {
 		return nil
 	}
 	return &Wait{
@@ -60,15 +63,28 @@ func (s *State) startCanary(e *Settings, r *Request) bool {
 	return true
 }
 
+// endCanary lets another run try to connect instead of one that has not.
+func (s *State) endCanary(e *Settings, r *Request) bool {
+	outage := s.system(e.Address).Outage
+	if !r.Canary || e.isLocal() || outage == nil || !outage.NextTry.Equal(r.Admitted.Add(tryInterval)) {
+		return false
+	}
+	outage.NextTry = r.Now
+	return true
+}
+
 // reached ends the outage of a system that a run has reached.
 func (s *State) reached(e *Settings, r *Request) bool {
 	system := s.system(e.Address)
 	if system.Outage == nil && !e.UnreachableSince.After(system.ReachedAt) {
 		return false
 	}
+	if system.Outage != nil && r.isDuring(system.Outage.Since) && system.Outage.Since.After(e.UnreachableSince) {
+		return false
+	}
 	own := s.edit(e.Address)
-	own.ReachedAt = r.Now
-	if e.UnreachableSince.After(r.Now) {
+	own.ReachedAt = r.Observed
+	if e.UnreachableSince.After(r.Observed) {
 		// The clocks differ.
 		own.ReachedAt = instant(e.UnreachableSince).Add(time.Second)
 	}
@@ -80,10 +96,11 @@ func (s *State) reached(e *Settings, r *Request) bool {
 
 // lost begins an outage.
 func (s *State) lost(e *Settings, r *Request, message string) bool {
-	if s.system(e.Address).Outage != nil {
+	system := s.system(e.Address)
+	if system.Outage != nil || (system.RecoveredAt.After(r.Observed) && !r.isFuture(system.RecoveredAt)) {
 		return false
 	}
-	s.edit(e.Address).Outage = &Outage{Since: r.Now, Message: message, NextTry: r.Now.Add(tryInterval)}
+	s.edit(e.Address).Outage = &Outage{Since: r.Observed, Message: message, NextTry: r.Now.Add(tryInterval)}
 	return true
 }
 

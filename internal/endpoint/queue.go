@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// offerTime is how long a free place is reserved for an operator whose turn it is.
-const offerTime = 10 * time.Second
+const (
+	// offerTime is how long a free place is reserved for an operator whose turn it is.
+	offerTime = 10 * time.Second
+	// forgetTime is how long an operator that does not take its place remains in the queue.
+	forgetTime = time.Hour
+)
 
 // queue decides whether a run may have a place among those that use the system. If it may not, and other operators use the system
 // or wait for it too, its operator gets in line. It reports whether the state has changed.
@@ -19,19 +23,15 @@ func (s *State) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
 	if limit == 0 || slices.ContainsFunc(system.Running, r.isOwn) {
 		return nil, false
 	}
-	if slices.ContainsFunc(system.Running, r.isStale) || slices.ContainsFunc(system.Queue, r.isLate) {
+	if slices.ContainsFunc(system.Running, r.isStale) || slices.ContainsFunc(system.Queue, r.isForgotten) {
 		changed = true
 		own := s.edit(e.Address)
 		own.Running = slices.DeleteFunc(own.Running, r.isStale)
-		own.Queue = slices.DeleteFunc(own.Queue, r.isLate)
+		own.Queue = slices.DeleteFunc(own.Queue, r.isForgotten)
 		system = *own
 	}
 	free := min(limit-len(system.Running), maxHolders-s.holders())
-	reserved := slices.IndexFunc(system.Queue, r.isQueued)
-	if reserved < 0 {
-		reserved = len(system.Queue)
-	}
-	if max(0, r.Ahead) < free-reserved {
+	if max(0, r.Ahead) < free-r.reserved(system.Queue) {
 		return nil, changed
 	}
 	line := r.lineUp(&system, free)
@@ -39,7 +39,26 @@ func (s *State) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
 		changed = true
 		s.edit(e.Address).Queue = line
 	}
-	return busy(e, r, limit), changed
+	wait = &Wait{
+		Reason: ReasonBusy, Message: busy(e, limit, maxHolders-s.holders() < limit-len(system.Running)), Brief: true,
+		// All runs of a pod together ask about four times per second. The first one asks before its reservation ends.
+		After: after(r, 1+min(r.Now.Sub(r.Since).Seconds()/20, 5), 1.5, 2*time.Minute, time.Time{}),
+	}
+	return wait, changed
+}
+
+// reserved returns how many places are reserved for the operators before the request's.
+func (r *Request) reserved(queue []Waiter) int {
+	n := 0
+	for _, w := range queue {
+		if r.isQueued(w) {
+			break
+		}
+		if !r.isLate(w) {
+			n++
+		}
+	}
+	return n
 }
 
 // lowest returns the lower one of two limits, of which 0 is none.
@@ -50,25 +69,21 @@ func lowest(a, b int) int {
 	return a
 }
 
-func busy(e *Settings, r *Request, limit int) *Wait {
+// busy returns the message of ReasonBusy. isFull is true if the limit is that of all systems together.
+func busy(e *Settings, limit int, isFull bool) string {
+	if isFull {
+		return fmt.Sprintf("the run waits for its turn on %s: at most %d runs may use the systems of the security domain at the same time",
+			e.Address, maxHolders)
+	}
 	source := "ZosEndpoint " + e.Name
 	if limit != e.MaxRuns {
 		source = "another ZosEndpoint with this host and port"
 	}
-	wait := &Wait{
-		Reason:  ReasonBusy,
-		Message: fmt.Sprintf("the run waits for its turn on %s: spec.maxConcurrentRuns of %s is %d", e.Address, source, limit),
-		After:   time.Second,
-		Brief:   true,
-	}
-	if r.Ahead >= limit {
-		wait.After = after(r, 0, 2/float64(limit), time.Minute, time.Time{})
-	}
-	return wait
+	return fmt.Sprintf("the run waits for its turn on %s: spec.maxConcurrentRuns of %s is %d", e.Address, source, limit)
 }
 
 // lineUp returns the queue with the request's operator in it, if there are others, and with the free places reserved for the
-// first operators.
+// first operators. One that did not take its place in time keeps its turn, but nothing is reserved for it until it asks again.
 func (r *Request) lineUp(system *System, free int) []Waiter {
 	line := slices.Clone(system.Queue)
 	others := slices.ContainsFunc(system.Running, func(h Holder) bool { return h.Operator != r.Operator }) ||
@@ -78,10 +93,14 @@ func (r *Request) lineUp(system *System, free int) []Waiter {
 	}
 	for i := range line {
 		switch {
-		case i >= free:
+		case r.isLate(line[i]) && (free > 0 || !r.isQueued(line[i])):
+		case free <= 0:
 			line[i].Offered = time.Time{}
-		case line[i].Offered.IsZero():
-			line[i].Offered = r.Now
+		default:
+			free--
+			if line[i].Offered.IsZero() {
+				line[i].Offered = r.Now
+			}
 		}
 	}
 	return line
@@ -144,7 +163,13 @@ func (r *Request) isStale(h Holder) bool {
 
 func (r *Request) isQueued(w Waiter) bool { return w.Operator == r.Operator }
 
-// isLate reports whether another operator did not take the place that was reserved for it.
+// isLate reports whether an operator did not take the place that was reserved for it.
 func (r *Request) isLate(w Waiter) bool {
-	return w.Operator != r.Operator && !w.Offered.IsZero() && r.Now.Sub(w.Offered) > offerTime
+	return !w.Offered.IsZero() && r.Now.Sub(w.Offered) > offerTime
+}
+
+// isForgotten reports whether another operator has not taken its place for so long that it loses its turn, or the time of its
+// reservation is one that cannot be.
+func (r *Request) isForgotten(w Waiter) bool {
+	return !r.isQueued(w) && !w.Offered.IsZero() && (r.Now.Sub(w.Offered) > forgetTime || r.isFuture(w.Offered))
 }

@@ -59,8 +59,15 @@ func TestPlaces(t *testing.T) {
 		"a place for both":               {system([]string{"b"}, waiter("c"), waiter("a")), 3, by("a"), true, []Waiter{waiter("c")}},
 		"a place for one of two":         {system([]string{"b"}, waiter("c"), waiter("a")), 3, by("a", ahead(1)), false, []Waiter{offered("c", 0), offered("a", 0)}},
 		"an offer is kept":               {system([]string{"b"}, offered("c", 10*time.Second)), 2, by("a"), false, []Waiter{offered("c", 10*time.Second), waiter("a")}},
-		"an offer was not taken":         {system([]string{"b"}, offered("c", 11*time.Second)), 2, by("a"), true, nil},
-		"the next is offered it":         {system([]string{"b"}, offered("c", 11*time.Second), waiter("d")), 2, by("a"), false, []Waiter{offered("d", 0), waiter("a")}},
+		"an offer was not taken":         {system([]string{"b"}, offered("c", 11*time.Second)), 2, by("a"), true, []Waiter{offered("c", 11*time.Second)}},
+		"the next is offered it":         {system([]string{"b"}, offered("c", 11*time.Second), waiter("d")), 2, by("a"), false, []Waiter{offered("c", 11*time.Second), offered("d", 0), waiter("a")}},
+		"nobody else is there":           {system([]string{"b"}, offered("c", 11*time.Second), offered("d", 11*time.Second)), 2, by("a"), true, []Waiter{offered("c", 11*time.Second), offered("d", 11*time.Second)}},
+		"it keeps its turn":              {system([]string{"b", "b"}, offered("c", time.Hour)), 2, by("a"), false, []Waiter{offered("c", time.Hour), waiter("a")}},
+		"its turn again":                 {system([]string{"b", "b"}, offered("c", time.Hour), waiter("a")), 2, by("c"), false, []Waiter{waiter("c"), waiter("a")}},
+		"late, and not this run":         {system([]string{"b"}, offered("a", time.Minute), waiter("c")), 2, by("a", ahead(1)), false, []Waiter{offered("a", time.Minute), offered("c", 0)}},
+		"it did not come for an hour":    {system([]string{"b", "b"}, offered("c", time.Hour+time.Second)), 2, by("a"), false, []Waiter{waiter("a")}},
+		"a clock that is ahead":          {system([]string{"b"}, offered("c", -time.Minute)), 2, by("a"), false, []Waiter{offered("c", -time.Minute), waiter("a")}},
+		"an offer of the future":         {system([]string{"b"}, offered("c", -61*time.Second)), 2, by("a"), true, nil},
 		"late, but it comes":             {system([]string{"b"}, offered("a", time.Minute)), 2, by("a"), true, nil},
 		"an offer that is gone":          {system([]string{"b", "b"}, offered("c", 5*time.Second)), 2, by("a"), false, []Waiter{waiter("c"), waiter("a")}},
 		"its pod was replaced":           {system([]string{"a", "a"}), 2, by("a", func(r *Request) { r.Pod = "new" }), true, nil},
@@ -130,12 +137,37 @@ func TestTheLowestLimitApplies(t *testing.T) {
 }
 
 func TestBusyRunsAskAgainLaterTheMoreAreAhead(t *testing.T) {
-	for n, want := range map[int]time.Duration{
-		0: time.Second, 3: time.Second, 4: 2 * time.Second, 10: 5 * time.Second, 11: 5 * time.Second, 100: 50 * time.Second, 1000: time.Minute,
+	for _, tc := range []struct {
+		ahead  int
+		waited time.Duration
+		want   time.Duration
+	}{
+		{0, 0, time.Second}, {1, 0, 2 * time.Second}, {3, 0, 5 * time.Second}, {10, 0, 16 * time.Second}, {79, 0, 119 * time.Second},
+		{1000, 0, 2 * time.Minute}, {0, 19 * time.Second, time.Second}, {0, 20 * time.Second, 2 * time.Second},
+		{0, time.Hour, 6 * time.Second}, {10, time.Hour, 21 * time.Second},
 	} {
-		got := system([]string{"a", "a", "a", "a"}).Admit(settings(limit4), by("a", ahead(n)))
-		if got.Wait == nil || got.Wait.After != want {
-			t.Errorf("with %d ahead: %+v", n, got.Wait)
+		since := func(r *Request) { r.Since = now.Add(-tc.waited) }
+		got := system([]string{"a", "a", "a", "a"}).Admit(settings(limit4), by("a", ahead(tc.ahead), since))
+		if got.Wait == nil || got.Wait.After != tc.want || got.Wait.After-time.Second >= offerTime && tc.ahead == 0 {
+			t.Errorf("with %d ahead after %s: %+v", tc.ahead, tc.waited, got.Wait)
+		}
+	}
+}
+
+// Each time a run asks, the gate starts as a process.
+func TestManyBusyRunsOfAPodAskRarely(t *testing.T) {
+	for _, limit := range []int{1, 4, 50} {
+		perSecond, all := 0.0, []string{}
+		for range limit {
+			all = append(all, "a")
+		}
+		for i := range 200 {
+			since := func(r *Request) { r.Since = now.Add(-time.Minute) }
+			got := system(all).Admit(settings(func(e *Settings) { e.MaxRuns = limit }), by("a", ahead(i), since))
+			perSecond += 1 / got.Wait.After.Seconds()
+		}
+		if perSecond > 4 {
+			t.Errorf("with limit %d, 200 runs ask %.1f times per second", limit, perSecond)
 		}
 	}
 }

@@ -82,10 +82,9 @@ type Outage struct {
 
 // Logon is what is known about the credentials of a user ID. Credentials are identified by Key.Credential.
 type Logon struct {
-	// Accepted is the credential that was accepted last, and AcceptedAt when it was first accepted after another one, or after
-	// the latest refusal.
-	Accepted   string    `json:"accepted,omitempty"`
-	AcceptedAt time.Time `json:"acceptedAt,omitzero"`
+	// Accepted credentials, and when each was first accepted, or first after a refusal: at most maxAccepted, the latest. A user
+	// ID can have several that are valid, such as a password and a key.
+	Accepted map[string]time.Time `json:"accepted,omitempty"`
 	// Refused credentials: at most maxRefused, the latest.
 	Refused map[string]Refusal `json:"refused,omitempty"`
 	// Trying is the run that uses a credential that is neither accepted nor refused. Others wait for its result.

@@ -21,7 +21,7 @@ func fullState() *State {
 			Outage: &Outage{Since: now, Message: "timeout", NextTry: now}, RecoveredAt: now, ReachedAt: now,
 		}},
 		Logons: map[string]*Logon{"ibmuser": {
-			Accepted: "c1", Refused: map[string]Refusal{"c2": {At: now, Endpoint: "zos1", Message: "permission denied"}}, Trying: &holder,
+			Accepted: accepted("c1"), Refused: map[string]Refusal{"c2": {At: now, Endpoint: "zos1", Message: "permission denied"}}, Trying: &holder,
 		}},
 		Retries:   map[string]string{"zos1": ""},
 		Abandoned: []Abandoned{{Operator: "a/op", Kind: "DataFile", Name: "hello", Endpoint: "zos1", At: now}},
@@ -147,7 +147,7 @@ func TestAllowRetry(t *testing.T) {
 			t.Errorf("step %d: changed %v, %d refused", i, changed, refused)
 		}
 	}
-	if len(s.Logons) != 1 || s.Logons["ibmuser"].Accepted != "c1" {
+	if len(s.Logons) != 1 || !s.Logons["ibmuser"].hasAccepted("c1") {
 		t.Errorf("logons %+v", s.Logons)
 	}
 	for i := range 2 * maxRetries {
@@ -201,8 +201,9 @@ func TestHasNews(t *testing.T) {
 		"outage is over":    {func(s *State) { s.Systems["zos1:22"].Outage = nil }, true},
 		"message":           {func(s *State) { s.Systems["zos1:22"].Outage.Message = "refused" }, true},
 		"second outage":     {func(s *State) { s.Systems["zos2:22"] = &System{Outage: &Outage{}} }, true},
-		"accepted":          {func(s *State) { s.Logons["ibmuser"].Accepted = "c3" }, true},
-		"other user":        {func(s *State) { s.Logons["other"] = &Logon{Accepted: "c4"} }, true},
+		"accepted another":  {func(s *State) { s.Logons["ibmuser"].Accepted["c3"] = now }, false},
+		"no longer":         {func(s *State) { s.Logons["ibmuser"].Accepted = nil }, true},
+		"other user":        {func(s *State) { s.Logons["other"] = &Logon{Accepted: accepted("c4")} }, true},
 		"refused":           {func(s *State) { s.Logons["ibmuser"].Refused["c4"] = Refusal{} }, true},
 		"refused again":     {func(s *State) { s.Logons["ibmuser"].Refused["c2"] = Refusal{At: now.Add(time.Hour)} }, true},
 		"abandoned":         {func(s *State) { s.Abandon(Abandoned{}) }, true},

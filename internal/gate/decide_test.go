@@ -395,16 +395,28 @@ func TestNextAfterAnOutage(t *testing.T) {
 	}
 }
 
-// A request to run outside the windows is served by the next run.
+// A request to run outside the windows is served by the next run that does not end because of its pod or its endpoint.
 func TestNextServesRunNow(t *testing.T) {
-	in := input(nil, func(in *Input) { in.RunNow = "n1" })
-	for name, got := range map[string]Record{
-		"a run":        Next(in, runs(ReasonNew), "r2", OutcomeSucceeded, now, 0),
-		"its start":    Next(in, runs(ReasonNew), "r2", OutcomeInterrupted, now, 0),
-		"its adoption": Adopt(in),
+	requested := func(in *Input) { in.RunNow = "n1" }
+	in := input(nil, requested)
+	served := input(record(func(r *Record) { r.RunNow = "n0" }), requested)
+	for name, tc := range map[string]struct {
+		got  Record
+		want string
+	}{
+		"a run":           {Next(in, runs(ReasonNew), "r2", OutcomeSucceeded, now, 0), "n1"},
+		"a failure":       {Next(in, runs(ReasonNew), "r2", OutcomeFailed, now, 0), "n1"},
+		"a timeout":       {Next(in, runs(ReasonNew), "r2", OutcomeTimedOut, now, 0), "n1"},
+		"its start":       {Next(in, runs(ReasonNew), "r2", OutcomeInterrupted, now, 0), ""},
+		"unreachable":     {Next(in, runs(ReasonNew), "r2", OutcomeUnreachable, now, 0), ""},
+		"refused":         {Next(in, runs(ReasonNew), "r2", OutcomeRefused, now, 0), ""},
+		"its adoption":    {Adopt(in), "n1"},
+		"again":           {Next(served, runs(ReasonAsked), "r2", OutcomeRequeued, now, 0), "n1"},
+		"again, refused":  {Next(served, runs(ReasonAsked), "r2", OutcomeRefused, now, 0), "n0"},
+		"again, at start": {Next(served, runs(ReasonAsked), "r2", OutcomeInterrupted, now, 0), "n0"},
 	} {
-		if got.RunNow != "n1" {
-			t.Errorf("%s: %q is served", name, got.RunNow)
+		if tc.got.RunNow != tc.want {
+			t.Errorf("%s: %q is served, want %q", name, tc.got.RunNow, tc.want)
 		}
 	}
 }

@@ -45,7 +45,19 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		r.Attempt = max(d.Attempt, 1)
 		r.fail(in, d)
 	}
+	if !outcome.usesRetry() {
+		// What was requested has not happened yet.
+		r.RunNow = in.lastRunNow()
+	}
 	return r
+}
+
+// lastRunNow returns the value of endpoint.AnnotationRunNow that was served last.
+func (in Input) lastRunNow() string {
+	if in.Record == nil {
+		return ""
+	}
+	return in.Record.RunNow
 }
 
 // fail sets when a failed run is tried again.

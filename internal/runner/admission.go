@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -36,6 +37,13 @@ type place struct {
 	Settings   endpoint.Settings `json:"settings"`
 	User       string            `json:"user,omitempty"`
 	Credential string            `json:"credential,omitempty"`
+	// Resource is the UID of the custom resource, Admitted when the run was admitted, and Canary what Admit said.
+	Resource types.UID `json:"resource,omitempty"`
+	Admitted time.Time `json:"admitted,omitzero"`
+	Canary   bool      `json:"canary,omitempty"`
+	// Told is what the state has been told already, and ToldAt when. Others may have learned something else since.
+	Told   endpoint.Connection `json:"told,omitempty"`
+	ToldAt time.Time           `json:"toldAt,omitzero"`
 }
 
 // waiting is a run that may not start, and since when.
@@ -111,6 +119,7 @@ func (r *runner) admitTo(
 		}
 		return &waiting{Wait: *wait, since: request.Since}, r.tickets.remove(uid, settings.Address)
 	}
+	p.Resource, p.Admitted, p.Canary = uid, request.Now, admission.Canary
 	r.place, s.decision.Canary = p, admission.Canary
 	return nil, nil
 }
@@ -175,9 +184,7 @@ func (r *runner) release(ctx context.Context, p *place, run string, report runst
 		return nil
 	}
 	err := r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
-		request := r.requestOf(p, run)
-		observed := report.Connection != endpoint.ConnectionNone && state.Observe(p.Settings, request, report.Connection, report.Cause())
-		return state.Release(p.Settings, request) || observed
+		return p.end(state, r.requestOf(p, run), report)
 	})
 	if isUnusable(err) {
 		r.out.note("%v", err)
@@ -186,11 +193,17 @@ func (r *runner) release(ctx context.Context, p *place, run string, report runst
 	return err
 }
 
+// end tells the state what it has not been told yet, and gives the place back.
+func (p *place) end(state *endpoint.State, request endpoint.Request, report runstatus.Report) bool {
+	observed := report.Connection != p.Told && state.Observe(p.Settings, request, report.Connection, report.Cause())
+	request.Canary = p.Canary && p.Told == endpoint.ConnectionNone && report.Connection == endpoint.ConnectionNone
+	return state.Release(p.Settings, request) || observed
+}
+
 // observer tells the state at once what a run learns about its endpoint.
 type observer struct {
 	runner *runner
 	known  bool
-	told   endpoint.Connection
 }
 
 // first looks at the report until the connection is known.
@@ -207,19 +220,36 @@ func (o *observer) again(ctx context.Context) {
 		return
 	}
 	report, err := readReport(r.reportFile())
-	if err != nil || report.Ended != "" || report.Connection == o.told {
+	if err != nil || report.Ended != "" || report.Connection == r.place.Told {
 		return
 	}
 	o.known = true
-	if err := r.observe(ctx, r.place, report); err == nil {
-		o.told = report.Connection
+	if err := r.observe(ctx, r.place, report); err != nil {
+		return
+	}
+	r.place.Told, r.place.ToldAt = report.Connection, time.Now()
+	if err := r.journal.updatePlace(r.place); err != nil {
+		r.out.note("journal: %v", err)
 	}
 }
 
 func (r *runner) requestOf(p *place, run string) endpoint.Request {
 	request := r.request(run, time.Now())
 	request.User, request.Credential = p.User, p.Credential
+	request.Admitted, request.Observed = p.Admitted, r.reportedAt()
+	if p.Told != endpoint.ConnectionNone {
+		request.Admitted = p.ToldAt
+	}
 	return request
+}
+
+// reportedAt returns when the run wrote its report, or zero if it has not: its end may be recorded long after it.
+func (r *runner) reportedAt() time.Time {
+	info, err := os.Stat(r.reportFile())
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // abandon lets a resource go without a run, and says so in the state of its endpoint, as far as that still exists, and in an event.

@@ -218,3 +218,72 @@ func TestRunsThatNeedNoPlace(t *testing.T) {
 	must(t, r.release(t.Context(), nil, "42", runstatus.Report{Connection: endpoint.ConnectionRefused}))
 	(&observer{runner: r}).again(t.Context())
 }
+
+// A gate that ends before its run leaves to the next one what the state has been told.
+func TestWhatWasToldIsInTheJournal(t *testing.T) {
+	j := journal{dir: t.TempDir()}
+	p := &place{Resource: "a", Admitted: now, Told: endpoint.ConnectionAccepted}
+	must(t, j.updatePlace(p))
+	if got, err := j.read("a"); got != nil || err != nil {
+		t.Errorf("a check has no entry: %+v, %v", got, err)
+	}
+	must(t, j.write(journalEntry{UID: "a", Place: &place{Resource: "a"}, Run: runstatus.Run{ID: "42"}}))
+	must(t, j.updatePlace(p))
+	got, err := j.read("a")
+	must(t, err)
+	if got.Place.Told != endpoint.ConnectionAccepted || !got.Place.Admitted.Equal(now) || got.Run.ID != "42" {
+		t.Errorf("%+v, place %+v", got, got.Place)
+	}
+}
+
+func TestEndOfAPlace(t *testing.T) {
+	e := endpoint.Settings{Name: "lpar1", Address: "host:22"}
+	for name, tc := range map[string]struct {
+		told, learned endpoint.Connection
+		canary        bool
+		refused       bool
+		nextTry       time.Time
+	}{
+		"nothing new":               {endpoint.ConnectionAccepted, endpoint.ConnectionAccepted, false, true, now},
+		"not told yet":              {endpoint.ConnectionNone, endpoint.ConnectionAccepted, false, false, time.Time{}},
+		"another thing":             {endpoint.ConnectionRefused, endpoint.ConnectionAccepted, false, false, time.Time{}},
+		"it did not connect":        {endpoint.ConnectionNone, endpoint.ConnectionNone, false, true, now},
+		"nor did a canary":          {endpoint.ConnectionNone, endpoint.ConnectionNone, true, true, now.Add(-time.Minute)},
+		"a canary's report is lost": {endpoint.ConnectionUnreachable, endpoint.ConnectionNone, true, true, now},
+	} {
+		admitted := now.Add(-5 * time.Minute)
+		s := &endpoint.State{
+			Systems: map[string]*endpoint.System{"host:22": {Outage: &endpoint.Outage{Since: admitted.Add(-time.Hour), NextTry: now}}},
+			Logons:  map[string]*endpoint.Logon{"u": {Refused: map[string]endpoint.Refusal{"c": {At: admitted.Add(-time.Hour)}}}},
+		}
+		p := &place{Settings: e, Admitted: admitted, Canary: tc.canary, Told: tc.told}
+		request := endpoint.Request{Now: now.Add(-time.Minute), Admitted: admitted, User: "u", Credential: "c"}
+		p.end(s, request, runstatus.Report{Connection: tc.learned})
+		nextTry := time.Time{}
+		if outage := s.Systems["host:22"].Outage; outage != nil {
+			nextTry = outage.NextTry
+		}
+		if _, refused := s.Logons["u"].Refused["c"]; refused != tc.refused || !nextTry.Equal(tc.nextTry) {
+			t.Errorf("%s: refused %v, next try %s", name, refused, nextTry)
+		}
+	}
+}
+
+func TestTimeOfAnObservation(t *testing.T) {
+	r := newPlay(t, "")
+	p := &place{User: "u", Admitted: now}
+	if got := r.requestOf(p, "42"); !got.Observed.IsZero() || !got.Admitted.Equal(now) || got.User != "u" {
+		t.Errorf("without a report: %+v", got)
+	}
+	must(t, os.MkdirAll(filepath.Dir(r.reportFile()), 0o700))
+	must(t, os.WriteFile(r.reportFile(), []byte("{}"), 0o600))
+	must(t, os.Chtimes(r.reportFile(), now, now))
+	// A run can lose the connection and get it back: its own outage is over then.
+	p.Told, p.ToldAt = endpoint.ConnectionUnreachable, now.Add(time.Minute)
+	if got := r.requestOf(p, "42"); !got.Admitted.Equal(p.ToldAt) {
+		t.Errorf("after it has told that: %+v", got)
+	}
+	if got := r.requestOf(p, "42"); !got.Observed.Equal(now) {
+		t.Errorf("the report was written at %s", got.Observed)
+	}
+}

@@ -50,6 +50,16 @@ func (j journal) write(e journalEntry) error {
 	return replaceFile(j.path(e.UID), content)
 }
 
+// updatePlace writes what has changed in the place of a run, if it has an entry.
+func (j journal) updatePlace(p *place) error {
+	e, err := j.read(p.Resource)
+	if err != nil || e == nil || e.Place == nil {
+		return err
+	}
+	e.Place = p
+	return j.write(*e)
+}
+
 // read returns the entry of a resource, or nil if there is none.
 func (j journal) read(uid types.UID) (*journalEntry, error) {
 	e := &journalEntry{}
