@@ -20,6 +20,9 @@ func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reaso
 	now, uid := time.Now(), live.GetUID()
 	since := r.waitingSince(live, withoutAddress, now)
 	after := untilNextLook(now.Sub(since))
+	if _, err := r.tickets.ahead(withoutAddress, uid, ticket{}, now); err != nil { // It removes old ones.
+		return nil, err
+	}
 	if err := r.tickets.write(withoutAddress, uid, ticket{Since: since, Next: now.Add(after)}); err != nil {
 		return nil, err
 	}
@@ -48,9 +51,7 @@ func admitBehind(state *endpoint.State, settings endpoint.Settings, request endp
 	admission := state.Admit(settings, request)
 	if wait := admission.Wait; wait != nil && !isShared(wait.Reason) {
 		request.Ahead = ahead.endpoint
-		again := state.Admit(settings, request)
-		again.Changed = again.Changed || admission.Changed
-		return again
+		return state.Admit(settings, request) // It has not changed the state: what it waits for comes first.
 	}
 	return admission
 }
