@@ -125,7 +125,7 @@ func (r *runner) changeState(ctx context.Context, namespace, name string, change
 		}
 		state, err := parseState(object)
 		if err != nil {
-			return failed(&unreadableState{err})
+			return failed(&stateError{err})
 		}
 		if !change(state) {
 			return nil
@@ -156,15 +156,15 @@ func parseState(secret *unstructured.Unstructured) (*endpoint.State, error) {
 	return endpoint.ParseState(content)
 }
 
-// unreadableState is the error of a Secret whose content is no state.
-type unreadableState struct{ err error }
+// stateError is that of a Secret whose content is no state.
+type stateError struct{ err error }
 
-func (e *unreadableState) Error() string { return e.err.Error() }
-func (e *unreadableState) Unwrap() error { return e.err }
+func (e *stateError) Error() string { return e.err.Error() }
+func (e *stateError) Unwrap() error { return e.err }
 
 // isUnusable reports whether an object cannot be used until somebody creates it, corrects it, or grants access to it.
 func isUnusable(err error) bool {
-	var unreadable *unreadableState
+	var unreadable *stateError
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.As(err, &unreadable)
 }
 

@@ -61,7 +61,7 @@ func TestUnusableObjects(t *testing.T) {
 	}{
 		"none": {nil, false}, "another": {errors.New("timeout"), false}, "conflict": {apierrors.NewConflict(secrets, "s", nil), false},
 		"not found": {apierrors.NewNotFound(secrets, "s"), true}, "forbidden": {apierrors.NewForbidden(secrets, "s", nil), true},
-		"unreadable": {&unreadableState{invalid}, true},
+		"unreadable": {&stateError{invalid}, true},
 	} {
 		if got := isUnusable(tc.err); got != tc.want {
 			t.Errorf("%s: %t", name, got)
