@@ -395,6 +395,29 @@ func TestNextAfterAnOutage(t *testing.T) {
 	}
 }
 
+func TestRunsThatAreRefusedAgainAndAgain(t *testing.T) {
+	retry := Decision{Action: ActionRun, Reason: ReasonRetry, Attempt: 2}
+	for name, tc := range map[string]struct {
+		last    *Record
+		d       Decision
+		outcome Outcome
+		want    Record
+	}{
+		"at first":         {nil, run(ReasonNew, nil), OutcomeRefused, Record{Refused: 1}},
+		"again":            {&Record{Refused: 1}, retry, OutcomeRefused, Record{Refused: 2, NextRetry: now.Add(10 * time.Second)}},
+		"and again":        {&Record{Refused: 2}, retry, OutcomeRefused, Record{Refused: 3, NextRetry: now.Add(30 * time.Second)}},
+		"after a change":   {&Record{Refused: 2}, run(ReasonChanged, nil), OutcomeRefused, Record{Refused: 1}},
+		"the pod ends":     {&Record{Refused: 2}, retry, OutcomeInterrupted, Record{Refused: 2, NextRetry: now.Add(10 * time.Second)}},
+		"then unreachable": {&Record{Refused: 2}, retry, OutcomeUnreachable, Record{}},
+		"then successful":  {&Record{Refused: 2}, retry, OutcomeSucceeded, Record{}},
+	} {
+		r := Next(input(tc.last), tc.d, "r2", tc.outcome, now, 0)
+		if got := (Record{Refused: r.Refused, NextRetry: r.NextRetry}); !cmp.Equal(tc.want, got) {
+			t.Errorf("%s: record (-want +got):\n%s", name, cmp.Diff(tc.want, got))
+		}
+	}
+}
+
 // A request to run outside the windows is served by the next run that does not end because of its pod or its endpoint.
 func TestNextServesRunNow(t *testing.T) {
 	requested := func(in *Input) { in.RunNow = "n1" }

@@ -62,13 +62,13 @@ func (in Input) lastRunNow() string {
 
 // fail sets when a failed run is tried again.
 func (r *Record) fail(in Input, d Decision) {
-	unreached := 0
+	unreached, refused := 0, 0
 	if in.Record != nil && d.Reason == ReasonRetry {
-		unreached = in.Record.Unreached
+		unreached, refused = in.Record.Unreached, in.Record.Refused
 	}
 	switch {
 	case r.Outcome == OutcomeInterrupted: // The playbook is not the reason.
-		r.Unreached = unreached
+		r.Unreached, r.Refused = unreached, refused
 		r.NextRetry = r.Finished.Add(firstRetryDelay)
 	case r.Outcome == OutcomeUnreachable && d.Canary:
 		r.Unreached = unreached
@@ -77,6 +77,12 @@ func (r *Record) fail(in Input, d Decision) {
 		r.Unreached = unreached + 1
 		if r.Unreached > 1 {
 			r.NextRetry = r.Finished.Add(RetryDelay(r.Unreached - 1))
+		}
+	case r.Outcome == OutcomeRefused:
+		// The first time the endpoint is asked again as soon as it has another credential. Later something may try many of them.
+		r.Refused = refused + 1
+		if r.Refused > 1 {
+			r.NextRetry = r.Finished.Add(RetryDelay(r.Refused - 1))
 		}
 	case r.Outcome.usesRetry() && r.Outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
 		r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))

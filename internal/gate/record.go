@@ -82,6 +82,8 @@ type Record struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Unreached is the number of runs in a row that ended as Unreachable, without canaries.
 	Unreached int `json:"unreached,omitempty"`
+	// Refused is the number of runs in a row that ended as Refused.
+	Refused int `json:"refused,omitempty"`
 	// NextRetry is the earliest time of the next attempt. Zero means that there is none, or after Unreachable and Refused, that it
 	// starts as soon as the endpoint can be used.
 	NextRetry time.Time `json:"nextRetry,omitzero"`

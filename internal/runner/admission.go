@@ -21,6 +21,10 @@ import (
 const (
 	// reasonEndpointNotFound means that the ZosEndpoint does not exist any more.
 	reasonEndpointNotFound endpoint.Reason = "EndpointNotFound"
+	// reasonStateUnavailable means that the operator may not read the ZosEndpoint, or cannot use the state.
+	reasonStateUnavailable endpoint.Reason = "EndpointStateUnavailable"
+	// reasonCredentialUnknown means that the manager has not identified the credential.
+	reasonCredentialUnknown endpoint.Reason = "CredentialUnknown"
 	// reasonEndpointInvalid means that the run windows of the ZosEndpoint cannot be used.
 	reasonEndpointInvalid endpoint.Reason = "EndpointInvalid"
 )
@@ -65,26 +69,28 @@ func (r *runner) admit(ctx context.Context, s *situation) (*waiting, error) {
 		return nil, err
 	}
 	e, err := r.readEndpoint(ctx, namespace, name)
+	if isUnusable(err) {
+		r.out.note("%v", err)
+		return r.waitsFor(s.live, reasonStateUnavailable, unreadableEndpoint(name, namespace))
+	}
 	if err != nil {
 		return nil, err
 	}
-	request := r.request(r.call.ident, time.Now())
-	request.Since = waitingSince(request.Now, runstatus.WaitingSince(statusOf(s.live)))
 	if e == nil {
 		message := fmt.Sprintf("ZosEndpoint %s does not exist in namespace %s: create it again, or change zosendpoint", name, namespace)
-		return waitsFor(request, reasonEndpointNotFound, message), nil
+		return r.waitsFor(s.live, reasonEndpointNotFound, message)
 	}
 	settings, err := endpoint.SettingsOf(e)
 	if err != nil {
-		return waitsFor(request, reasonEndpointInvalid, fmt.Sprintf("ZosEndpoint %s: %v", name, err)), nil
+		return r.waitsFor(s.live, reasonEndpointInvalid, fmt.Sprintf("ZosEndpoint %s: %v", name, err))
 	}
+	if logon.unknown {
+		return r.waitsFor(s.live, reasonCredentialUnknown, unknownCredential(name))
+	}
+	request := r.request(r.call.ident, time.Now())
 	served := s.input.Record != nil && s.input.Record.RunNow == s.input.RunNow
 	request.RunNow = s.decision.Action == gate.ActionRun && s.input.RunNow != "" && !served && namespace == r.files.namespace
 	return r.admitTo(ctx, s, e, settings, request, *logon)
-}
-
-func waitsFor(request endpoint.Request, reason endpoint.Reason, message string) *waiting {
-	return &waiting{Wait: endpoint.Wait{Reason: reason, Message: message, After: retryDelay}, since: request.Since}
 }
 
 // admitTo asks the state of an endpoint's security domain. A run that waits gets a ticket, and one that may start a place.
@@ -92,13 +98,10 @@ func (r *runner) admitTo(
 	ctx context.Context, s *situation, e *v2beta2.ZosEndpoint, settings endpoint.Settings, request endpoint.Request, l logon,
 ) (*waiting, error) {
 	uid := s.live.GetUID()
-	own, err := r.tickets.read(settings.Address, uid)
+	request.Since = r.waitingSince(s.live, settings.Address, request.Now)
+	own := ticket{Since: request.Since, Endpoint: settings.Name}
+	ahead, err := r.tickets.ahead(settings.Address, uid, own, request.Now)
 	if err != nil {
-		return nil, err
-	}
-	request.Since = waitingSince(request.Now, runstatus.WaitingSince(statusOf(s.live)), own.Since)
-	own = ticket{Since: request.Since, Endpoint: settings.Name}
-	if request.Ahead, err = r.tickets.ahead(settings.Address, uid, own, request.Now); err != nil {
 		return nil, err
 	}
 	var admission endpoint.Admission
@@ -106,9 +109,13 @@ func (r *runner) admitTo(
 	p.Settings.Windows = nil
 	request.User, request.Credential = p.User, p.Credential
 	err = r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
-		admission = state.Admit(settings, request)
+		admission = admitBehind(state, settings, request, ahead)
 		return admission.Changed
 	})
+	if isUnusable(err) {
+		r.out.note("%v", err)
+		return r.waitsFor(s.live, reasonStateUnavailable, unusableState(p))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -21,14 +21,14 @@ var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
 func TestTickets(t *testing.T) {
 	all := tickets{dir: t.TempDir()}
-	ahead := func(uid types.UID, since time.Time) int {
+	behind := func(uid types.UID, since time.Time) ahead {
 		t.Helper()
 		n, err := all.ahead("host:22", uid, ticket{Since: since, Endpoint: "lpar1"}, now)
 		must(t, err)
 		return n
 	}
-	if n := ahead("a", now); n != 0 {
-		t.Fatalf("%d are ahead without tickets", n)
+	if n := behind("a", now); n != (ahead{}) {
+		t.Fatalf("%v are ahead without tickets", n)
 	}
 	for uid, content := range map[types.UID]ticket{
 		"b": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true},
@@ -43,25 +43,28 @@ func TestTickets(t *testing.T) {
 	}
 	must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true}))
 	must(t, os.WriteFile(filepath.Join(filepath.Dir(all.path("host:22", "b")), ".new-1"), nil, 0o600))
-	for uid, want := range map[types.UID]int{"a": 2, "b": 1, "f": 2, "z": 3} {
-		if n := ahead(uid, now); n != want {
-			t.Errorf("%d are ahead of %s, want %d", n, uid, want)
+	must(t, os.WriteFile(all.path("host:22", "i"), []byte("{"), 0o600))
+	for uid, want := range map[types.UID]ahead{"a": {shared: 2}, "b": {shared: 1}, "f": {shared: 2}, "z": {shared: 2, endpoint: 1}} {
+		if n := behind(uid, now); n != want {
+			t.Errorf("%v are ahead of %s, want %v", n, uid, want)
 		}
 	}
-	if _, err := os.Stat(all.path("host:22", "h")); !os.IsNotExist(err) {
-		t.Errorf("the ticket that nobody uses is still there: %v", err)
+	for name, uid := range map[string]types.UID{"that nobody uses": "h", "that cannot be read": "i"} {
+		if _, err := os.Stat(all.path("host:22", uid)); !os.IsNotExist(err) {
+			t.Errorf("the ticket %s is still there: %v", name, err)
+		}
 	}
 
 	must(t, all.remove("b", "other:22"))
-	if n := ahead("a", now); n != 1 {
-		t.Errorf("%d are ahead after a ticket was removed", n)
+	if n := behind("a", now); n != (ahead{shared: 1}) {
+		t.Errorf("%v are ahead after a ticket was removed", n)
 	}
-	if own, err := all.read("other:22", "b"); err != nil || own.Since.IsZero() {
-		t.Errorf("the other ticket is %+v, %v", own, err)
+	if own := all.read("other:22", "b"); own.Since.IsZero() {
+		t.Errorf("the other ticket is %+v", own)
 	}
 	must(t, all.remove("b", ""))
-	if own, err := all.read("other:22", "b"); err != nil || !own.Since.IsZero() {
-		t.Errorf("the other ticket is %+v, %v", own, err)
+	if own := all.read("other:22", "b"); !own.Since.IsZero() {
+		t.Errorf("the other ticket is %+v", own)
 	}
 	must(t, all.remove("b", ""))
 }
@@ -122,6 +125,9 @@ func TestLogons(t *testing.T) {
 		}
 		if l.credential != want {
 			t.Errorf("%s: credential %q", name, l.credential)
+		}
+		if l.unknown != (name == "bare") {
+			t.Errorf("%s: an unknown credential is %t", name, l.unknown)
 		}
 	}
 	if l, err := f.logon("long"); err != nil || len(l.credential) != maxCredential {

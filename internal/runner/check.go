@@ -29,13 +29,17 @@ func (r *runner) check(ctx context.Context, s situation, lock *os.File) (answer,
 	if err := r.prepareFolder(); err != nil {
 		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
 	}
-	if err := r.tickets.remove(s.live.GetUID(), ""); err != nil {
+	entry := journalEntry{UID: s.live.GetUID(), Check: true, Place: r.place, Run: runstatus.Run{ID: r.call.ident}}
+	if err := r.journal.write(entry); err != nil {
+		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
+	}
+	if err := r.tickets.remove(entry.UID, ""); err != nil {
 		r.out.note("ticket: %v", err)
 	}
 	r.checking, r.out.quiet = true, true
 	report, outcome := r.play(ctx, lock)
 	r.checking, r.out.quiet = false, false
-	if err := r.release(ctx, r.place, r.call.ident, report); err != nil {
+	if err := r.releaseCheck(ctx, &entry, report); err != nil {
 		r.out.note("the endpoint learns later that the drift check has ended: %v", err)
 	}
 	check := runstatus.Check{Report: report, Outcome: outcome, Finished: time.Now()}
@@ -49,6 +53,29 @@ func (r *runner) check(ctx context.Context, s situation, lock *os.File) (answer,
 		return askAgain(gate.RecheckInterval), nil
 	}
 	return r.afterCheck(s, outcome, record), nil
+}
+
+// releaseCheck gives back the place of a check while the API server may be away. If it fails, the entry stays in the journal.
+func (r *runner) releaseCheck(ctx context.Context, entry *journalEntry, report runstatus.Report) error {
+	err := r.repeat(ctx, "the endpoint learns later that the drift check has ended", func() error {
+		return r.release(ctx, entry.Place, entry.Run.ID, report)
+	})
+	if err != nil {
+		return err
+	}
+	return r.journal.remove(entry.UID)
+}
+
+// settleCheck gives back the place of a check whose gate could not.
+func (r *runner) settleCheck(ctx context.Context, entry *journalEntry) error {
+	report, err := readReport(r.reportFile())
+	if err != nil {
+		report = runstatus.Report{} // The check ended before it learned anything.
+	}
+	if err := r.release(ctx, entry.Place, entry.Run.ID, report); err != nil {
+		return fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
+	}
+	return r.journal.remove(entry.UID)
 }
 
 // postponeCheck answers that a check waits for its endpoint. Until then the resource is as if no check were due: it is not less

@@ -1,12 +1,19 @@
 package runner
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
 func TestCheckModeIsHandedOver(t *testing.T) {
@@ -35,5 +42,44 @@ func TestOutputOfAQuietRun(t *testing.T) {
 	}
 	if text := string(log); strings.Contains(text, "secret") || !strings.Contains(text, `"line":"gate: a note"`) {
 		t.Errorf("log: %s", text)
+	}
+}
+
+// A check that its gate did not live to end is ended by the next one. It has no outcome to write.
+func TestEntryOfACheck(t *testing.T) {
+	r := newPlay(t, "")
+	r.journal = journal{dir: t.TempDir()}
+	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
+	must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
+	got, err := r.settle(t.Context(), live)
+	if err != nil || got != live {
+		t.Errorf("%v, %v", got, err)
+	}
+	if entry, err := r.journal.read("a"); entry != nil || err != nil {
+		t.Errorf("the entry is still there: %+v, %v", entry, err)
+	}
+}
+
+func TestWritesAreRepeated(t *testing.T) {
+	secrets := corev1.Resource("secrets")
+	for name, tc := range map[string]struct {
+		errs  []error
+		calls int
+		fails bool
+	}{
+		"at once":          {[]error{nil}, 1, false},
+		"after a time":     {[]error{errors.New("away"), apierrors.NewConflict(secrets, "s", nil), nil}, 3, false},
+		"an error of ours": {[]error{apierrors.NewForbidden(secrets, "s", nil), nil}, 1, true},
+	} {
+		r := newPlay(t, "")
+		r.pace = pace{persist: time.Minute, retry: time.Millisecond, maxRetry: time.Millisecond}
+		calls := 0
+		err := r.repeat(t.Context(), "later", func() error {
+			calls++
+			return tc.errs[calls-1]
+		})
+		if calls != tc.calls || (err != nil) != tc.fails {
+			t.Errorf("%s: %d calls, %v", name, calls, err)
+		}
 	}
 }

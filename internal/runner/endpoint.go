@@ -35,6 +35,8 @@ type logon struct {
 	user string
 	// credential identifies the credential. The manager computes it.
 	credential string
+	// unknown is true if there is a key or a password that the manager has not identified: a refusal could not be remembered.
+	unknown bool
 }
 
 // logon returns the logon at an endpoint, or nil if the installation has no such endpoint.
@@ -61,6 +63,16 @@ func (f *files) logon(name string) (*logon, error) {
 	}
 	if l.credential = strings.TrimSpace(string(credential)); len(l.credential) > maxCredential {
 		return nil, fmt.Errorf("%s_credential has %d bytes, more than %d", name, len(l.credential), maxCredential)
+	}
+	if l.credential != "" {
+		return l, nil
+	}
+	for _, suffix := range []string{"_key", "_password"} {
+		content, err := f.endpointFile(name, suffix)
+		if err != nil {
+			return nil, err
+		}
+		l.unknown = l.unknown || content != nil
 	}
 	return l, nil
 }
@@ -113,7 +125,7 @@ func (r *runner) changeState(ctx context.Context, namespace, name string, change
 		}
 		state, err := parseState(object)
 		if err != nil {
-			return failed(err)
+			return failed(&stateError{err})
 		}
 		if !change(state) {
 			return nil
@@ -144,8 +156,17 @@ func parseState(secret *unstructured.Unstructured) (*endpoint.State, error) {
 	return endpoint.ParseState(content)
 }
 
-// isUnusable reports whether an object cannot be used until somebody creates it, or grants access to it.
-func isUnusable(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
+// stateError is that of a Secret whose content is no state.
+type stateError struct{ err error }
+
+func (e *stateError) Error() string { return e.err.Error() }
+func (e *stateError) Unwrap() error { return e.err }
+
+// isUnusable reports whether an object cannot be used until somebody creates it, corrects it, or grants access to it.
+func isUnusable(err error) bool {
+	var unreadable *stateError
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.As(err, &unreadable)
+}
 
 // runEnded reports whether a run of this pod has ended: the lock of its folder is free. resource is kind/namespace/name, and
 // comes from a state that other operators write. The folders lie beside that of this call.

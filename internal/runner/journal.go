@@ -20,13 +20,15 @@ type journalEntry struct {
 	// Generation of the resource that the run was started with.
 	Generation int64 `json:"generation"`
 	// Input and Decision led to the run. They make the record of a run whose gate ended before it did.
-	Input    gate.Input       `json:"input"`
-	Decision gate.Decision    `json:"decision"`
-	Place    *place           `json:"place,omitempty"`
-	Run      runstatus.Run    `json:"run"`
-	Ended    bool             `json:"ended,omitempty"`
-	Report   runstatus.Report `json:"report,omitzero"`
-	Record   gate.Record      `json:"record,omitzero"`
+	Input    gate.Input    `json:"input"`
+	Decision gate.Decision `json:"decision"`
+	Place    *place        `json:"place,omitempty"`
+	Run      runstatus.Run `json:"run"`
+	// Check is true for a drift check. It has nothing to write but what its endpoint learns.
+	Check  bool             `json:"check,omitempty"`
+	Ended  bool             `json:"ended,omitempty"`
+	Report runstatus.Report `json:"report,omitzero"`
+	Record gate.Record      `json:"record,omitzero"`
 }
 
 // journal has one file for each resource with an entry.

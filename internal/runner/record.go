@@ -112,6 +112,9 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 	if entry == nil {
 		return live, nil
 	}
+	if entry.Check {
+		return live, r.settleCheck(ctx, entry)
+	}
 	if !entry.Ended {
 		report, err := readReport(r.reportFile())
 		outcome := gate.OutcomeInterrupted
@@ -138,22 +141,31 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 
 // persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.
 func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
+	err := r.repeat(ctx, "the outcome is written later", func() error {
+		_, err := r.conclude(ctx, entry)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+	}
+	return r.journal.remove(entry.UID)
+}
+
+// repeat calls write until it succeeds, until its error is one that stays, or for as long as the pace says. It logs errors once.
+func (r *runner) repeat(ctx context.Context, note string, write func() error) error {
 	deadline := time.Now().Add(r.pace.persist)
 	reported := ""
 	for delay := r.pace.retry; ; delay = min(2*delay, r.pace.maxRetry) {
-		_, err := r.conclude(ctx, entry)
-		if err == nil {
-			return r.journal.remove(entry.UID)
-		}
+		err := write()
 		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
-		if permanent || time.Now().After(deadline) {
-			return fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
+		if err == nil || permanent || time.Now().After(deadline) {
+			return err
 		}
 		if apierrors.IsConflict(err) {
 			delay = r.pace.retry
 		} else if err.Error() != reported {
 			reported = err.Error()
-			r.out.note("the outcome is written later: %v", err)
+			r.out.note("%s: %v", note, err)
 		}
 		select {
 		case <-ctx.Done():

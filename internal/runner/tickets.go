@@ -59,14 +59,13 @@ func (t tickets) write(address string, uid types.UID, content ticket) error {
 	return replaceFile(path, raw)
 }
 
-// read returns the ticket of a resource, or an empty one if there is none.
-func (t tickets) read(address string, uid types.UID) (ticket, error) {
+// read returns the ticket of a resource, or an empty one if there is none that can be read.
+func (t tickets) read(address string, uid types.UID) ticket {
 	var content ticket
-	err := readJSON(t.path(address, uid), &content)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err := readJSON(t.path(address, uid), &content); err != nil {
+		return ticket{}
 	}
-	return content, err
+	return content
 }
 
 // remove removes the tickets of a resource, except that for the given system.
@@ -80,31 +79,39 @@ func (t tickets) remove(uid types.UID, except string) error {
 	return err
 }
 
-// ahead returns how many runs have been waiting for longer for a system, and for what own waits for. A run that waits because of
-// its own ZosEndpoint is not ahead of those of another one. It removes tickets that nobody uses any more.
-func (t tickets) ahead(address string, uid types.UID, own ticket, now time.Time) (int, error) {
+// ahead is the number of runs that have been waiting for longer.
+type ahead struct {
+	// shared is the number of those that wait for the system, whatever their ZosEndpoint is.
+	shared int
+	// endpoint is the number of those that wait because of the same ZosEndpoint: they are not ahead of a run that it lets pass.
+	endpoint int
+}
+
+// ahead returns how many runs have been waiting for longer than own for a system. It removes tickets that nobody uses any more, or
+// that cannot be read.
+func (t tickets) ahead(address string, uid types.UID, own ticket, now time.Time) (ahead, error) {
+	var count ahead
 	folder := filepath.Dir(t.path(address, uid))
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return 0, ignoreMissing(err)
+		return count, ignoreMissing(err)
 	}
-	count := 0
 	for _, entry := range entries {
 		name := entry.Name()
 		if name == string(uid) || strings.HasPrefix(name, ".") {
 			continue
 		}
-		other, err := t.read(address, types.UID(name))
-		if err != nil {
-			return 0, err
-		}
+		other := t.read(address, types.UID(name))
 		switch late := now.Sub(other.Next); {
 		case late > ticketLifetime:
 			if err := ignoreMissing(os.Remove(filepath.Join(folder, name))); err != nil {
-				return 0, err
+				return count, err
 			}
-		case late <= ticketGrace && (other.Shared || other.Endpoint == own.Endpoint) && isEarlier(other.Since, name, own.Since, string(uid)):
-			count++
+		case late > ticketGrace || !isEarlier(other.Since, name, own.Since, string(uid)):
+		case other.Shared:
+			count.shared++
+		case other.Endpoint == own.Endpoint:
+			count.endpoint++
 		}
 	}
 	return count, nil

@@ -11,7 +11,7 @@ const PhaseNoOperator Phase = "NoOperator"
 
 // NoOperator returns the status of a resource whose operator was removed: an equal one if it says so already. Like the gate,
 // it keeps a phase and a message of the author. It keeps observedGeneration, from which the next operator knows whether the
-// present generation had a run.
+// present generation had a run, unless its run waits: then it is 0, as no generation is.
 func NoOperator(status map[string]any, r Resource) map[string]any {
 	status = copyOf(status)
 	message := fmt.Sprintf("no operator runs for this resource: install the collection again, or remove it without a run: "+
@@ -22,7 +22,10 @@ func NoOperator(status map[string]any, r Resource) map[string]any {
 	if !r.Authors.Message {
 		status["message"] = message
 	}
-	delete(status, "waiting")
+	if status[fieldWaiting] != nil {
+		status["observedGeneration"] = int64(0) // Without it, conditions alone could be those of a baseline.
+		delete(status, fieldWaiting)
+	}
 	conditions := conditionsOf(status, r.Now)
 	fields := func(status metav1.ConditionStatus) map[string]any {
 		fields := form(status, string(PhaseNoOperator), message)

@@ -12,7 +12,6 @@ const noOperatorMessage = "no operator runs for this resource: install the colle
 
 func TestNoOperator(t *testing.T) {
 	status := succeeded()
-	status["waiting"] = map[string]any{"reason": "EndpointHeld"}
 	got := NoOperator(status, resource(later))
 	checkSummary(t, got, PhaseNoOperator, false, true, noOperatorMessage)
 	checkConditions(t, got, map[string]string{
@@ -22,10 +21,7 @@ func TestNoOperator(t *testing.T) {
 		"Ready":      "False|NoOperator|" + noOperatorMessage + "|2026-11-23T09:00:00Z",
 		"Stalled":    "True|NoOperator|" + noOperatorMessage + "|2026-11-23T09:00:00Z",
 	})
-	if got["waiting"] != nil {
-		t.Error("without an operator no run waits")
-	}
-	if status["waiting"] == nil || status["phase"] != "Succeeded" {
+	if status["phase"] != "Succeeded" {
 		t.Error("the input is changed")
 	}
 	if again := NoOperator(got, resource()); !Equal(got, again) {
@@ -52,6 +48,24 @@ func TestNoOperatorKeepsTheBaseline(t *testing.T) {
 		got := NoOperator(succeeded(), resource(func(r *Resource) { r.Generation = generation }))
 		if IsBaseline(got, generation) != want {
 			t.Errorf("generation %d: a baseline is %v, want %v", generation, !want, want)
+		}
+	}
+}
+
+func TestWhatWaitedIsNoBaselineWithoutAnOperator(t *testing.T) {
+	adopted := succeeded()
+	delete(adopted, "lastRun")
+	for name, before := range map[string]map[string]any{"it had a run": succeeded(), "it had none": adopted} {
+		if !IsBaseline(before, 3) {
+			t.Fatalf("%s: no baseline at first", name)
+		}
+		changed := resource(func(r *Resource) { r.Generation = 4 })
+		got := NoOperator(NoOperator(Wait(before, changed, Waiting{Reason: "EndpointHeld"}), changed), changed)
+		if got["waiting"] != nil {
+			t.Errorf("%s: a run waits without an operator", name)
+		}
+		if IsBaseline(got, 4) {
+			t.Errorf("%s: the generation that waited is a baseline: %v", name, got)
 		}
 	}
 }

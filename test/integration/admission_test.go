@@ -151,19 +151,44 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 	It("starts the run that has been waiting for longest", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
-		e := localEndpoint(namespace, "lpar1")
+		e := newEndpoint(namespace, "lpar1", startSSHServer())
 		e.Spec.MaxConcurrentRuns = ptr.To[int32](1)
 		pod.addEndpoint(ctx, e)
-		pod.realRunner(wellDone)
+		pod.realRunner(loggedOn)
 		one, two := newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
-		Patch(ctx, e, `{"spec":{"hold":"IPL"}}`)
-		Expect(pod.reconcile(ctx, one)).To(Equal("15s"))
+		Patch(ctx, e, `{"spec":{"settle":"1h"}}`)
+		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+			s.Observe(settings, endpoint.Request{Now: time.Now()}, endpoint.ConnectionUnreachable, "gone")
+			s.Recover(addressOf(e), time.Now())
+		})
+		Expect(pod.reconcile(ctx, one)).To(Equal("5s"))
+		expectWaiting(ctx, one, endpoint.ReasonSettling, "spec.settle")
 		second := time.Now().Unix()
 		Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", second))
-		Patch(ctx, e, `{"spec":{"hold":""}}`)
-		pod.expectNoRun(ctx, two, e)
+		Patch(ctx, e, `{"spec":{"settle":"0s"}}`)
+		Expect(pod.reconcile(ctx, two)).To(Equal("2s"))
+		Expect(pod.plays()).To(BeZero())
 		pod.expectRun(ctx, one)
 		pod.expectRun(ctx, two)
+	}, NodeTimeout(time.Minute))
+
+	It("opens a window for one resource while others that have been waiting for longer stay, also with a limit", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newPodOfOperator(ctx, namespace, gateOperator, "operator-1")
+		e := localEndpoint(namespace, "lpar1")
+		e.Spec.MaxConcurrentRuns, e.Spec.RunWindows = ptr.To[int32](1), closedWindow
+		pod.addEndpoint(ctx, e)
+		pod.realRunner(wellDone)
+		jobs := make([]*unstructured.Unstructured, 3)
+		for i := range jobs {
+			jobs[i] = newJob(ctx, namespace, fmt.Sprintf("job%d", i), map[string]any{"zosendpoint": "lpar1"})
+			second := time.Now().Unix()
+			Expect(pod.reconcile(ctx, jobs[i])).To(Equal(fmt.Sprintf("%ds", 15+3*i)))
+			Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", second))
+		}
+		Patch(ctx, jobs[2], fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
+		pod.expectRun(ctx, jobs[2])
+		pod.expectNoRun(ctx, jobs[0], e)
 	}, NodeTimeout(time.Minute))
 
 	It("gives the place of a run to others whose gate was killed", func(ctx context.Context) {
@@ -394,12 +419,21 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 			Patch(ctx, secret, `{"data":`+broken.data+`}`)
 			Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
 			Expect(pod.read("output")).To(ContainSubstring(
-				"no run is started: state of the endpoint, Secret %s in namespace %s: %s", secret.Name, namespace, broken.problem))
+				"state of the endpoint, Secret %s in namespace %s: %s", secret.Name, namespace, broken.problem))
 		}
+		waiting := func() string {
+			pod.reconcile(ctx, job)
+			_, waiting := waitingOf(ctx, job)
+			reason, _ := waiting["reason"].(string)
+			return reason
+		}
+		Expect(waiting()).To(BeEmpty(), "the manager may be about to create it")
+		Eventually(waiting).WithContext(ctx).Should(Equal("EndpointStateUnavailable"))
+		expectWaiting(ctx, job, "EndpointStateUnavailable", fmt.Sprintf("Secret %s in namespace %s", secret.Name, namespace))
 		Remove(ctx, secret)
 		Remove(ctx, e)
 		Eventually(Gone(ctx, e)).WithContext(ctx).Should(BeTrue())
-		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(waiting()).To(Equal("EndpointNotFound"))
 		expectWaiting(ctx, job, "EndpointNotFound", "ZosEndpoint lpar1 does not exist in namespace "+namespace)
 		Expect(pod.plays()).To(BeZero())
 
