@@ -66,7 +66,7 @@ type Holder struct {
 type Waiter struct {
 	Operator string    `json:"operator"`
 	Since    time.Time `json:"since"`
-	// Offered is when a free place was first reserved for it, or zero. If it is not taken within offerTime, the operator loses its
+	// Offered is when a free place was first reserved for it, or zero. After offerTime others may take the place; the operator keeps its
 	// turn.
 	Offered time.Time `json:"offered,omitzero"`
 }
