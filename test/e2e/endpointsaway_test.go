@@ -177,7 +177,6 @@ func (s *awaySpecs) outage(ctx context.Context) {
 	before, brokenRun := s.lastRuns(ctx, waiting), lastRun(ctx, broken)(Default).ID
 
 	s.zos.down(ctx)
-	DeferCleanup(s.zos.up, NodeTimeout(time.Minute))
 	down := time.Now()
 	s.edit(ctx, waiting[:1])
 	zep := &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos3")}
