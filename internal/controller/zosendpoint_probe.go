@@ -116,7 +116,7 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	result := &probeResult{}
 	result.shown, result.err = r.Prober.Probe(ctx, s.endpoint.Spec.Host, s.endpoint.Spec.EffectivePort(), s.knownKeys())
 	answered := isAnswer(result.err)
-	if outage != nil && answered && memory.failed.Before(outage.Since) && s.state.IsFlapping(s.settings.Address, now) {
+	if outage != nil && answered && !memory.failedSince(outage) && s.state.IsFlapping(s.settings.Address, now) {
 		memory.due = now.Add(r.interval(outageInterval))
 		return // The manager can connect, but runs cannot: status keeps what they said.
 	}
@@ -136,6 +136,12 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	default:
 		memory.due = now.Add(r.interval(unreachableInterval))
 	}
+}
+
+// failedSince reports whether a probe has not reached the system in an outage either. Conditions, by which an outage can begin,
+// count whole seconds.
+func (memory *probeMemory) failedSince(outage *endpoint.Outage) bool {
+	return !memory.failed.Before(outage.Since.Add(-time.Second))
 }
 
 // isAnswer reports whether a probe with that result has reached the system, if only to find another host key.

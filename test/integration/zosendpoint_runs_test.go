@@ -303,13 +303,20 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		Expect(version).To(BeNumerically(">", reachable.backAt()), "runs must not see an endpoint as unreachable after its outage has ended")
 		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[server.address()].RecoveredAt).NotTo(BeZero())
 
-		By("until the system answers")
-		server.down()
+		By("unless runs cannot connect again, though the manager always can")
 		run.Now = time.Now()
 		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection refused")
 		})
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("Connection refused")))
+		Consistently(func(g Gomega) {
+			g.Expect(outage(g)).NotTo(BeNil())
+			g.Expect(Condition(ctx, e, v2beta2.ConditionReachable)(g)).To(And(ConditionFalse(), WithMessage("Connection refused")))
+		}).WithContext(ctx).WithTimeout(2 * probeInterval).Should(Succeed())
+
+		By("until the system answers, once it has not answered the manager either")
+		server.down()
+		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
 		Consistently(outage).WithContext(ctx).WithTimeout(2 * probeInterval).ShouldNot(BeNil())
 		server.up()
 		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
