@@ -116,13 +116,13 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	result := &probeResult{}
 	result.shown, result.err = r.Prober.Probe(ctx, s.endpoint.Spec.Host, s.endpoint.Spec.EffectivePort(), s.knownKeys())
 	answered := isAnswer(result.err)
-	if outage != nil && answered && !memory.failedSince(outage) && s.state.IsFlapping(s.settings.Address, now) {
+	if outage != nil && answered && memory.failed.Before(outage.Since) && s.state.IsFlapping(s.settings.Address, now) {
 		memory.due = now.Add(r.interval(outageInterval))
 		return // The manager can connect, but runs cannot: status keeps what they said.
 	}
 	s.probe = result
 	if !answered {
-		memory.failed = time.Now()
+		memory.failed = time.Now().Add(time.Second) // The condition that follows has its time in seconds.
 	}
 	if outage != nil && answered {
 		memory.outage, memory.over = time.Time{}, outage.Since
@@ -136,12 +136,6 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	default:
 		memory.due = now.Add(r.interval(unreachableInterval))
 	}
-}
-
-// failedSince reports whether a probe has not reached the system in an outage either. Conditions, by which an outage can begin,
-// count whole seconds.
-func (memory *probeMemory) failedSince(outage *endpoint.Outage) bool {
-	return !memory.failed.Before(outage.Since.Add(-time.Second))
 }
 
 // isAnswer reports whether a probe with that result has reached the system, if only to find another host key.
