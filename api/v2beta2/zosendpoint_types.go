@@ -168,7 +168,7 @@ type ZosEndpointStatus struct {
 	// +optional
 	PinnedFor string `json:"pinnedFor,omitempty"`
 
-	// latency of the last probe, rounded. It is updated when it has changed considerably.
+	// latency of a probe, rounded; 20ms means that or less. It is updated when it has changed considerably, at most once per hour.
 	// +optional
 	Latency string `json:"latency,omitempty"`
 

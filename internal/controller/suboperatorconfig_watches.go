@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,7 +43,8 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(to.ofCollection)).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(to.ofConflicting)).
-		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint)).
+		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointChanged})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
@@ -80,6 +83,22 @@ func (r *configMapper) ofCollection(ctx context.Context, object client.Object) [
 // ofEndpoint maps a ZosEndpoint to all SubOperatorConfigs of its namespace: by default they use all endpoints.
 func (r *configMapper) ofEndpoint(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(object.GetNamespace()))
+}
+
+// endpointChanged reports whether something of a ZosEndpoint has changed that installations depend on.
+func endpointChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.ZosEndpoint)
+	after, isOther := e.ObjectNew.(*v2beta2.ZosEndpoint)
+	if !isOne || !isOther {
+		return true
+	}
+	ready := func(o *v2beta2.ZosEndpoint) bool {
+		return meta.IsStatusConditionTrue(o.Status.Conditions, v2beta2.ConditionReady)
+	}
+	return before.UID != after.UID || before.Generation != after.Generation ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Status.PinnedFor != after.Status.PinnedFor || !slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
+		!equality.Semantic.DeepEqual(before.Status.Abandoned, after.Status.Abandoned) || ready(before) != ready(after)
 }
 
 // ofConflicting maps a SubOperatorConfig to the others of its collection: it may have uninstalled from a namespace that they

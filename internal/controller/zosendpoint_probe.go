@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -47,8 +49,12 @@ type probeMemory struct {
 	outage time.Time
 	// over is when the outage began that a successful probe has found to be over, or zero.
 	over time.Time
+	// failed is when a probe last ended that did not reach the system, or the endpoint was changed.
+	failed time.Time
 	// latencies of the last successful probes, the latest last.
 	latencies []time.Duration
+	// shown is when the latency in status was last changed, or first seen.
+	shown time.Time
 }
 
 // remember returns the memory of an endpoint. Only one reconcile at a time uses it.
@@ -59,7 +65,7 @@ func (r *ZosEndpointReconciler) remember(e *v2beta2.ZosEndpoint) *probeMemory {
 		string(e.UID), string(e.Spec.EndpointType), mapping.Address(e), e.Annotations[endpoint.AnnotationRetry],
 	}, e.Spec.HostKeys...), "\n")
 	if memory.target != target {
-		memory.target, memory.due = target, time.Time{}
+		memory.target, memory.due, memory.failed = target, time.Time{}, time.Now()
 	}
 	return memory
 }
@@ -109,19 +115,33 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 	defer release()
 	result := &probeResult{}
 	result.shown, result.err = r.Prober.Probe(ctx, s.endpoint.Spec.Host, s.endpoint.Spec.EffectivePort(), s.knownKeys())
+	answered := isAnswer(result.err)
+	if outage != nil && answered && memory.failed.Before(outage.Since) && s.state.IsFlapping(s.settings.Address, now) {
+		memory.due = now.Add(r.interval(outageInterval))
+		return // The manager can connect, but runs cannot: status keeps what they said.
+	}
 	s.probe = result
+	if !answered {
+		memory.failed = time.Now().Add(time.Second) // The condition that follows has its time in seconds.
+	}
+	if outage != nil && answered {
+		memory.outage, memory.over = time.Time{}, outage.Since
+	}
 	switch {
 	case result.err == nil:
-		if outage != nil {
-			memory.outage, memory.over = time.Time{}, outage.Since
-		}
 		memory.due = now.Add(r.interval(r.ProbeInterval))
-		result.latency = memory.latency(s.endpoint.Status.Latency, time.Since(now))
-	case outage != nil:
+		result.latency = memory.latency(s.endpoint.Status.Latency, time.Since(now), now)
+	case outage != nil && !answered:
 		memory.due = now.Add(r.interval(outageInterval))
 	default:
 		memory.due = now.Add(r.interval(unreachableInterval))
 	}
+}
+
+// isAnswer reports whether a probe with that result has reached the system, if only to find another host key.
+func isAnswer(err error) bool {
+	var mismatch *probe.HostKeyMismatchError
+	return err == nil || errors.As(err, &mismatch)
 }
 
 // knownKeys returns the host keys of the spec, or else the one that was pinned for the present host and port.
@@ -154,7 +174,7 @@ func (r *ZosEndpointReconciler) after(s *endpointScope, memory *probeMemory) tim
 	}
 	if s.state != nil {
 		system := s.state.Systems[s.settings.Address]
-		if system != nil && len(system.Queue) > 0 {
+		if system != nil && len(system.Queue) > 0 || isTried(s.state) {
 			delays = append(delays, outageInterval)
 		}
 		switch over := system != nil && system.Outage != nil && memory.over.Equal(system.Outage.Since); {
@@ -170,40 +190,63 @@ func (r *ZosEndpointReconciler) after(s *endpointScope, memory *probeMemory) tim
 	return max(slices.Min(delays), time.Millisecond)
 }
 
-// mayRecover reports whether the outage of the endpoint's system has ended: a probe that began later was successful, and
+// isTried reports whether a run tries a credential of the security domain: others wait for it.
+func isTried(state *endpoint.State) bool {
+	for _, logon := range state.Logons {
+		if logon.Trying != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mayRecover reports whether the outage of the endpoint's system has ended: a probe that began later was answered, and
 // status says so. Status is written before the state, by the reconcile before: runs regard a system as unreachable if either
 // says so, and in the other order a run could begin another outage in between.
 func (memory *probeMemory) mayRecover(s *endpointScope, state *endpoint.State) bool {
 	outage := outageOf(state, s.settings.Address)
-	return outage != nil && memory.over.Equal(outage.Since) &&
-		meta.IsStatusConditionTrue(s.endpoint.Status.Conditions, v2beta2.ConditionReachable)
+	reachable := meta.FindStatusCondition(s.endpoint.Status.Conditions, v2beta2.ConditionReachable)
+	return outage != nil && memory.over.Equal(outage.Since) && reachable != nil &&
+		(reachable.Status == metav1.ConditionTrue || reachable.Reason == v2beta2.ReasonHostKeyMismatch)
 }
 
 // steadyLatencies is the number of successive probes that must differ from the recorded latency before it is written again.
 const steadyLatencies = 3
 
-// latency adds the latency of a probe, and returns the text for status: the recorded one, unless the last probes all took at
-// least twice as long, or at most half as long.
-func (memory *probeMemory) latency(recorded string, measured time.Duration) string {
+// latencyInterval is the least time between changes of a recorded latency.
+const latencyInterval = time.Hour
+
+// latencyChange is the least difference between a latency and the recorded one that matters.
+const latencyChange = 100 * time.Millisecond
+
+// latency adds the latency of a probe, and returns the text for status: the recorded one, unless it is an hour old, and the
+// last probes all took at least twice as long, or at most half as long, and differ by at least 100 ms.
+func (memory *probeMemory) latency(recorded string, measured time.Duration, now time.Time) string {
 	memory.latencies = append(memory.latencies, measured)
 	memory.latencies = memory.latencies[max(0, len(memory.latencies)-steadyLatencies):]
 	known, err := time.ParseDuration(recorded)
 	if err != nil {
+		memory.shown = now
 		return roundLatency(measured).String()
 	}
-	if len(memory.latencies) < steadyLatencies {
+	if memory.shown.IsZero() {
+		memory.shown = now
+	}
+	if len(memory.latencies) < steadyLatencies || now.Sub(memory.shown) < latencyInterval {
 		return recorded
 	}
-	if low, high := slices.Min(memory.latencies), slices.Max(memory.latencies); low >= 2*known || 2*high <= known {
+	low, high := slices.Min(memory.latencies), slices.Max(memory.latencies)
+	if low >= max(2*known, known+latencyChange) || high <= min(known/2, known-latencyChange) {
+		memory.shown = now
 		return roundLatency(measured).String()
 	}
 	return recorded
 }
 
-// latencySteps are the latencies that status shows.
+// latencySteps are the latencies that status shows. The first one means that or less.
 var latencySteps = []time.Duration{
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+	20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
 }
 
 // roundLatency returns the nearest of latencySteps.

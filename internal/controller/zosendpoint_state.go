@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -228,12 +229,12 @@ func isEndpoint(owner metav1.OwnerReference) bool {
 }
 
 // goneHolders returns the function for [endpoint.State.Evict]: pods that do not exist any more or have ended, and operators
-// that are not installed any more.
+// that are not installed any more. Operators write the state, so only pods of installed operators are read.
 func (r *ZosEndpointReconciler) goneHolders(ctx context.Context, s *endpointScope, state *endpoint.State) (
 	gone func(operator, podName string, pod types.UID) bool, err error) {
 	pods := map[types.UID]bool{}
 	for _, holder := range holdersOf(state) {
-		if _, known := pods[holder.Pod]; known {
+		if _, known := pods[holder.Pod]; known || !s.mayHold(holder.Operator, holder.PodName) {
 			continue
 		}
 		namespace, _, _ := strings.Cut(holder.Operator, "/")
@@ -244,12 +245,17 @@ func (r *ZosEndpointReconciler) goneHolders(ctx context.Context, s *endpointScop
 		}
 		pods[holder.Pod] = err != nil || pod.UID != holder.Pod || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	}
-	return func(operator, _ string, pod types.UID) bool {
-		if pod == "" {
+	return func(operator, podName string, pod types.UID) bool {
+		if podName == "" && pod == "" {
 			return !s.installed[operator]
 		}
-		return pods[pod]
+		return !s.mayHold(operator, podName) || pods[pod]
 	}, nil
+}
+
+// mayHold reports whether an operator is installed, and its pod can have that name.
+func (s *endpointScope) mayHold(operator, podName string) bool {
+	return s.installed[operator] && len(validation.IsDNS1123Subdomain(podName)) == 0
 }
 
 // holdersOf returns the runs that have a place on a system or try a credential.
@@ -266,6 +272,9 @@ func holdersOf(state *endpoint.State) []endpoint.Holder {
 	return holders
 }
 
+// statePrefix begins the name of each Secret with a state, see [endpoint.StateName].
+const statePrefix = "zosendpoint-"
+
 // stateCache has the Secrets with states. Of other Secrets the manager caches the metadata only, and one
 // cache cannot do both.
 type stateCache struct{ cache.Cache }
@@ -278,7 +287,7 @@ func newStateCache(mgr ctrl.Manager) (stateCache, error) {
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
 			Label:     labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
-			Transform: withoutManagedFields,
+			Transform: onlyState,
 		}},
 	})
 	if err != nil {
@@ -287,11 +296,16 @@ func newStateCache(mgr ctrl.Manager) (stateCache, error) {
 	return stateCache{c}, mgr.Add(stateCache{c})
 }
 
-func withoutManagedFields(object any) (any, error) {
-	if secret, ok := object.(*corev1.Secret); ok {
-		secret.ManagedFields = nil
+// onlyState removes from a Secret what is not part of a state. Anybody can set the label on other Secrets.
+func onlyState(object any) (any, error) {
+	secret, ok := object.(*corev1.Secret)
+	if !ok {
+		return object, nil
 	}
-	return object, nil
+	isState := strings.HasPrefix(secret.Name, statePrefix) && slices.ContainsFunc(secret.OwnerReferences, isEndpoint)
+	maps.DeleteFunc(secret.Data, func(key string, _ []byte) bool { return !isState || key != endpoint.StateFile })
+	secret.StringData, secret.Annotations, secret.ManagedFields = nil, nil, nil
+	return secret, nil
 }
 
 // stateHasNews accepts changes of a state that the manager reports or acts on. Places that are taken and given back are none.
@@ -317,12 +331,11 @@ func (r *ZosEndpointReconciler) ofState(ctx context.Context, secret *corev1.Secr
 	return requests
 }
 
-// neighborOf maps a ZosEndpoint that was deleted to another one of its security domain: limits may have changed.
-func (r *ZosEndpointReconciler) neighborOf(ctx context.Context, object client.Object) []reconcile.Request {
+// neighborsOf maps a ZosEndpoint that was deleted to the others of its security domain: limits may have changed.
+func (r *ZosEndpointReconciler) neighborsOf(ctx context.Context, object client.Object) []reconcile.Request {
 	e, ok := object.(*v2beta2.ZosEndpoint)
 	if !ok {
 		return nil
 	}
-	requests := requestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{indexState: endpoint.StateName(e)})
-	return requests[:min(len(requests), 1)]
+	return requestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{indexState: endpoint.StateName(e)})
 }

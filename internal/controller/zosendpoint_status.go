@@ -100,17 +100,19 @@ func probeError(err error) error {
 	return status.Retry(v2beta2.ReasonHostUnreachable, err)
 }
 
-// describeCredentials sets CredentialAccepted once a run has logged on in the security domain.
+// describeCredentials sets CredentialAccepted once a run has logged on in the security domain. A logon that was accepted later than
+// a refusal ends it, also that of another user ID: Secrets are corrected that way too.
 func describeCredentials(s *endpointScope) {
 	if s.state == nil {
 		return
 	}
 	var accepted, refused []string
+	latest := lastAccepted(s.state)
 	for _, user := range slices.Sorted(maps.Keys(s.state.Logons)) {
 		logon := s.state.Logons[user]
 		if logon.IsAccepted() {
 			accepted = append(accepted, status.Printable(user))
-		} else if last := logon.LastRefusal(); last != nil {
+		} else if last := logon.LastRefusal(); last != nil && !latest.After(last.At) {
 			refused = append(refused, fmt.Sprintf("of user %s at %s (ZosEndpoint %q: %s)", status.Printable(user),
 				last.At.UTC().Format(time.RFC3339), last.Endpoint, status.Truncate(status.Printable(last.Message), maxRefusalBytes)))
 		}
@@ -129,6 +131,19 @@ func describeCredentials(s *endpointScope) {
 	default:
 		meta.RemoveStatusCondition(now, v2beta2.ConditionCredentialAccepted)
 	}
+}
+
+// lastAccepted returns when a credential of a security domain was last accepted that was not before, or zero.
+func lastAccepted(state *endpoint.State) time.Time {
+	var last time.Time
+	for _, logon := range state.Logons {
+		for _, at := range logon.Accepted {
+			if at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
 }
 
 // maxRefusalBytes limits what a message says about one refused credential.

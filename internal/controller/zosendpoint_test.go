@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,12 +14,13 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 func TestRoundLatency(t *testing.T) {
 	for measured, want := range map[time.Duration]string{
-		0: "1ms", 1400 * time.Microsecond: "1ms", 1600 * time.Microsecond: "2ms", 4 * time.Millisecond: "5ms", 12 * time.Millisecond: "10ms",
+		0: "20ms", 34 * time.Millisecond: "20ms", 36 * time.Millisecond: "50ms", 99 * time.Millisecond: "100ms",
 		349 * time.Millisecond: "200ms", 351 * time.Millisecond: "500ms", 900 * time.Millisecond: "1s", time.Minute: "10s",
 	} {
 		if got := roundLatency(measured).String(); got != want {
@@ -38,19 +41,27 @@ func TestLatencyIsRecordedWhenItHasChangedForLong(t *testing.T) {
 		"after a restart":          {"20ms", []time.Duration{200 * ms}, "20ms"},
 		"no valid record":          {"soon", []time.Duration{200 * ms}, "200ms"},
 		"one that is slow":         {"20ms", []time.Duration{20 * ms, 200 * ms, 20 * ms}, "20ms"},
-		"slower":                   {"20ms", []time.Duration{45 * ms, 200 * ms, 50 * ms}, "50ms"},
-		"slower, but not twice":    {"20ms", []time.Duration{39 * ms, 200 * ms, 200 * ms}, "20ms"},
-		"faster":                   {"20ms", []time.Duration{10 * ms, 2 * ms, 2 * ms}, "2ms"},
-		"faster, but not by half":  {"20ms", []time.Duration{11 * ms, 2 * ms, 2 * ms}, "20ms"},
+		"slower":                   {"20ms", []time.Duration{120 * ms, 200 * ms, 210 * ms}, "200ms"},
+		"slower, but by little":    {"20ms", []time.Duration{119 * ms, 200 * ms, 200 * ms}, "20ms"},
+		"slower, but not twice":    {"200ms", []time.Duration{399 * ms, 500 * ms, 500 * ms}, "200ms"},
+		"faster":                   {"200ms", []time.Duration{100 * ms, 2 * ms, 2 * ms}, "20ms"},
+		"faster, but by little":    {"100ms", []time.Duration{2 * ms, 2 * ms, 2 * ms}, "100ms"},
+		"faster, but not by half":  {"500ms", []time.Duration{251 * ms, 2 * ms, 2 * ms}, "500ms"},
 		"only the last ones count": {"20ms", []time.Duration{20 * ms, 200 * ms, 200 * ms, 210 * ms}, "200ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			memory, got := &probeMemory{}, test.recorded
-			for _, measured := range test.measured {
-				got = memory.latency(got, measured)
-			}
-			if got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
+			start := time.Now()
+			for _, pause := range []time.Duration{time.Minute, time.Hour} {
+				memory, got := &probeMemory{}, test.recorded
+				for i, measured := range test.measured {
+					got = memory.latency(got, measured, start.Add(time.Duration(i)*pause))
+				}
+				if want := test.want; pause == time.Hour && got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+				if _, err := time.ParseDuration(test.recorded); pause == time.Minute && err == nil && got != test.recorded {
+					t.Errorf("within an hour: got %s, want %s", got, test.recorded)
+				}
 			}
 		})
 	}
@@ -73,6 +84,8 @@ func TestDescribeCredentials(t *testing.T) {
 		"refused":              {map[string]*endpoint.Logon{"a": {Refused: refused(at)}}, "False", `user a at 2026-01-02T03:04:05Z (ZosEndpoint "lpar1": line [1m xxx`},
 		"refused and replaced": {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(time.Second))}}, "True", "as a"},
 		"accepted before":      {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(-time.Second))}}, "False", "user a"},
+		"another user later":   {map[string]*endpoint.Logon{"a": {Refused: refused(at)}, "b": {Accepted: accepted(at.Add(time.Second))}}, "True", "as b"},
+		"another user before":  {map[string]*endpoint.Logon{"a": {Refused: refused(at)}, "b": {Accepted: accepted(at.Add(-time.Second))}}, "False", "user a"},
 		"one of two refused":   {map[string]*endpoint.Logon{"a": {Accepted: accepted(at)}, "b": {Refused: refused(at)}}, "False", "user b"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,6 +115,7 @@ func TestStateHasNews(t *testing.T) {
 		want          bool
 	}{
 		"a place":    {`{}`, held, false},
+		"a try":      {`{}`, `{"logons":{"u":{"trying":{"operator":"n/o","podName":"p","pod":"1","resource":"r","run":"1","since":"2026-01-02T03:04:05Z"}}}}`, true},
 		"an outage":  {held, outage, true},
 		"damaged":    {`{}`, `{`, true},
 		"repaired":   {`{`, `{}`, true},
@@ -109,6 +123,111 @@ func TestStateHasNews(t *testing.T) {
 	} {
 		got := stateHasNews().Update(event.TypedUpdateEvent[*corev1.Secret]{ObjectOld: secret(test.before), ObjectNew: secret(test.after)})
 		if got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestTheCacheOfStatesHasNothingElse(t *testing.T) {
+	owner := metav1.OwnerReference{APIVersion: v2beta2.GroupVersion.String(), Kind: "ZosEndpoint", Name: "lpar1", UID: "1"}
+	for name, test := range map[string]struct {
+		name   string
+		owners []metav1.OwnerReference
+		want   int
+	}{
+		"a state":       {"zosendpoint-1", []metav1.OwnerReference{owner}, 1},
+		"another name":  {"password", []metav1.OwnerReference{owner}, 0},
+		"another owner": {"zosendpoint-1", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "1"}}, 0},
+		"no owner":      {"zosendpoint-1", nil, 0},
+	} {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: test.name, OwnerReferences: test.owners, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+			Data:       map[string][]byte{endpoint.StateFile: []byte("{}"), "password": []byte("x")},
+		}
+		if _, err := onlyState(secret); err != nil {
+			t.Fatal(err)
+		}
+		if len(secret.Data) != test.want || secret.Data["password"] != nil || secret.ManagedFields != nil {
+			t.Errorf("%s: got %+v", name, secret)
+		}
+	}
+}
+
+// Code in the pod of an operator can name any pod, and names that no pod can have.
+func TestOnlyPodsOfInstalledOperatorsMayHold(t *testing.T) {
+	s := &endpointScope{installed: map[string]bool{"n/o": true}}
+	for _, test := range []struct {
+		operator, pod string
+		want          bool
+	}{
+		{"n/o", "o-1", true}, {"n/o", "", false}, {"n/o", "a/b", false}, {"n/o", "..", false}, {"/o", "o-1", false}, {"", "", false}, {"n/p", "p-1", false},
+	} {
+		if got := s.mayHold(test.operator, test.pod); got != test.want {
+			t.Errorf("%q %q: got %v", test.operator, test.pod, got)
+		}
+	}
+	gone, err := (&ZosEndpointReconciler{}).goneHolders(t.Context(), s, &endpoint.State{Systems: map[string]*endpoint.System{
+		"a:22": {Running: []endpoint.Holder{{Operator: "n/o", PodName: "a/b", Pod: "1"}, {Operator: "/o", PodName: "p", Pod: "2"}, {}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !gone("n/o", "a/b", "1") || !gone("/o", "p", "2") || !gone("", "", "") || gone("n/o", "", "") {
+		t.Error("holders that cannot exist must be gone, and installed operators must keep their turn")
+	}
+}
+
+func TestRecoverWhenTheSystemAnswers(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, settings: endpoint.Settings{Address: "a:22"}}
+	state := &endpoint.State{Systems: map[string]*endpoint.System{"a:22": {Outage: &endpoint.Outage{Since: since}}}}
+	for reason, want := range map[string]bool{v2beta2.ReasonHostKeyMismatch: true, v2beta2.ReasonHostUnreachable: false} {
+		status.SetCondition(&s.endpoint.Status.Conditions, v2beta2.ConditionReachable, 1, status.Retry(reason, errors.New("x")), "")
+		if got := (&probeMemory{over: since}).mayRecover(s, state); got != want {
+			t.Errorf("%s: got %v", reason, got)
+		}
+	}
+	if !isAnswer(fmt.Errorf("x: %w", &probe.HostKeyMismatchError{})) || !isAnswer(nil) || isAnswer(errors.New("x")) {
+		t.Error("only a system that answers can have another key")
+	}
+}
+
+// Others wait for the result of a run that tries a credential. If its pod is gone, nothing else wakes the manager.
+func TestLooksForPodsThatTryACredential(t *testing.T) {
+	r := &ZosEndpointReconciler{}
+	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, state: &endpoint.State{}}
+	memory := &probeMemory{due: time.Now().Add(time.Hour)}
+	if got := r.after(s, memory); got <= outageInterval {
+		t.Errorf("got %s", got)
+	}
+	s.state.Logons = map[string]*endpoint.Logon{"u": {Trying: &endpoint.Holder{}}}
+	if got := r.after(s, memory); got != outageInterval {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestEndpointChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v2beta2.ZosEndpoint)
+		want   bool
+	}{
+		"nothing":   {func(*v2beta2.ZosEndpoint) {}, false},
+		"latency":   {func(e *v2beta2.ZosEndpoint) { e.Status.Latency = "50ms" }, false},
+		"spec":      {func(e *v2beta2.ZosEndpoint) { e.Generation++ }, true},
+		"deletion":  {func(e *v2beta2.ZosEndpoint) { e.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, true},
+		"key":       {func(e *v2beta2.ZosEndpoint) { e.Status.HostKeys = []string{"k"} }, true},
+		"host":      {func(e *v2beta2.ZosEndpoint) { e.Status.PinnedFor = "a:22" }, true},
+		"abandoned": {func(e *v2beta2.ZosEndpoint) { e.Status.Abandoned = []v2beta2.AbandonedResource{{Name: "a"}} }, true},
+		"reachable": {func(e *v2beta2.ZosEndpoint) {
+			status.SetCondition(&e.Status.Conditions, v2beta2.ConditionReachable, 1, nil, "")
+		}, false},
+		"ready": {func(e *v2beta2.ZosEndpoint) {
+			status.SetCondition(&e.Status.Conditions, v2beta2.ConditionReady, 1, nil, "")
+		}, true},
+	} {
+		before, after := &v2beta2.ZosEndpoint{}, &v2beta2.ZosEndpoint{}
+		test.change(after)
+		if got := endpointChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

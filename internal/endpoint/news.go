@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// HasNews reports whether two states differ in what the manager reports: outages, logons, abandoned resources, and whether
-// somebody waits in a queue. A state may be nil.
+// HasNews reports whether two states differ in what the manager reports: outages, logons, abandoned resources, whether
+// somebody waits in a queue, and for which user IDs a run tries a credential. A state may be nil.
 func HasNews(before, after *State) bool {
 	if before == nil {
 		before = &State{}
@@ -14,7 +14,7 @@ func HasNews(before, after *State) bool {
 	if after == nil {
 		after = &State{}
 	}
-	return !maps.EqualFunc(before.outages(), after.outages(), sameOutage) || !maps.Equal(before.queues(), after.queues()) ||
+	return !maps.EqualFunc(before.outages(), after.outages(), sameOutage) || !maps.Equal(before.queues(), after.queues()) || !maps.Equal(before.tries(), after.tries()) ||
 		!maps.EqualFunc(before.results(), after.results(), sameResult) ||
 		!slices.EqualFunc(before.Abandoned, after.Abandoned, sameAbandoned)
 }
@@ -42,6 +42,17 @@ func (s *State) queues() map[string]bool {
 		}
 	}
 	return queues
+}
+
+// tries has the user IDs for which a run tries a credential.
+func (s *State) tries() map[string]bool {
+	tries := map[string]bool{}
+	for user, logon := range s.Logons {
+		if logon.Trying != nil {
+			tries[user] = true
+		}
+	}
+	return tries
 }
 
 // results has the logons, by user ID, of which there is a result.

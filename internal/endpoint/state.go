@@ -126,6 +126,7 @@ func ParseState(content []byte) (*State, error) {
 			return nil, fmt.Errorf("%s: logon %q is null", StateFile, user)
 		}
 	}
+	s.trim()
 	return s, nil
 }
 

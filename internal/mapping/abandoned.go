@@ -9,10 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // maxAbandoned is the maximum length of status.installations[].abandoned.
 const maxAbandoned = 20
+
+// maxNameBytes is the maximum length of a custom resource's name.
+const maxNameBytes = 253
 
 // Abandoned returns the latest custom resources of some kinds in a namespace that were removed without a run, at most
 // maxAbandoned, the oldest first, by what the status of a SubOperatorConfig's ZosEndpoints says.
@@ -30,7 +34,8 @@ func abandonedOn(endpoints []v2beta2.ZosEndpoint, namespace string, kinds []stri
 		for _, resource := range endpoints[i].Status.Abandoned {
 			if resource.Namespace == namespace && slices.Contains(kinds, resource.Kind) {
 				found = append(found, v2beta2.AbandonedInstance{
-					Kind: resource.Kind, Name: resource.Name, ZosEndpoint: endpoints[i].Name, RemovedAt: resource.RemovedAt,
+					Kind: resource.Kind, Name: status.Truncate(status.Printable(resource.Name), maxNameBytes),
+					ZosEndpoint: endpoints[i].Name, RemovedAt: resource.RemovedAt,
 				})
 			}
 		}

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +41,10 @@ func TestAbandoned(t *testing.T) {
 	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", many...)}, "ns", []string{"Queue"})
 	if len(got) != maxAbandoned || got[0].Name != "3" || got[maxAbandoned-1].Name != fmt.Sprint(maxAbandoned+2) {
 		t.Errorf("got %v", got)
+	}
+
+	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", removed("Queue", "ns", strings.Repeat("x", 9000)+"\n", 1))}, "ns", []string{"Queue"})
+	if len(got) != 1 || len(got[0].Name) > maxNameBytes {
+		t.Errorf("a name that is none must be cut: got %v", got)
 	}
 }

@@ -18,11 +18,12 @@ const (
 	MaxEventBytes   = 1024
 )
 
-// SetCondition sets a condition to True if err is nil, else to False with the reason and message of err.
+// SetCondition sets a condition to True if err is nil, else to False with the reason and message of err. Messages are cut to
+// MaxMessageBytes.
 func SetCondition(conditions *[]metav1.Condition, conditionType string, generation int64, err error, message string) {
 	condition := metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
-		Message: message, ObservedGeneration: generation,
+		Message: Truncate(message, MaxMessageBytes), ObservedGeneration: generation,
 	}
 	if f := AsError(err); f != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.Reason, Truncate(f.Error(), MaxMessageBytes)

@@ -102,3 +102,14 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 }
+
+// What runs report is part of messages, also of good ones.
+func TestSetConditionTruncates(t *testing.T) {
+	for _, err := range []error{nil, Retry("R", errors.New(strings.Repeat("x", 2*MaxMessageBytes)))} {
+		var conditions []metav1.Condition
+		SetCondition(&conditions, "Known", 1, err, strings.Repeat("x", 2*MaxMessageBytes))
+		if n := len(conditions[0].Message); n > MaxMessageBytes {
+			t.Errorf("%d bytes", n)
+		}
+	}
+}

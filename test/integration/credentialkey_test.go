@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
@@ -60,6 +61,13 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 
 		theManager.stop()
 		secret := keySecret(ManagerNamespace)
+		DeferCleanup(func(ctx context.Context) {
+			theManager.stop()
+			if K8s.Get(ctx, client.ObjectKeyFromObject(secret), secret) == nil && string(secret.Data[credential.KeyField]) == "short" {
+				Remove(ctx, secret)
+			}
+			theManager.start(ctx)
+		}, NodeTimeout(time.Minute))
 		Patch(ctx, secret, `{"stringData":{"key":"short"}}`)
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",

@@ -1,0 +1,65 @@
+package endpoint
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxName is the longest text, in bytes, that identifies a run, a custom resource or an operator: kind/namespace/name has at
+// most 381.
+const maxName = 512
+
+// trim cuts what was read to the limits that writers keep. Code in the pod of an operator can write anything.
+func (s *State) trim() {
+	free := maxHolders
+	for _, address := range slices.Sorted(maps.Keys(s.Systems)) {
+		system := s.Systems[address]
+		system.Running = system.Running[:min(len(system.Running), free)]
+		free -= len(system.Running)
+		for i := range system.Running {
+			system.Running[i].trim()
+		}
+		if system.Outage != nil {
+			system.Outage.Message = oneLine(system.Outage.Message, maxStored)
+		}
+	}
+	s.trimLogons()
+	s.Abandoned = s.Abandoned[max(0, len(s.Abandoned)-maxAbandoned):]
+	for i := range s.Abandoned {
+		a := &s.Abandoned[i]
+		for _, text := range []*string{&a.Operator, &a.Kind, &a.Name, &a.Endpoint} {
+			*text = oneLine(*text, maxName)
+		}
+	}
+}
+
+// trimLogons keeps a logon whose user ID is too long under a shorter one, unless there is one: a refusal must not get lost.
+func (s *State) trimLogons() {
+	for _, user := range slices.Sorted(maps.Keys(s.Logons)) {
+		logon := s.Logons[user]
+		if logon.Trying != nil {
+			logon.Trying.trim()
+		}
+		for credential, refusal := range logon.Refused {
+			refusal.Endpoint, refusal.Message = oneLine(refusal.Endpoint, maxStored), oneLine(refusal.Message, maxStored)
+			logon.Refused[credential] = refusal
+		}
+		// Some letters take more bytes in lower case.
+		if short := oneLine(user, 2*maxUser); short != user {
+			delete(s.Logons, user)
+			if s.Logons[short] == nil {
+				s.Logons[short] = logon
+			}
+		}
+	}
+	forgetOldest(s.Logons, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, s.forgetUser)
+}
+
+func (h *Holder) trim() {
+	for _, text := range []*string{&h.Operator, &h.PodName, &h.Resource, &h.Run} {
+		*text = oneLine(*text, maxName)
+	}
+	h.Pod = types.UID(oneLine(string(h.Pod), maxName))
+}
