@@ -229,12 +229,13 @@ func isEndpoint(owner metav1.OwnerReference) bool {
 }
 
 // goneHolders returns the function for [endpoint.State.Evict]: pods that do not exist any more or have ended, and operators
-// that are not installed any more. Operators write the state, so only pods of installed operators are read.
+// that are not installed any more. The pod of such an operator keeps its places until it has ended. Operators write the state, so
+// names can be anything.
 func (r *ZosEndpointReconciler) goneHolders(ctx context.Context, s *endpointScope, state *endpoint.State) (
 	gone func(operator, podName string, pod types.UID) bool, err error) {
 	pods := map[types.UID]bool{}
 	for _, holder := range holdersOf(state) {
-		if _, known := pods[holder.Pod]; known || !s.mayHold(holder.Operator, holder.PodName) {
+		if _, known := pods[holder.Pod]; known || !isPod(holder.Operator, holder.PodName) {
 			continue
 		}
 		namespace, _, _ := strings.Cut(holder.Operator, "/")
@@ -249,13 +250,14 @@ func (r *ZosEndpointReconciler) goneHolders(ctx context.Context, s *endpointScop
 		if podName == "" && pod == "" {
 			return !s.installed[operator]
 		}
-		return !s.mayHold(operator, podName) || pods[pod]
+		return !isPod(operator, podName) || pods[pod]
 	}, nil
 }
 
-// mayHold reports whether an operator is installed, and its pod can have that name.
-func (s *endpointScope) mayHold(operator, podName string) bool {
-	return s.installed[operator] && len(validation.IsDNS1123Subdomain(podName)) == 0
+// isPod reports whether an operator, as namespace/name, can have a pod of that name.
+func isPod(operator, podName string) bool {
+	namespace, _, _ := strings.Cut(operator, "/")
+	return len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(podName)) == 0
 }
 
 // holdersOf returns the runs that have a place on a system or try a credential.

@@ -154,18 +154,18 @@ func TestTheCacheOfStatesHasNothingElse(t *testing.T) {
 }
 
 // Code in the pod of an operator can name any pod, and names that no pod can have.
-func TestOnlyPodsOfInstalledOperatorsMayHold(t *testing.T) {
-	s := &endpointScope{installed: map[string]bool{"n/o": true}}
+func TestHoldersThatAreNoPods(t *testing.T) {
 	for _, test := range []struct {
 		operator, pod string
 		want          bool
 	}{
-		{"n/o", "o-1", true}, {"n/o", "", false}, {"n/o", "a/b", false}, {"n/o", "..", false}, {"/o", "o-1", false}, {"", "", false}, {"n/p", "p-1", false},
+		{"n/o", "o-1", true}, {"n/o", "", false}, {"n/o", "a/b", false}, {"n/o", "..", false}, {"/o", "o-1", false}, {"", "", false}, {"../n/o", "o-1", false},
 	} {
-		if got := s.mayHold(test.operator, test.pod); got != test.want {
+		if got := isPod(test.operator, test.pod); got != test.want {
 			t.Errorf("%q %q: got %v", test.operator, test.pod, got)
 		}
 	}
+	s := &endpointScope{installed: map[string]bool{"n/o": true}}
 	gone, err := (&ZosEndpointReconciler{}).goneHolders(t.Context(), s, &endpoint.State{Systems: map[string]*endpoint.System{
 		"a:22": {Running: []endpoint.Holder{{Operator: "n/o", PodName: "a/b", Pod: "1"}, {Operator: "/o", PodName: "p", Pod: "2"}, {}}},
 	}})

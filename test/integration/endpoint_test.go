@@ -285,7 +285,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Create(ctx, unnamed, lpar1, lpar2, lpar3, soc)
 		importSample(ctx, namespace, s)
 		key := managerKey(ctx)
-		id := key.Credential("IBMUSER", nil, nil, []byte(password))
+		id := key.In(namespace).Credential("IBMUSER", nil, nil, []byte(password))
 		same := HaveKeyWithValue("lpar1_credential", id)
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
 			And(same, HaveKey("lpar2_credential"), HaveKeyWithValue("lpar3_credential", id)), "also with the user ID of a variable")

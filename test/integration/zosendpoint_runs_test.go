@@ -254,7 +254,8 @@ var _ = Describe("The state of a security domain", func() {
 		})
 		Eventually(func(g Gomega) {
 			state := stateOf(ctx, e)(g)
-			g.Expect(state.Systems[server.address()].Running).To(ConsistOf(HaveField("Resource", "Job/"+namespace+"/a")))
+			g.Expect(state.Systems[server.address()].Running).To(ConsistOf(
+				HaveField("Resource", "Job/"+namespace+"/a"), HaveField("Resource", "Job/"+namespace+"/e")), "a pod keeps its places until it has ended")
 			g.Expect(state.Systems[server.address()].Queue).To(BeEmpty())
 			g.Expect(state.Logons["ibmuser"].Trying).To(BeNil())
 		}).WithContext(ctx).Should(Succeed())
