@@ -245,6 +245,12 @@ func (s *endpointSpecs) windows(ctx context.Context) {
 	s.register(ctx, "night", s.zos1, v2beta2.ZosEndpointSpec{CredentialName: "zos1", RunWindows: []v2beta2.RunWindow{
 		{Schedule: "0 2 29 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Europe/Berlin"},
 	}})
+	// Until the kubelet has updated the mounted Secret, the operator does not know the endpoint.
+	Eventually(func() error {
+		_, err := Output(ctx, kubectlPath(), "exec", "-n", s.namespace, "deployment/"+s.deployment(), "-c", "operator", "--",
+			"test", "-e", "/etc/zoscb/endpoints/night_vars.yaml")
+		return err
+	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
 	nights := s.playsNamed("night", 3, "night", nil)
 	for _, object := range nights {
 		Create(ctx, object.DeepCopy())
