@@ -187,11 +187,14 @@ func (s *endpointSpecs) manyPhases(ctx context.Context) func(Gomega) map[runstat
 	}
 }
 
-// memory is how many MiB the container of the operator in a namespace uses now, and used at most.
+// memory is how many MiB the container of the operator in a namespace uses now, and used at most, with cgroups of version 2 or 1.
 func (s *endpointSpecs) memory(ctx context.Context, namespace string) string {
 	GinkgoHelper()
 	return strings.Join(strings.Fields(kubectl(ctx, "exec", "-n", namespace, "deployment/"+s.deployment(), "-c", "operator", "--", "/bin/sh", "-euc",
-		"for kind in current peak; do echo $(($(cat /sys/fs/cgroup/memory.$kind) >> 20)); done")), " ")
+		`cd /sys/fs/cgroup
+		for files in "memory.current memory/memory.usage_in_bytes" "memory.peak memory/memory.max_usage_in_bytes"; do
+			echo $(($(cat $files 2>/dev/null | head -n 1) >> 20))
+		done`)), " ")
 }
 
 // mostPlays is the highest number of playbooks that had begun, and not ended, at the same time.
