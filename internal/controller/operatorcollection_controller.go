@@ -104,6 +104,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	r.Source.working = semaphore.NewWeighted(maxConcurrentCollections)
 	r.Source.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
 	b := ctrl.NewControllerManagedBy(mgr).
+		WithEventFilter(withoutRelists).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).

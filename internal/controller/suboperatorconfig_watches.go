@@ -32,6 +32,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
+// withoutRelists drops the updates of objects that have not changed: after an interruption each watch lists all its objects again.
+var withoutRelists = predicate.ResourceVersionChangedPredicate{}
+
 // grantDelay is the time after which the API server's RBAC cache is assumed to contain a changed grant.
 const grantDelay = 2 * time.Second
 
@@ -39,6 +42,7 @@ const grantDelay = 2 * time.Second
 func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	to, owner := &configMapper{r.Client}, handler.EnqueueRequestsFromMapFunc(ownerOfObject)
 	b := ctrl.NewControllerManagedBy(mgr).
+		WithEventFilter(withoutRelists).
 		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(to.ofCollection)).

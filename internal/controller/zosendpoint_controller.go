@@ -49,7 +49,7 @@ type ZosEndpointReconciler struct {
 	ProbeInterval time.Duration
 
 	probes *namespaceLimit
-	// states reads the Secrets with states from a cache of their own, without their keys.
+	// states reads the Secrets with states from a cache of their own.
 	states client.Reader
 	// memories has the *probeMemory of each endpoint by its [types.NamespacedName].
 	memories sync.Map
