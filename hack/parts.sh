@@ -48,7 +48,7 @@ for name in "${names[@]}"; do
 	verdict=passed
 	[[ $code == 0 ]] || verdict=FAILED failed=1
 	printf '%-12s %s after %s s\n' "$name" "$verdict" "$seconds"
-	grep -aE '^(ok|FAIL|---) .*[0-9]s|^Ran [0-9]+ of|^(SUCCESS|FAIL)!|^DONE |^[a-z-]+ +(passed|FAILED) after|\[FAIL\]|^=== FAIL' "$logs/$name" | sed 's/^/    /' || true
+	grep -aE '^(FAIL|---) .*[0-9]s|^Ran [0-9]+ of|^(SUCCESS|FAIL)!|^DONE |^[a-z-]+ +(passed|FAILED) after|\[FAIL\]|^=== FAIL' "$logs/$name" | sed 's/^/    /' || true
 done
 
 # Last, since the end of a long output is what is read first: what each failed spec or test expected.

@@ -88,25 +88,25 @@ type Admission struct {
 // already keeps it.
 func (s *State) Admit(e Settings, r Request) Admission {
 	r = r.normalized()
-	for _, check := range []func(*Settings, *Request) *Wait{held, outsideWindow, s.credentialRefused, s.credentialUntested} {
+	for _, check := range []func(*Settings, *Request) *Wait{held, outsideWindow, s.Logons.credentialRefused, s.Logons.credentialUntested} {
 		if wait := check(&e, &r); wait != nil {
 			return Admission{Wait: wait}
 		}
 	}
-	changed := s.noticeOutage(&e, &r)
-	for _, check := range []func(*Settings, *Request) *Wait{s.unreachable, s.settling} {
+	changed := s.Systems.noticeOutage(&e, &r)
+	for _, check := range []func(*Settings, *Request) *Wait{s.Systems.unreachable, s.Systems.settling} {
 		if wait := check(&e, &r); wait != nil {
 			return Admission{Wait: wait, Changed: s.bound(changed)}
 		}
 	}
-	wait, queueChanged := s.queue(&e, &r)
+	wait, queueChanged := s.Systems.queue(&e, &r)
 	changed = changed || queueChanged
 	if wait != nil {
 		return Admission{Wait: wait, Changed: s.bound(changed)}
 	}
-	canary := s.startCanary(&e, &r)
-	trying := s.startTrying(&e, &r)
-	placed := s.takePlace(&e, &r)
+	canary := s.Systems.startCanary(&e, &r)
+	trying := s.Logons.startTrying(&e, &r)
+	placed := s.Systems.takePlace(&e, &r)
 	return Admission{Canary: canary, Changed: s.bound(changed || canary || trying || placed)}
 }
 
@@ -199,16 +199,16 @@ func (s *State) Observe(e Settings, r Request, c Connection, message string) boo
 	}
 	r = r.normalized()
 	message = oneLine(message, maxStored)
-	changed := s.endTrying(&r)
+	changed := s.Logons.endTrying(&r)
 	switch c {
 	case ConnectionAccepted:
-		changed = s.accept(&r) || changed
-		changed = s.reached(&e, &r) || changed
+		changed = s.Logons.accept(&r) || changed
+		changed = s.Systems.reached(&e, &r) || changed
 	case ConnectionRefused:
-		changed = s.refuse(&e, &r, message) || changed
-		changed = s.reached(&e, &r) || changed
+		changed = s.Logons.refuse(&e, &r, message) || changed
+		changed = s.Systems.reached(&e, &r) || changed
 	case ConnectionUnreachable:
-		changed = s.lost(&e, &r, message) || changed
+		changed = s.Systems.lost(&e, &r, message) || changed
 	}
 	return s.bound(changed)
 }
@@ -217,9 +217,9 @@ func (s *State) Observe(e Settings, r Request, c Connection, message string) boo
 // has not tried to connect, and another one may at once. It reports whether the state has changed.
 func (s *State) Release(e Settings, r Request) bool {
 	r = r.normalized()
-	changed := s.endTrying(&r)
-	changed = s.endCanary(&e, &r) || changed
-	return s.leave(&e, &r) || changed
+	changed := s.Logons.endTrying(&r)
+	changed = s.Systems.endCanary(&e, &r) || changed
+	return s.Systems.leave(&e, &r) || changed
 }
 
 // minQueued is how long an operator is in a queue before Evict may remove it: one that still asks would come back at once.

@@ -275,7 +275,7 @@ func TestObserveRemembersLogons(t *testing.T) {
 	if !s.Observe(e, first, ConnectionRefused, "permission denied\n(publickey)") || s.Observe(e, first, ConnectionRefused, "again") {
 		t.Error("a refusal changes the state once")
 	}
-	want := map[string]*Logon{"ibmuser": {Refused: map[string]Refusal{"c1": {At: now, Endpoint: "zos1", Message: "permission denied (publickey)"}}}}
+	want := Logons{"ibmuser": {Refused: map[string]Refusal{"c1": {At: now, Endpoint: "zos1", Message: "permission denied (publickey)"}}}}
 	if diff := cmp.Diff(want, s.Logons); diff != "" {
 		t.Error(diff)
 	}
@@ -396,7 +396,7 @@ func TestOutageOfTheManager(t *testing.T) {
 			s.Systems[zos1] = tc.system
 		}
 		got := s.Admit(settings(unreachableSince(tc.since.Local())), request("DataFile/a/hello", credential("")))
-		outage := s.system(zos1).Outage
+		outage := s.Systems.of(zos1).Outage
 		if got.Wait != nil || got.Canary != tc.canary || (outage != nil) != tc.begun {
 			t.Errorf("%s: %+v, outage %+v", name, got, outage)
 		}
@@ -505,8 +505,8 @@ func TestStateIsBounded(t *testing.T) {
 	if _, err := ParseState(s.Marshal()); err != nil {
 		t.Error(err)
 	}
-	if s.holders() != maxHolders || len(s.Logons) != maxUsers {
-		t.Errorf("%d holders, %d users", s.holders(), len(s.Logons))
+	if s.Systems.holders() != maxHolders || len(s.Logons) != maxUsers {
+		t.Errorf("%d holders, %d users", s.Systems.holders(), len(s.Logons))
 	}
 	if refused := s.Logons[userKey(strings.Repeat("new", 100)[:61]+"...")]; refused == nil || len(refused.Refused) != 1 {
 		t.Errorf("the latest refusal was forgotten: %+v", refused)

@@ -12,6 +12,6 @@ const (
 // IsFlapping reports whether the outage of a system must not end because the manager can connect: it did so shortly before, and
 // runs could not. Then a run must reach the system, or ten minutes pass.
 func (s *State) IsFlapping(address string, now time.Time) bool {
-	system := s.system(address)
+	system := s.Systems.of(address)
 	return system.Outage != nil && system.Outage.Since.Sub(system.RecoveredAt) < flapTime && now.Sub(system.Outage.Since) < calmTime
 }

@@ -47,7 +47,7 @@ func TestObserveLate(t *testing.T) {
 		"unreachable, admitted by another clock": {&State{}, run(-5, 0), ConnectionUnreachable, false, true},
 	} {
 		tc.state.Observe(settings(), tc.r, tc.c, "message")
-		logon, since := tc.state.Logons["ibmuser"], tc.state.system(zos1).Outage
+		logon, since := tc.state.Logons["ibmuser"], tc.state.Systems.of(zos1).Outage
 		if got := logon != nil && len(logon.Refused) > 0; got != tc.refused || got && logon.IsAccepted() {
 			t.Errorf("%s: refused %v: %+v", name, got, logon)
 		}
@@ -64,7 +64,7 @@ func TestACanaryEndsTheOutageItBegan(t *testing.T) {
 	s.Admit(e, canary)
 	canary.Admitted, canary.Now = now, now.Add(time.Minute)
 	s.Observe(e, canary, ConnectionAccepted, "")
-	if outage := s.system(zos1).Outage; outage != nil {
+	if outage := s.Systems.of(zos1).Outage; outage != nil {
 		t.Errorf("%+v", outage)
 	}
 }

@@ -61,8 +61,8 @@ func (s *State) bound(changed bool) bool {
 	if !changed {
 		return false
 	}
-	forgetOldest(s.Logons, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, s.forgetUser)
-	forgetOldest(s.Systems, maxSystems, compareUse, s.forgetSystem)
+	forgetOldest(s.Logons, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, s.Logons.forget)
+	forgetOldest(s.Systems, maxSystems, compareUse, s.Systems.forget)
 	if len(s.Marshal()) <= maxState {
 		return true
 	}
@@ -91,7 +91,7 @@ func forgetOldest[T any](items map[string]T, limit int, compare func(a, b T) int
 	}
 }
 
-func (s *State) forgetUser(user string) { delete(s.Logons, user) }
+func (l Logons) forget(user string) { delete(l, user) }
 
 // compareUse orders systems by how much is lost if they are forgotten.
 func compareUse(a, b *System) int {
@@ -118,12 +118,12 @@ func compareOutage(a, b *Outage) int {
 	return a.NextTry.Compare(b.NextTry)
 }
 
-// forgetSystem keeps runs and limits.
-func (s *State) forgetSystem(address string) {
-	kept := &System{Limit: s.Systems[address].Limit, Running: s.Systems[address].Running}
+// forget keeps runs and limits.
+func (s Systems) forget(address string) {
+	kept := &System{Limit: s[address].Limit, Running: s[address].Running}
 	if kept.isZero() {
-		delete(s.Systems, address)
+		delete(s, address)
 		return
 	}
-	s.Systems[address] = kept
+	s[address] = kept
 }

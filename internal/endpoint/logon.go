@@ -14,30 +14,30 @@ const maxTrying = 15 * time.Minute
 // userKey returns the key of a user ID in State.Logons. z/OS does not distinguish case.
 func userKey(user string) string { return strings.ToLower(user) }
 
-// logon returns what is known about the request's user ID, to read. It is nil if the run does not log on.
-func (s *State) logon(e *Settings, r *Request) *Logon {
+// of returns what is known about the request's user ID, to read. It is nil if the run does not log on.
+func (l Logons) of(e *Settings, r *Request) *Logon {
 	if r.Credential == "" || e.isLocal() {
 		return nil
 	}
-	if found := s.Logons[userKey(r.User)]; found != nil {
+	if found := l[userKey(r.User)]; found != nil {
 		return found
 	}
 	return &Logon{}
 }
 
-// editLogon returns what is known about the request's user ID, to change.
-func (s *State) editLogon(r *Request) *Logon {
-	if s.Logons == nil {
-		s.Logons = map[string]*Logon{}
+// edit returns what is known about the request's user ID, to change.
+func (l *Logons) edit(r *Request) *Logon {
+	if *l == nil {
+		*l = map[string]*Logon{}
 	}
-	if s.Logons[userKey(r.User)] == nil {
-		s.Logons[userKey(r.User)] = &Logon{}
+	if (*l)[userKey(r.User)] == nil {
+		(*l)[userKey(r.User)] = &Logon{}
 	}
-	return s.Logons[userKey(r.User)]
+	return (*l)[userKey(r.User)]
 }
 
-func (s *State) credentialRefused(e *Settings, r *Request) *Wait {
-	logon := s.logon(e, r)
+func (l Logons) credentialRefused(e *Settings, r *Request) *Wait {
+	logon := l.of(e, r)
 	if logon == nil {
 		return nil
 	}
@@ -53,8 +53,8 @@ func (s *State) credentialRefused(e *Settings, r *Request) *Wait {
 	}
 }
 
-func (s *State) credentialUntested(e *Settings, r *Request) *Wait {
-	logon := s.logon(e, r)
+func (l Logons) credentialUntested(e *Settings, r *Request) *Wait {
+	logon := l.of(e, r)
 	if logon == nil || logon.hasAccepted(r.Credential) || logon.Trying == nil || !r.isTryingElsewhere(*logon.Trying) {
 		return nil
 	}
@@ -72,34 +72,34 @@ func (r *Request) isTryingElsewhere(h Holder) bool {
 }
 
 // startTrying makes others wait for the run's result, if the credential is unknown.
-func (s *State) startTrying(e *Settings, r *Request) bool {
-	logon := s.logon(e, r)
+func (l *Logons) startTrying(e *Settings, r *Request) bool {
+	logon := l.of(e, r)
 	if logon == nil || logon.hasAccepted(r.Credential) || (logon.Trying != nil && r.isRun(*logon.Trying)) {
 		return false
 	}
 	holder := r.holder()
-	s.editLogon(r).Trying = &holder
+	l.edit(r).Trying = &holder
 	return true
 }
 
 // endTrying ends the wait of others for the run's result.
-func (s *State) endTrying(r *Request) bool {
-	logon := s.Logons[userKey(r.User)]
+func (l Logons) endTrying(r *Request) bool {
+	logon := l[userKey(r.User)]
 	if logon == nil || logon.Trying == nil || !r.isRun(*logon.Trying) {
 		return false
 	}
 	logon.Trying = nil
 	if len(logon.Accepted) == 0 && len(logon.Refused) == 0 {
-		delete(s.Logons, userKey(r.User))
+		delete(l, userKey(r.User))
 	}
 	return true
 }
 
-func (s *State) accept(r *Request) bool {
+func (l *Logons) accept(r *Request) bool {
 	if r.Credential == "" {
 		return false
 	}
-	logon := s.editLogon(r)
+	logon := l.edit(r)
 	refusal, refused := logon.Refused[r.Credential]
 	if refused && r.isDuring(refusal.At) {
 		return false
@@ -147,11 +147,11 @@ func (l *Logon) IsAccepted() bool {
 }
 
 // refuse keeps the first refusal of a credential.
-func (s *State) refuse(e *Settings, r *Request, message string) bool {
+func (l *Logons) refuse(e *Settings, r *Request, message string) bool {
 	if r.Credential == "" {
 		return false
 	}
-	logon := s.editLogon(r)
+	logon := l.edit(r)
 	if _, refused := logon.Refused[r.Credential]; refused || logon.Accepted[r.Credential].After(r.Observed) {
 		return false
 	}

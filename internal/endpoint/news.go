@@ -14,15 +14,22 @@ func HasNews(before, after *State) bool {
 	if after == nil {
 		after = &State{}
 	}
-	return !maps.EqualFunc(before.outages(), after.outages(), sameOutage) || !maps.Equal(before.queues(), after.queues()) || !maps.Equal(before.tries(), after.tries()) ||
-		!maps.EqualFunc(before.results(), after.results(), sameResult) ||
+	return before.Systems.haveNews(after.Systems) || before.Logons.haveNews(after.Logons) ||
 		!slices.EqualFunc(before.Abandoned, after.Abandoned, sameAbandoned)
 }
 
+func (s Systems) haveNews(after Systems) bool {
+	return !maps.EqualFunc(s.outages(), after.outages(), sameOutage) || !maps.Equal(s.queues(), after.queues())
+}
+
+func (l Logons) haveNews(after Logons) bool {
+	return !maps.Equal(l.tries(), after.tries()) || !maps.EqualFunc(l.results(), after.results(), sameResult)
+}
+
 // outages by address.
-func (s *State) outages() map[string]*Outage {
+func (s Systems) outages() map[string]*Outage {
 	outages := map[string]*Outage{}
-	for address, system := range s.Systems {
+	for address, system := range s {
 		if system.Outage != nil {
 			outages[address] = system.Outage
 		}
@@ -34,9 +41,9 @@ func (s *State) outages() map[string]*Outage {
 func sameOutage(a, b *Outage) bool { return a.Since.Equal(b.Since) && a.Message == b.Message }
 
 // queues has the addresses of the systems in whose queue somebody waits.
-func (s *State) queues() map[string]bool {
+func (s Systems) queues() map[string]bool {
 	queues := map[string]bool{}
-	for address, system := range s.Systems {
+	for address, system := range s {
 		if len(system.Queue) > 0 {
 			queues[address] = true
 		}
@@ -45,9 +52,9 @@ func (s *State) queues() map[string]bool {
 }
 
 // tries has the user IDs for which a run tries a credential.
-func (s *State) tries() map[string]bool {
+func (l Logons) tries() map[string]bool {
 	tries := map[string]bool{}
-	for user, logon := range s.Logons {
+	for user, logon := range l {
 		if logon.Trying != nil {
 			tries[user] = true
 		}
@@ -56,8 +63,8 @@ func (s *State) tries() map[string]bool {
 }
 
 // results has the logons, by user ID, of which there is a result.
-func (s *State) results() map[string]*Logon {
-	results := maps.Clone(s.Logons)
+func (l Logons) results() map[string]*Logon {
+	results := maps.Clone(l)
 	maps.DeleteFunc(results, func(_ string, l *Logon) bool { return len(l.Accepted) == 0 && len(l.Refused) == 0 })
 	return results
 }

@@ -10,8 +10,8 @@ import (
 const tryInterval = 5 * time.Minute
 
 // noticeOutage begins an outage if the manager cannot connect, and no run has since. The first run tries at once.
-func (s *State) noticeOutage(e *Settings, r *Request) bool {
-	system := s.system(e.Address)
+func (s *Systems) noticeOutage(e *Settings, r *Request) bool {
+	system := s.of(e.Address)
 	if e.isLocal() || system.Outage != nil || !e.UnreachableSince.After(system.ReachedAt) {
 		return false
 	}
@@ -26,8 +26,8 @@ func (s *State) noticeOutage(e *Settings, r *Request) bool {
 	return true
 }
 
-func (s *State) unreachable(e *Settings, r *Request) *Wait {
-	outage := s.system(e.Address).Outage
+func (s Systems) unreachable(e *Settings, r *Request) *Wait {
+	outage := s.of(e.Address).Outage
 	if e.isLocal() || outage == nil || !r.Now.Before(outage.NextTry) {
 		return nil
 	}
@@ -38,8 +38,8 @@ func (s *State) unreachable(e *Settings, r *Request) *Wait {
 	}
 }
 
-func (s *State) settling(e *Settings, r *Request) *Wait {
-	system := s.system(e.Address)
+func (s Systems) settling(e *Settings, r *Request) *Wait {
+	system := s.of(e.Address)
 	settled := system.RecoveredAt.Add(e.Settle)
 	if e.Settle == 0 || e.isLocal() || system.Outage != nil || !r.Now.Before(settled) || r.isFuture(system.RecoveredAt) {
 		return nil
@@ -54,8 +54,8 @@ func (s *State) settling(e *Settings, r *Request) *Wait {
 }
 
 // startCanary reports whether the run tries to connect during an outage, and makes the others wait.
-func (s *State) startCanary(e *Settings, r *Request) bool {
-	outage := s.system(e.Address).Outage
+func (s Systems) startCanary(e *Settings, r *Request) bool {
+	outage := s.of(e.Address).Outage
 	if e.isLocal() || outage == nil {
 		return false
 	}
@@ -64,8 +64,8 @@ func (s *State) startCanary(e *Settings, r *Request) bool {
 }
 
 // endCanary lets another run try to connect instead of one that has not.
-func (s *State) endCanary(e *Settings, r *Request) bool {
-	outage := s.system(e.Address).Outage
+func (s Systems) endCanary(e *Settings, r *Request) bool {
+	outage := s.of(e.Address).Outage
 	if !r.Canary || e.isLocal() || outage == nil || !outage.NextTry.Equal(r.Admitted.Add(tryInterval)) {
 		return false
 	}
@@ -74,8 +74,8 @@ func (s *State) endCanary(e *Settings, r *Request) bool {
 }
 
 // reached ends the outage of a system that a run has reached.
-func (s *State) reached(e *Settings, r *Request) bool {
-	system := s.system(e.Address)
+func (s *Systems) reached(e *Settings, r *Request) bool {
+	system := s.of(e.Address)
 	if system.Outage == nil && !e.UnreachableSince.After(system.ReachedAt) {
 		return false
 	}
@@ -95,8 +95,8 @@ func (s *State) reached(e *Settings, r *Request) bool {
 }
 
 // lost begins an outage.
-func (s *State) lost(e *Settings, r *Request, message string) bool {
-	system := s.system(e.Address)
+func (s *Systems) lost(e *Settings, r *Request, message string) bool {
+	system := s.of(e.Address)
 	if system.Outage != nil || (system.RecoveredAt.After(r.Observed) && !r.isFuture(system.RecoveredAt)) {
 		return false
 	}

@@ -25,7 +25,7 @@ func (s *State) trim() {
 			system.Outage.Message = oneLine(system.Outage.Message, maxStored)
 		}
 	}
-	s.trimLogons()
+	s.Logons.trim()
 	s.Abandoned = s.Abandoned[max(0, len(s.Abandoned)-maxAbandoned):]
 	for i := range s.Abandoned {
 		a := &s.Abandoned[i]
@@ -35,10 +35,10 @@ func (s *State) trim() {
 	}
 }
 
-// trimLogons keeps a logon whose user ID is too long under a shorter one, unless there is one: a refusal must not get lost.
-func (s *State) trimLogons() {
-	for _, user := range slices.Sorted(maps.Keys(s.Logons)) {
-		logon := s.Logons[user]
+// trim keeps a logon whose user ID is too long under a shorter one, unless there is one: a refusal must not get lost.
+func (l Logons) trim() {
+	for _, user := range slices.Sorted(maps.Keys(l)) {
+		logon := l[user]
 		if logon.Trying != nil {
 			logon.Trying.trim()
 		}
@@ -48,13 +48,13 @@ func (s *State) trimLogons() {
 		}
 		// Some letters take more bytes in lower case.
 		if short := oneLine(user, 2*maxUser); short != user {
-			delete(s.Logons, user)
-			if s.Logons[short] == nil {
-				s.Logons[short] = logon
+			delete(l, user)
+			if l[short] == nil {
+				l[short] = logon
 			}
 		}
 	}
-	forgetOldest(s.Logons, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, s.forgetUser)
+	forgetOldest(l, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, l.forget)
 }
 
 func (h *Holder) trim() {

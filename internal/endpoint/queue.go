@@ -17,8 +17,8 @@ const (
 // or wait for it too, its operator gets in line. It reports whether the state has changed.
 //
 // The operators take turns: one that has got a place begins again at the end of the queue.
-func (s *State) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
-	system := s.system(e.Address)
+func (s *Systems) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
+	system := s.of(e.Address)
 	limit := lowest(e.MaxRuns, system.Limit)
 	if limit == 0 || slices.ContainsFunc(system.Running, r.isOwn) {
 		return nil, false
@@ -108,8 +108,8 @@ func (r *Request) lineUp(system *System, free int) []Waiter {
 
 // takePlace adds the run to those that use the system, instead of an earlier run of the same resource, and takes its operator out
 // of the queue.
-func (s *State) takePlace(e *Settings, r *Request) bool {
-	system := s.system(e.Address)
+func (s *Systems) takePlace(e *Settings, r *Request) bool {
+	system := s.of(e.Address)
 	if lowest(e.MaxRuns, system.Limit) == 0 || slices.ContainsFunc(system.Running, r.isRun) {
 		return false
 	}
@@ -120,22 +120,22 @@ func (s *State) takePlace(e *Settings, r *Request) bool {
 }
 
 // leave gives the place of a run back.
-func (s *State) leave(e *Settings, r *Request) bool {
-	if !slices.ContainsFunc(s.system(e.Address).Running, r.isRun) {
+func (s *Systems) leave(e *Settings, r *Request) bool {
+	if !slices.ContainsFunc(s.of(e.Address).Running, r.isRun) {
 		return false
 	}
 	own := s.edit(e.Address)
 	own.Running = slices.DeleteFunc(own.Running, r.isRun)
 	if own.isZero() {
-		delete(s.Systems, e.Address)
+		delete(*s, e.Address)
 	}
 	return true
 }
 
 // holders returns the number of runs that count against limits.
-func (s *State) holders() int {
+func (s Systems) holders() int {
 	n := 0
-	for _, system := range s.Systems {
+	for _, system := range s {
 		n += len(system.Running)
 	}
 	return n

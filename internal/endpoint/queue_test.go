@@ -84,24 +84,24 @@ func TestPlaces(t *testing.T) {
 		if (got.Wait == nil) != tc.start || (got.Wait != nil && (got.Wait.Reason != ReasonBusy || !got.Wait.Brief)) {
 			t.Errorf("%s: %+v", name, got.Wait)
 		}
-		if diff := cmp.Diff(tc.queue, tc.state.system(zos1).Queue, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(tc.queue, tc.state.Systems.of(zos1).Queue, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 		if got.Changed == cmp.Equal(before, tc.state) {
 			t.Errorf("%s: changed is %v: %s", name, got.Changed, cmp.Diff(before, tc.state))
 		}
-		holds := slices.ContainsFunc(tc.state.system(zos1).Running, tc.r.isRun)
+		holds := slices.ContainsFunc(tc.state.Systems.of(zos1).Running, tc.r.isRun)
 		if holds != (tc.start && tc.limit > 0) {
 			t.Errorf("%s: it holds a place: %v", name, holds)
 		}
-		if running := tc.state.system(zos1).Running; tc.start && tc.limit > 0 && len(running) > tc.limit {
+		if running := tc.state.Systems.of(zos1).Running; tc.start && tc.limit > 0 && len(running) > tc.limit {
 			t.Errorf("%s: %d places are taken", name, len(running))
 		}
 		again := clone(t, tc.state)
 		if repeated := again.Admit(e, tc.r); (repeated.Wait == nil) != tc.start || repeated.Changed {
 			t.Errorf("%s, asking again: %+v", name, repeated)
 		}
-		if tc.state.Release(e, tc.r) != holds || slices.ContainsFunc(tc.state.system(zos1).Running, tc.r.isRun) {
+		if tc.state.Release(e, tc.r) != holds || slices.ContainsFunc(tc.state.Systems.of(zos1).Running, tc.r.isRun) {
 			t.Errorf("%s: it was not released", name)
 		}
 	}

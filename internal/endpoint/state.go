@@ -25,14 +25,20 @@ const (
 // State is what the operators of a namespace share about the systems of a security domain.
 type State struct {
 	// Systems by address.
-	Systems map[string]*System `json:"systems,omitempty"`
+	Systems Systems `json:"systems,omitempty"`
 	// Logons by user ID.
-	Logons map[string]*Logon `json:"logons,omitempty"`
+	Logons Logons `json:"logons,omitempty"`
 	// Retries has the last value of AnnotationRetry that the manager has seen, by ZosEndpoint.
 	Retries map[string]string `json:"retries,omitempty"`
 	// Abandoned has the latest custom resources that were removed without a run, the oldest first.
 	Abandoned []Abandoned `json:"abandoned,omitempty"`
 }
+
+// Systems are the systems of a security domain by address.
+type Systems map[string]*System
+
+// Logons are what is known about credentials by user ID.
+type Logons map[string]*Logon
 
 // System is the state of one system.
 type System struct {
@@ -175,19 +181,19 @@ func (k Key) Credential(user string, key, passphrase, password []byte) string {
 }
 
 // edit returns a system to change, which it creates if it is not there.
-func (s *State) edit(address string) *System {
-	if s.Systems == nil {
-		s.Systems = map[string]*System{}
+func (s *Systems) edit(address string) *System {
+	if *s == nil {
+		*s = map[string]*System{}
 	}
-	if s.Systems[address] == nil {
-		s.Systems[address] = &System{}
+	if (*s)[address] == nil {
+		(*s)[address] = &System{}
 	}
-	return s.Systems[address]
+	return (*s)[address]
 }
 
-// system returns a system to read.
-func (s *State) system(address string) System {
-	if found := s.Systems[address]; found != nil {
+// of returns a system to read.
+func (s Systems) of(address string) System {
+	if found := s[address]; found != nil {
 		return *found
 	}
 	return System{}
@@ -199,8 +205,8 @@ func (s *State) system(address string) System {
 func (s *State) SetLimits(limits map[string]int) bool {
 	changed := false
 	for address, limit := range limits {
-		if limit = max(0, limit); limit != s.system(address).Limit {
-			s.edit(address).Limit = limit
+		if limit = max(0, limit); limit != s.Systems.of(address).Limit {
+			s.Systems.edit(address).Limit = limit
 			changed = true
 		}
 	}
