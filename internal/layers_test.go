@@ -16,6 +16,7 @@ const module = "github.com/collection-operator/collection-operator/"
 // knows them all.
 var layers = map[string][]string{
 	"api/v2beta2":         {},
+	"config":              {},
 	"internal/dialguard":  {},
 	"internal/fetch":      {"internal/dialguard"},
 	"internal/verify":     {},
@@ -68,7 +69,7 @@ var layers = map[string][]string{
 		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
+		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
 		"internal/probe", "internal/render",
 	},
 }

@@ -1,5 +1,5 @@
 // Command manager runs the controllers of Collection Operator. The subcommand unpack runs in the init container of installed
-// operators.
+// operators, and the subcommand policies where the Operator Lifecycle Manager installs the manager.
 package main
 
 import (
@@ -33,6 +33,6 @@ func command() *cobra.Command {
 		},
 	}
 	s.addFlags(root.Flags())
-	root.AddCommand(unpackCommand())
+	root.AddCommand(unpackCommand(), policiesCommand())
 	return root
 }

@@ -53,8 +53,11 @@ type options struct {
 
 // bundle is the assembled content of a bundle.
 type bundle struct {
-	csv        *operatorsv1alpha1.ClusterServiceVersion
+	csv *operatorsv1alpha1.ClusterServiceVersion
+	// deployment is the manager's.
 	deployment *appsv1.Deployment
+	// deployments are all, in the order of the manifests.
+	deployments []*appsv1.Deployment
 	// manifests in addition to the ClusterServiceVersion.
 	manifests []*unstructured.Unstructured
 }
@@ -76,11 +79,11 @@ func decode(r io.Reader) ([]*unstructured.Unstructured, error) {
 // assemble returns a bundle of the objects that kustomize builds from config/manifests. It fails for objects that a bundle
 // cannot contain.
 func assemble(objects []*unstructured.Unstructured, o options) (*bundle, error) {
-	b := &bundle{csv: &operatorsv1alpha1.ClusterServiceVersion{}, deployment: &appsv1.Deployment{}}
+	b := &bundle{csv: &operatorsv1alpha1.ClusterServiceVersion{}}
 	if err := take(objects, "ClusterServiceVersion", b.csv); err != nil {
 		return nil, err
 	}
-	if err := take(objects, "Deployment", b.deployment); err != nil {
+	if err := b.takeDeployments(objects); err != nil {
 		return nil, err
 	}
 	rest, err := b.takePermissions(objects)
@@ -97,10 +100,55 @@ func assemble(objects []*unstructured.Unstructured, o options) (*bundle, error) 
 	if err := b.describe(o, examples); err != nil {
 		return nil, err
 	}
-	b.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{
-		{Name: b.deployment.Name, Label: b.deployment.Labels, Spec: b.deployment.Spec},
+	if err := b.setFlagsByEnvironment(); err != nil {
+		return nil, err
+	}
+	for _, d := range b.deployments {
+		strategy := &b.csv.Spec.InstallStrategy.StrategySpec
+		strategy.DeploymentSpecs = append(strategy.DeploymentSpecs, operatorsv1alpha1.StrategyDeploymentSpec{Name: d.Name, Label: d.Labels, Spec: d.Spec})
 	}
 	return b, nil
+}
+
+// takeDeployments finds the Deployments. The manager's is the one with the label component=manager.
+func (b *bundle) takeDeployments(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		deployment := &appsv1.Deployment{}
+		if err := convert(object, deployment); err != nil {
+			return err
+		}
+		b.deployments = append(b.deployments, deployment)
+		if deployment.Labels["component"] != "manager" {
+			continue
+		}
+		if b.deployment != nil {
+			return fmt.Errorf("Deployments %s and %s have the label component=manager", b.deployment.Name, deployment.Name)
+		}
+		b.deployment = deployment
+	}
+	if b.deployment == nil {
+		return errors.New("no Deployment has the label component=manager")
+	}
+	return nil
+}
+
+// setFlagsByEnvironment replaces the manager's arguments by environment variables, which spec.config.env of a Subscription can
+// change. Arguments cannot be changed there.
+func (b *bundle) setFlagsByEnvironment() error {
+	container := &b.deployment.Spec.Template.Spec.Containers[0]
+	for _, argument := range container.Args {
+		flag, value, ok := strings.Cut(strings.TrimPrefix(argument, "--"), "=")
+		if !ok || !strings.HasPrefix(argument, "--") {
+			return fmt.Errorf("the manager's argument %s does not have the form --flag=value", argument)
+		}
+		name := "COLLECTION_OPERATOR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: value})
+	}
+	container.Args = nil
+	return nil
 }
 
 // take converts the only object of a kind, and fails if there is none or more than one.
@@ -152,11 +200,9 @@ func (b *bundle) sortOut(objects []*unstructured.Unstructured) ([]*unstructured.
 	return examples, nil
 }
 
-// takePermissions moves the roles of the operator's ServiceAccount into the ClusterServiceVersion, and returns all other
+// takePermissions moves the roles of the Deployments' ServiceAccounts into the ClusterServiceVersion, and returns all other
 // objects. An aggregated role stays a manifest, since its rules are aggregated in the cluster.
 func (b *bundle) takePermissions(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	account := b.deployment.Spec.Template.Spec.ServiceAccountName
-	want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: b.deployment.Namespace}}
 	taken := map[string]bool{}
 	for _, object := range objects {
 		if object.GetKind() != "ClusterRoleBinding" {
@@ -170,7 +216,8 @@ func (b *bundle) takePermissions(objects []*unstructured.Unstructured) ([]*unstr
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name(object), err)
 		}
-		if role.AggregationRule != nil || !slices.Equal(binding.Subjects, want) {
+		account, ok := b.accountOf(binding)
+		if role.AggregationRule != nil || !ok {
 			continue
 		}
 		strategy := &b.csv.Spec.InstallStrategy.StrategySpec
@@ -179,6 +226,18 @@ func (b *bundle) takePermissions(objects []*unstructured.Unstructured) ([]*unstr
 		taken[name(object)], taken["ClusterRole "+role.Name] = true, true
 	}
 	return slices.DeleteFunc(slices.Clone(objects), func(object *unstructured.Unstructured) bool { return taken[name(object)] }), nil
+}
+
+// accountOf returns the ServiceAccount of a Deployment that is the only subject of a binding, if it is.
+func (b *bundle) accountOf(binding *rbacv1.ClusterRoleBinding) (account string, ok bool) {
+	for _, d := range b.deployments {
+		account := d.Spec.Template.Spec.ServiceAccountName
+		want := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: d.Namespace}
+		if slices.Equal(binding.Subjects, []rbacv1.Subject{want}) {
+			return account, true
+		}
+	}
+	return "", false
 }
 
 func clusterRole(objects []*unstructured.Unstructured, roleName string) (*rbacv1.ClusterRole, error) {
@@ -205,7 +264,9 @@ func (b *bundle) setImages(o options) error {
 		disconnected = false
 	}
 	container := &b.deployment.Spec.Template.Spec.Containers[0]
-	container.Image = o.managerImage
+	for _, d := range b.deployments {
+		d.Spec.Template.Spec.Containers[0].Image = o.managerImage
+	}
 	for variable, value := range map[string]string{
 		"RELATED_IMAGE_RUNTIME": o.runtimeImage, "RUNTIME_ARCHITECTURES": strings.Join(o.architectures, ","),
 	} {

@@ -17,9 +17,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/pkg/api"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/config"
 )
 
 var imageDigest = "@sha256:" + strings.Repeat("0", 64)
@@ -174,13 +177,16 @@ func TestOperatorGetsThePermissionsOfTheManager(t *testing.T) {
 	csv := load(t, written(t, testOptions())).CSV
 	strategy := csv.Spec.InstallStrategy.StrategySpec
 	var want []operatorsv1alpha1.StrategyDeploymentPermissions
-	for _, path := range []string{"rbac/role.yaml", "components/olm/role.yaml"} {
+	for _, row := range []struct{ path, account string }{
+		{"rbac/role.yaml", "collection-operator-controller-manager"},
+		{"components/olm/role.yaml", "collection-operator-controller-manager"},
+		{"manifests/policies/role.yaml", "collection-operator-policies"},
+	} {
 		role := &rbacv1.ClusterRole{}
-		if err := convert(decodeFile(t, "../../config/"+path)[0], role); err != nil {
+		if err := convert(decodeFile(t, "../../config/"+row.path)[0], role); err != nil {
 			t.Fatal(err)
 		}
-		account := strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName
-		want = append(want, operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: role.Rules})
+		want = append(want, operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: row.account, Rules: role.Rules})
 	}
 	if diff := cmp.Diff(want, strategy.ClusterPermissions); diff != "" {
 		t.Error(diff)
@@ -192,9 +198,11 @@ func TestOperatorGetsThePermissionsOfTheManager(t *testing.T) {
 
 func TestRolesOfOthersLieBesideTheClusterServiceVersion(t *testing.T) {
 	want := map[string]string{}
-	for _, path := range []string{"grants.yaml", "user_roles.yaml"} {
-		for _, object := range decodeFile(t, "../../config/rbac/"+path) {
-			want[name(object)] = toJSON(t, object)
+	for _, path := range []string{"rbac/grants.yaml", "rbac/user_roles.yaml", "components/administrators-only/policy.yaml"} {
+		for _, object := range decodeFile(t, "../../config/"+path) {
+			if object.GroupVersionKind().Group == rbacv1.GroupName {
+				want[name(object)] = toJSON(t, object)
+			}
 		}
 	}
 	bundle := load(t, written(t, testOptions()))
@@ -230,10 +238,12 @@ func TestEveryImageIsNamedForMirroring(t *testing.T) {
 	if diff := cmp.Diff(want, csv.Spec.RelatedImages); diff != "" {
 		t.Error(diff)
 	}
-	container := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
-	if container.Image != o.managerImage {
-		t.Errorf("the manager's image is %s", container.Image)
+	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		if image := d.Spec.Template.Spec.Containers[0].Image; image != o.managerImage {
+			t.Errorf("the image of %s is %s", d.Name, image)
+		}
 	}
+	container := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
 	env := map[string]string{}
 	for _, e := range container.Env {
 		env[e.Name] = e.Value
@@ -241,11 +251,52 @@ func TestEveryImageIsNamedForMirroring(t *testing.T) {
 	if env["RELATED_IMAGE_RUNTIME"] != o.runtimeImage || env["RUNTIME_ARCHITECTURES"] != "amd64,s390x" {
 		t.Errorf("the manager's variables are %v", env)
 	}
-	if !slices.Contains(container.Args, "--runtime-image=$(RELATED_IMAGE_RUNTIME)") {
-		t.Errorf("the manager's arguments are %v", container.Args)
+	if got := env["COLLECTION_OPERATOR_RUNTIME_IMAGE"]; got != "$(RELATED_IMAGE_RUNTIME)" {
+		t.Errorf("the image of operators is %q", got)
 	}
 	if got := csv.Annotations["features.operators.openshift.io/disconnected"]; got != "true" {
 		t.Errorf("disconnected is %q", got)
+	}
+}
+
+// Subscriptions can change variables, but no arguments.
+func TestEveryFlagCanBeSetInASubscription(t *testing.T) {
+	container := load(t, written(t, testOptions())).CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
+	if len(container.Args) != 0 {
+		t.Errorf("the manager has arguments: %v", container.Args)
+	}
+	want := []string{"COLLECTION_OPERATOR_ARTIFACT_URL", "COLLECTION_OPERATOR_CATALOG_ADDRESS", "COLLECTION_OPERATOR_CATALOG_BIND_ADDRESS"}
+	for _, name := range want {
+		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name && e.Value != "" }) {
+			t.Errorf("the manager has no variable %s", name)
+		}
+	}
+	if len(container.EnvFrom) != 1 || container.EnvFrom[0].ConfigMapRef == nil || !*container.EnvFrom[0].ConfigMapRef.Optional {
+		t.Errorf("the settings must be optional: %v", container.EnvFrom)
+	}
+}
+
+// A bundle cannot contain policies. The Deployment that applies them may change these and no others.
+func TestEveryPolicyIsApplied(t *testing.T) {
+	policies, err := config.Policies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, policy := range policies {
+		want = append(want, policy.GetName())
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	var got []string
+	for _, permission := range load(t, written(t, testOptions())).CSV.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+		if permission.ServiceAccountName == "collection-operator-policies" {
+			got = permission.Rules[0].ResourceNames
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 8 {
+		t.Error(diff)
 	}
 }
 
@@ -305,7 +356,7 @@ func TestUnsupportedManifests(t *testing.T) {
 		"Role x: for an operator that watches all namespaces":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
 		"Service x is in namespace other":                                "{apiVersion: v1, kind: Service, metadata: {name: x, namespace: other}}",
 		"ClusterRoleBinding x: there is no ClusterRole other":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: other, apiGroup: rbac.authorization.k8s.io}}",
-		"want one Deployment, have 2":                                    "{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}}",
+		"have the label component=manager":                               "{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, labels: {component: manager}}}",
 		`ClusterRoleBinding x: strict decoding error: unknown field "z"`: "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, z: 1}",
 	} {
 		if _, err := assemble(append(sources(t), object(text)), testOptions()); err == nil || !strings.Contains(err.Error(), want) {
