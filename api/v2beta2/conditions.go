@@ -141,6 +141,9 @@ const (
 	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime.env
 	// would read its Secrets or ConfigMaps.
 	ReasonMappingNotAllowed = "MappingNotAllowed"
+	// ReasonNamespaceNotSelected signals that an administrator has not selected the namespace for the manager, which is limited
+	// to some namespaces.
+	ReasonNamespaceNotSelected = "NamespaceNotSelected"
 	// ReasonMappingConflict signals that an older SubOperatorConfig installs the same collection in the same namespace.
 	ReasonMappingConflict = "MappingConflict"
 	// ReasonEndpointNotFound signals that the mapping names a ZosEndpoint that does not exist.

@@ -59,6 +59,7 @@ type settings struct {
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
 	catalog         catalogSettings
+	namespaces      namespaceSettings
 	log             zap.Options
 }
 
@@ -100,6 +101,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
+	s.namespaces.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -140,7 +142,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate())
+	errs = append(errs, s.lease.validate(), s.namespaces.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -222,7 +224,7 @@ func newManager(s settings) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		MapperProvider:                olm.NewRESTMapper,
-		Cache:                         controller.CacheOptions(),
+		Cache:                         controller.CacheOptions(s.namespaces.names),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
 		HealthProbeBindAddress:        s.probeAddress,
@@ -268,7 +270,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
 		Source: &controller.ArchiveSource{
 			Reader: mgr.GetAPIReader(), Collections: collections,
 			Fetcher: &fetch.Fetcher{
@@ -286,11 +288,11 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key,
+			CredentialKey: key, Namespaces: s.namespaces.names,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
-			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval,
+			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Namespaces: s.namespaces.names,
 		},
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}

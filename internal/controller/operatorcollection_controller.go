@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -34,6 +35,8 @@ type OperatorCollectionReconciler struct {
 	Recorder events.EventRecorder
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
+	// Namespaces has those that the manager may use.
+	Namespaces mapping.Selection
 	// Source brings archives into the store.
 	Source *ArchiveSource
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
@@ -80,6 +83,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		return scope, err
 	}
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
+		r.checkNamespace,
 		r.Source.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
@@ -97,6 +101,10 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		}
 	}
 	return scope, nil
+}
+
+func (r *OperatorCollectionReconciler) checkNamespace(_ context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
+	return r.Namespaces.Check(oc.Namespace)
 }
 
 // SetupWithManager registers the controller.

@@ -41,6 +41,8 @@ type SubOperatorConfigReconciler struct {
 	Settings render.Settings
 	// CredentialKey is the key of the hashes that identify credentials.
 	CredentialKey endpoint.Key
+	// Namespaces has those that the manager may use.
+	Namespaces mapping.Selection
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 }
@@ -69,6 +71,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	steps := []func(context.Context, *configScope) error{
+		r.checkNamespace,
 		r.ensureFinalizer,
 		r.resolveNamespaces,
 		r.uninstallUnmapped,
@@ -107,7 +110,11 @@ func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 }
 
 func (r *SubOperatorConfigReconciler) resolver() *mapping.Resolver {
-	return &mapping.Resolver{Client: r.Client, Reader: r.Reader, CredentialKey: r.CredentialKey}
+	return &mapping.Resolver{Client: r.Client, Reader: r.Reader, CredentialKey: r.CredentialKey, Selection: r.Namespaces}
+}
+
+func (r *SubOperatorConfigReconciler) checkNamespace(_ context.Context, s *configScope) error {
+	return r.Namespaces.Check(s.soc.Namespace)
 }
 
 func (r *SubOperatorConfigReconciler) ensureFinalizer(ctx context.Context, s *configScope) error {

@@ -47,6 +47,8 @@ type ZosEndpointReconciler struct {
 	// ProbeInterval is how often a reachable endpoint is probed, give or take a tenth. One that is not reachable is
 	// probed a little more often at first.
 	ProbeInterval time.Duration
+	// Namespaces has those that the manager may use.
+	Namespaces mapping.Selection
 
 	probes *namespaceLimit
 	// states reads the Secrets with states from a cache of their own.
@@ -100,7 +102,10 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, nil
 	}
 	memory := r.remember(s.endpoint)
-	err := r.check(s)
+	err := r.Namespaces.Check(s.endpoint.Namespace)
+	if err == nil {
+		err = r.check(s)
+	}
 	if err == nil {
 		err = r.findUsers(ctx, s)
 	}
@@ -181,7 +186,7 @@ func operatorsOf(soc *v2beta2.SubOperatorConfig) []rbacv1.Subject {
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.probes = newNamespaceLimit(maxProbes, maxProbesPerNamespace)
-	states, err := newStateCache(mgr)
+	states, err := newStateCache(mgr, r.Namespaces)
 	if err != nil {
 		return err
 	}

@@ -284,12 +284,13 @@ type stateCache struct{ cache.Cache }
 // GetCache makes the manager start the cache before the controllers.
 func (c stateCache) GetCache() cache.Cache { return c.Cache }
 
-func newStateCache(mgr ctrl.Manager) (stateCache, error) {
+func newStateCache(mgr ctrl.Manager, namespaces []string) (stateCache, error) {
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
-			Label:     labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
-			Transform: onlyState,
+			Label:      labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
+			Namespaces: inNamespaces(namespaces),
+			Transform:  onlyState,
 		}},
 	})
 	if err != nil {

@@ -33,6 +33,8 @@ type Resolver struct {
 	Reader client.Reader
 	// CredentialKey is the key of the hashes that identify credentials.
 	CredentialKey endpoint.Key
+	// Selection has the namespaces that the manager may use.
+	Selection Selection
 }
 
 // Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.
@@ -54,6 +56,9 @@ func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfi
 // usable returns nil if an operator can be installed in a namespace, else an error with a reason.
 func (r *Resolver) usable(ctx context.Context, from, namespace string) error {
 	if err := Consent(ctx, r.Client, from, namespace); err != nil {
+		return err
+	}
+	if err := r.Selection.Check(namespace); err != nil {
 		return err
 	}
 	terminating, err := instances.IsTerminating(ctx, r.Client, namespace)

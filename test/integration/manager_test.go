@@ -92,14 +92,14 @@ func newManager(ctx context.Context, binary string) *managerProcess {
 		flags:           usualFlags,
 	}
 	Expect(os.Mkdir(m.storage, 0o755)).To(Succeed())
-	m.writeKubeconfig(ctx)
+	writeKubeconfig(ctx, managerAccount, m.kubeconfig)
 	return m
 }
 
-// writeKubeconfig makes the manager log on with a token of its ServiceAccount, so that its permissions are tested too.
-func (m *managerProcess) writeKubeconfig(ctx context.Context) {
+// writeKubeconfig lets a process log on with a token of its ServiceAccount, so that its permissions are tested too.
+func writeKubeconfig(ctx context.Context, name, file string) {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: managerAccount}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: name}}
 	expiry := int64((2 * time.Hour).Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expiry}}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
@@ -111,7 +111,7 @@ func (m *managerProcess) writeKubeconfig(ctx context.Context) {
 	config.AuthInfos["manager"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
 	config.Contexts["manager"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "manager"}
 	config.CurrentContext = "manager"
-	Expect(clientcmd.WriteToFile(*config, m.kubeconfig)).To(Succeed())
+	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
 }
 
 // start returns once the manager serves and its controllers have begun to work.
