@@ -29,6 +29,8 @@ import (
 const (
 	packageName = "collection-operator"
 	channel     = "stable"
+	// managerName is the name of the manager's Deployment.
+	managerName = "collection-operator-controller-manager"
 )
 
 // metadata contains the annotations of a bundle, for its metadata folder and as labels of its image.
@@ -110,7 +112,7 @@ func assemble(objects []*unstructured.Unstructured, o options) (*bundle, error) 
 	return b, nil
 }
 
-// takeDeployments finds the Deployments. The manager's is the one with the label component=manager.
+// takeDeployments finds the Deployments.
 func (b *bundle) takeDeployments(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" {
@@ -121,16 +123,12 @@ func (b *bundle) takeDeployments(objects []*unstructured.Unstructured) error {
 			return err
 		}
 		b.deployments = append(b.deployments, deployment)
-		if deployment.Labels["component"] != "manager" {
-			continue
+		if deployment.Name == managerName {
+			b.deployment = deployment
 		}
-		if b.deployment != nil {
-			return fmt.Errorf("Deployments %s and %s have the label component=manager", b.deployment.Name, deployment.Name)
-		}
-		b.deployment = deployment
 	}
 	if b.deployment == nil {
-		return errors.New("no Deployment has the label component=manager")
+		return fmt.Errorf("there is no Deployment %s", managerName)
 	}
 	return nil
 }

@@ -356,12 +356,20 @@ func TestUnsupportedManifests(t *testing.T) {
 		"Role x: for an operator that watches all namespaces":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
 		"Service x is in namespace other":                                "{apiVersion: v1, kind: Service, metadata: {name: x, namespace: other}}",
 		"ClusterRoleBinding x: there is no ClusterRole other":            "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, roleRef: {kind: ClusterRole, name: other, apiGroup: rbac.authorization.k8s.io}}",
-		"have the label component=manager":                               "{apiVersion: apps/v1, kind: Deployment, metadata: {name: x, labels: {component: manager}}}",
 		`ClusterRoleBinding x: strict decoding error: unknown field "z"`: "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}, z: 1}",
 	} {
 		if _, err := assemble(append(sources(t), object(text)), testOptions()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s, got %v", want, err)
 		}
+	}
+}
+
+func TestTheManagerMustBeADeployment(t *testing.T) {
+	objects := slices.DeleteFunc(sources(t), func(o *unstructured.Unstructured) bool {
+		return o.GetName() == managerName && o.GetKind() == "Deployment"
+	})
+	if _, err := assemble(objects, testOptions()); err == nil || !strings.Contains(err.Error(), "there is no Deployment "+managerName) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -144,7 +144,7 @@ func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *c
 // runs first and needs nothing but status and inventory, so that no other failure can prevent it.
 func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *configScope) error {
 	for _, namespace := range install.Namespaces(s.soc) {
-		if mapping.Contains(s.mappings, namespace) {
+		if mapping.Contains(s.mappings, namespace) || mapping.Maps(s.soc, namespace) && r.Namespaces.Check(namespace) != nil {
 			continue
 		}
 		terminating := false
@@ -155,10 +155,19 @@ func (r *SubOperatorConfigReconciler) uninstallUnmapped(ctx context.Context, s *
 			}
 		}
 		if !terminating { // Otherwise the operator is deleted with its namespace.
-			s.results = append(s.results, r.installer().Uninstall(ctx, s.soc, namespace))
+			s.results = append(s.results, r.uninstall(ctx, s.soc, namespace))
 		}
 	}
 	return nil
+}
+
+// uninstall removes the operator from one namespace. What is in a namespace that the manager may not use remains, also if an
+// administrator has left it out by mistake.
+func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) install.Result {
+	if err := r.Namespaces.Check(namespace); namespace != "" && err != nil {
+		return install.Result{Namespace: namespace, Status: install.Recorded(soc, namespace), Err: err}
+	}
+	return r.installer().Uninstall(ctx, soc, namespace)
 }
 
 func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *configScope) error {

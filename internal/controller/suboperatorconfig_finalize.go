@@ -57,7 +57,7 @@ func (r *SubOperatorConfigReconciler) uninstallAll(ctx context.Context, s *confi
 	s.results = nil
 	var errs []error
 	for _, namespace := range install.Namespaces(s.soc) {
-		result := r.installer().Uninstall(ctx, s.soc, namespace)
+		result := r.uninstall(ctx, s.soc, namespace)
 		errs = append(errs, result.Err)
 		result.Err = nil // It is in the error of this step.
 		s.results = append(s.results, result)

@@ -55,10 +55,10 @@ func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfi
 
 // usable returns nil if an operator can be installed in a namespace, else an error with a reason.
 func (r *Resolver) usable(ctx context.Context, from, namespace string) error {
-	if err := Consent(ctx, r.Client, from, namespace); err != nil {
+	if err := r.Selection.Check(namespace); err != nil {
 		return err
 	}
-	if err := r.Selection.Check(namespace); err != nil {
+	if err := Consent(ctx, r.Client, from, namespace); err != nil {
 		return err
 	}
 	terminating, err := instances.IsTerminating(ctx, r.Client, namespace)

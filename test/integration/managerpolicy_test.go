@@ -3,6 +3,9 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -244,12 +247,14 @@ var _ = Describe("The manager's token", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "x-operator"},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}},
 		}
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings"}}
 		Eventually(create(ctx, pod)).WithContext(ctx).Should(MatchError(ContainSubstring("denied request")))
 		tryAll([]abuse{
 			{"create a CRD of another group", create(ctx, crd), "writes only CRDs of the API group"},
 			{"delete a CRD of the manager's own group", func() error { return stolen.Delete(ctx, own, client.DryRunAll) }, ""},
 			{"convert resources with a webhook", func() error { return stolen.Update(ctx, webhook, client.DryRunAll) }, "no conversion webhook"},
 			{"create a pod, which was granted to collections", create(ctx, pod), "does not write pods"},
+			{"change the manager's settings", create(ctx, settings), "does not write configmaps collection-operator-settings"},
 		})
 	}, NodeTimeout(time.Minute))
 })
@@ -264,4 +269,36 @@ var _ = Describe("The policies for the manager", func() {
 		}
 		attack.Repelled("The manager's token", "change or delete the policies", "the API server does not allow it", "not allowed")
 	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("The policy allowed-images", func() {
+	It("allows operators only images of the administrators' registries", attack.Label, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		content, err := os.ReadFile(filepath.Join(projectDir(), "config", "components", "allowed-images", "policy.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		file := filepath.Join(GinkgoT().TempDir(), "policy.yaml")
+		text := strings.ReplaceAll(string(content), "registry.example.com/collection-operator/", "registry.invalid/")
+		Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+		applyFile(ctx, file)
+		stolen, evil := theManager.withToken(), deployment(namespace, s.operator())
+		Get(ctx, NewWithT(GinkgoT()), evil)
+		evil.Spec.Template.Spec.InitContainers[0].Image = "evil.example.com/runtime:1"
+		var refusal error
+		Eventually(func() error {
+			refusal = stolen.Update(ctx, evil.DeepCopy(), client.DryRunAll)
+			return refusal
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("image evil.example.com/runtime:1 is not allowed for operators")))
+		attack.Repelled("The manager's token", "run another image, where the policy allowed-images is installed", "the policy refuses it", firstOf(refusal.Error()))
+
+		By("saying in status why a user's image is not used, and keeping what runs")
+		Patch(ctx, defaultSOC(oc), `{"spec":{"runtime":{"image":"registry.example.com/zosmf/runtime:1"}}}`)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "spec.runtime.image must begin with one of registry.example.com/zos/, registry.invalid/", false)
+		running := deployment(namespace, s.operator())
+		Get(ctx, NewWithT(GinkgoT()), running)
+		Expect(running.Spec.Template.Spec.Containers[0].Image).To(HavePrefix("registry.invalid/"))
+		Patch(ctx, defaultSOC(oc), `{"spec":{"runtime":{"image":"registry.example.com/zos/runtime:1"}}}`)
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, oc)
+	}, NodeTimeout(2*time.Minute))
 })

@@ -81,4 +81,26 @@ var _ = Describe("A manager for selected namespaces", func() {
 		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+selected+`"}]}}`)
 		ExpectReady(ctx, oc)
 	}, NodeTimeout(3*time.Minute))
+
+	It("removes nothing from a namespace that an administrator has forgotten to select", func(ctx context.Context) {
+		namespace, forgotten, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		soc, running := defaultSOC(oc), deployment(forgotten, s.operator())
+		allowMapping(ctx, forgotten, namespace)
+		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+namespace+`"},{"namespace":"`+forgotten+`"}]}}`)
+		makeAvailable(ctx, forgotten, s.operator())
+		ExpectReady(ctx, oc)
+		Get(ctx, NewWithT(GinkgoT()), running)
+
+		theManager.restart(ctx, append([]string{"--namespaces=" + namespace}, usualFlags...)...)
+		ExpectFailure(ctx, soc, v2beta2.ReasonNamespaceNotSelected, `namespace "`+forgotten+`"`, false)
+		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+namespace+`"}]}}`)
+		Consistently(Gone(ctx, running)).WithContext(ctx).Should(BeFalse())
+		ExpectFailure(ctx, soc, v2beta2.ReasonNamespaceNotSelected, `namespace "`+forgotten+`"`, false)
+
+		By("removing it when the namespace is selected again")
+		theManager.restart(ctx, usualFlags...)
+		Eventually(Gone(ctx, running)).WithContext(ctx).Should(BeTrue())
+		ExpectReady(ctx, oc)
+	}, NodeTimeout(3*time.Minute))
 })
