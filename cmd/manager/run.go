@@ -159,6 +159,9 @@ func run(ctx context.Context, s settings) error {
 	}
 	s.render.ArtifactServer.Port = port
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
+	if err := s.namespaces.keepPermitted(ctx); err != nil {
+		return err
+	}
 	mgr, err := newManager(s)
 	if err != nil {
 		return err

@@ -52,8 +52,10 @@ var _ = Describe("A manager for selected namespaces", func() {
 	It("installs there, reads no Secrets elsewhere, and says so", attack.Label, func(ctx context.Context) {
 		selected, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		// The cleanup of a spec runs in reverse order: the manager gets its permissions back before it starts with its usual flags.
-		theManager.restart(ctx, append([]string{"--namespaces=" + selected}, usualFlags...)...)
+		theManager.restart(ctx, append([]string{"--namespaces=was-deleted," + selected}, usualFlags...)...)
 		selectNamespaces(ctx, selected)
+		theManager.stop()
+		theManager.start(ctx)
 		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, selected) }, NodeTimeout(time.Minute))
 
 		Create(ctx, newEndpoint(selected, "lpar1", startSSHServer()))
