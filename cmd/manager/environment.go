@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -44,4 +46,24 @@ func setFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)
 func repeats(flag *pflag.Flag) bool {
 	_, isSlice := flag.Value.(pflag.SliceValue)
 	return isSlice || flag.Value.Type() == "func"
+}
+
+// ofService matches the ends of the variables that Kubernetes sets for each Service, such as our own.
+var ofService = regexp.MustCompile(`_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+
+// unknownVariables returns the names of variables that look like those of flags, but are of none, sorted.
+func unknownVariables(environment []string, all ...*pflag.FlagSet) []string {
+	known := map[string]bool{}
+	for _, flags := range all {
+		flags.VisitAll(func(flag *pflag.Flag) { known[variableOf(flag.Name)] = true })
+	}
+	var unknown []string
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, variablePrefix) && !known[name] && !ofService.MatchString(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
 }

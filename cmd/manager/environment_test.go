@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +67,19 @@ func TestWrongVariablesAreNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s, got %v", want, err)
 		}
+	}
+}
+
+func TestUnknownVariablesAreFound(t *testing.T) {
+	var s settings
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	s.addFlags(flags)
+	got := unknownVariables([]string{
+		"COLLECTION_OPERATOR_FORBIDEN_NETWORKS=10.0.0.0/8", "COLLECTION_OPERATOR_FORBIDDEN_NETWORKS=10.0.0.0/8", "COLLECTION_OPERATOR_SKIP_POLICIES=x", "PATH=/bin",
+		"COLLECTION_OPERATOR_ARTIFACTS_SERVICE_HOST=10.0.0.1", "COLLECTION_OPERATOR_ARTIFACTS_SERVICE_PORT=80", "COLLECTION_OPERATOR_ARTIFACTS_SERVICE_PORT_ARTIFACTS_HTTP=80",
+		"COLLECTION_OPERATOR_ARTIFACTS_PORT=tcp://10.0.0.1:80", "COLLECTION_OPERATOR_ARTIFACTS_PORT_80_TCP=tcp://10.0.0.1:80", "COLLECTION_OPERATOR_ARTIFACTS_PORT_80_TCP_ADDR=10.0.0.1",
+	}, flags, policiesCommand().Flags())
+	if !slices.Equal(got, []string{"COLLECTION_OPERATOR_FORBIDEN_NETWORKS"}) {
+		t.Errorf("got %v", got)
 	}
 }

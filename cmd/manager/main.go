@@ -19,6 +19,7 @@ func main() {
 
 func command() *cobra.Command {
 	var s settings
+	policies := policiesCommand()
 	root := &cobra.Command{
 		Use:           "manager",
 		Short:         "Runs Ansible collections as Kubernetes operators",
@@ -29,10 +30,13 @@ func command() *cobra.Command {
 			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
+			for _, name := range unknownVariables(os.Environ(), cmd.Flags(), policies.Flags()) {
+				cmd.PrintErrf("warning: environment variable %s is ignored: there is no such flag\n", name)
+			}
 			return run(cmd.Context(), s)
 		},
 	}
 	s.addFlags(root.Flags())
-	root.AddCommand(unpackCommand(), policiesCommand())
+	root.AddCommand(unpackCommand(), policies)
 	return root
 }
