@@ -227,7 +227,7 @@ func newManager(s settings) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		MapperProvider:                olm.NewRESTMapper,
-		Cache:                         controller.CacheOptions(s.namespaces.names),
+		Cache:                         controller.LimitCache(controller.CacheOptions(), s.namespaces.names),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
 		HealthProbeBindAddress:        s.probeAddress,

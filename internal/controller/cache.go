@@ -21,39 +21,23 @@ import (
 )
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
-// what it made, of Secrets the metadata, and of Subscriptions those to its own packages. If namespaces are given, it reads the
-// objects that it installs, and Secrets, in these only.
-func CacheOptions(namespaces []string) cache.Options {
+// what it made, of Secrets the metadata, and of Subscriptions those to its own packages.
+func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
-	installed := ours
-	installed.Namespaces = inNamespaces(namespaces)
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&apiextensionsv1.CustomResourceDefinition{}: ours,
-		&appsv1.Deployment{}:                        installed,
-		&corev1.ServiceAccount{}:                    installed,
-		&corev1.ConfigMap{}:                         installed,
-		&corev1.Secret{}:                            {Namespaces: inNamespaces(namespaces)},
-		&networkingv1.NetworkPolicy{}:               installed,
-		&rbacv1.Role{}:                              installed,
-		&rbacv1.RoleBinding{}:                       installed,
+		&appsv1.Deployment{}:                        ours,
+		&corev1.ServiceAccount{}:                    ours,
+		&corev1.ConfigMap{}:                         ours,
+		&networkingv1.NetworkPolicy{}:               ours,
+		&rbacv1.Role{}:                              ours,
+		&rbacv1.RoleBinding{}:                       ours,
 		&rbacv1.ClusterRole{}:                       ours,
 		&rbacv1.ClusterRoleBinding{}:                ours,
 		&operatorsv1alpha1.CatalogSource{}:          ours,
 		&operatorsv1alpha1.ClusterServiceVersion{}:  ours,
 		&operatorsv1alpha1.Subscription{}:           {Transform: keepSubscription},
 	}}
-}
-
-// inNamespaces returns nil, which stands for all, if no namespaces are given.
-func inNamespaces(namespaces []string) map[string]cache.Config {
-	if len(namespaces) == 0 {
-		return nil
-	}
-	configs := map[string]cache.Config{}
-	for _, namespace := range namespaces {
-		configs[namespace] = cache.Config{}
-	}
-	return configs
 }
 
 // Fields by which the cache finds objects, with [client.MatchingFields]. The API server does not know them.

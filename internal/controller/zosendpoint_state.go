@@ -29,6 +29,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -284,15 +285,14 @@ type stateCache struct{ cache.Cache }
 // GetCache makes the manager start the cache before the controllers.
 func (c stateCache) GetCache() cache.Cache { return c.Cache }
 
-func newStateCache(mgr ctrl.Manager, namespaces []string) (stateCache, error) {
-	c, err := cache.New(mgr.GetConfig(), cache.Options{
+func newStateCache(mgr ctrl.Manager, namespaces mapping.Selection) (stateCache, error) {
+	c, err := cache.New(mgr.GetConfig(), LimitCache(cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
-			Label:      labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
-			Namespaces: inNamespaces(namespaces),
-			Transform:  onlyState,
+			Label:     labels.SelectorFromSet(labels.Set{endpoint.LabelState: "true"}),
+			Transform: onlyState,
 		}},
-	})
+	}, namespaces))
 	if err != nil {
 		return stateCache{}, fmt.Errorf("setting up the cache of endpoint states: %w", err)
 	}
