@@ -133,7 +133,10 @@ var _ = Describe("The manager's token", func() {
 			{"run a pod in kube-system", create(ctx, system), ""},
 			{"mount a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "must mount only its own"},
 			{"mount another Secret", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}}), "must mount only its own"},
-			{"use the network of the node", update(func(pod *corev1.PodSpec) { pod.HostNetwork = true }), "namespaces of its node"},
+			{"use the network of the node", update(func(pod *corev1.PodSpec) { pod.HostNetwork = true }), "namespaces and ports of its node"},
+			{"use a port of the node", update(func(pod *corev1.PodSpec) {
+				pod.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8443, HostPort: 443}}
+			}), "namespaces and ports of its node"},
 			{"run a privileged container", update(func(pod *corev1.PodSpec) {
 				pod.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 			}), "without root and privileges"},
