@@ -59,6 +59,7 @@ type settings struct {
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
 	catalog         catalogSettings
+	permissions     permissionSettings
 	log             zap.Options
 }
 
@@ -117,6 +118,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the manager serves a catalog of the collections to the Operator Lifecycle Manager (OLM), such as :50051; if empty, OLM is not used")
 	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port at which OLM reaches catalog-bind-address")
 	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; defaults to openshift-marketplace if it exists, else olm")
+	s.permissions.addFlags(flags)
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -140,7 +142,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate())
+	errs = append(errs, s.lease.validate(), s.permissions.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -243,8 +245,8 @@ func newManager(s settings) (manager.Manager, error) {
 }
 
 // newOLM returns nil if the manager serves no catalog.
-func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
-	if s.bindAddress == "" {
+func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
+	if s.catalog.bindAddress == "" {
 		return nil, nil
 	}
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -253,7 +255,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	}
 	return &olm.Cluster{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Discovery: served,
-		CatalogAddress: s.address, CatalogNamespace: s.namespace,
+		CatalogAddress: s.catalog.address, CatalogNamespace: s.catalog.namespace, CreateOperatorGroups: s.permissions.createOperatorGroups,
 	}, nil
 }
 
@@ -261,7 +263,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	cluster, err := newOLM(mgr, s.catalog)
+	cluster, err := newOLM(mgr, s)
 	if err != nil {
 		return err
 	}

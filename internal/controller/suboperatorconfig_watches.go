@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -158,7 +159,7 @@ func (r *configMapper) whenGranted() handler.EventHandler {
 }
 
 // watchOLM reconciles SubOperatorConfigs when their objects in OLM change, and all of them when OLM becomes available. Of
-// ClusterServiceVersions only the metadata is cached. InstallPlans are read when a Subscription changes.
+// ClusterServiceVersions and OperatorGroups only the metadata is cached. InstallPlans are read when a Subscription changes.
 func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c controller.Controller) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
@@ -168,6 +169,12 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 				return err
 			}
 		}
+		groups := &metav1.PartialObjectMetadata{}
+		groups.SetGroupVersionKind(operatorsv1.GroupVersion.WithKind(operatorsv1.OperatorGroupKind))
+		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), groups, handler.EnqueueRequestsFromMapFunc(r.ofOperatorGroup),
+			predicate.GenerationChangedPredicate{})); err != nil {
+			return err
+		}
 		return c.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			for _, request := range r.requests(ctx) {
 				queue.Add(request)
@@ -175,6 +182,11 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 			return nil
 		}))
 	})
+}
+
+// ofOperatorGroup maps an OperatorGroup to the SubOperatorConfigs that map its namespace: OLM may be able to install there now.
+func (r *configMapper) ofOperatorGroup(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.requests(ctx, client.MatchingFields{indexNamespace: object.GetNamespace()})
 }
 
 // ofSubscription maps a Subscription to the manager's catalog, including user-managed ones, to the SubOperatorConfigs that
