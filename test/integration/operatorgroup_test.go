@@ -107,6 +107,10 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		expectPublished(ctx, second, beside)
 		runInOLM(ctx, expectSubscription(ctx, namespace, beside), beside)
 		ExpectReady(ctx, defaultSOC(second))
+		Remove(ctx, defaultSOC(second))
+		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
+		Eventually(Gone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/later"))
 	}, NodeTimeout(2*time.Minute))
 
 	It("waits for one where OLM is asked for, and says which", func(ctx context.Context) {
@@ -130,6 +134,9 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		Expect(slices.Sorted(slices.Values(madeInOLM(ctx, namespace)))).To(Equal([]string{
 			"ClusterServiceVersion/" + s.csvName(), "OperatorGroup/" + namespace, "Subscription/" + s.operator(),
 		}))
+		Remove(ctx, soc)
+		collectGarbage(ctx, operatorCSV(namespace, s), s)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 
 	It("is not what it becomes for an installation with our OperatorGroup from before", func(ctx context.Context) {
