@@ -38,6 +38,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -267,6 +268,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err != nil {
 		return err
 	}
+	granted, err := grants.NewSource(ctx, mgr, s.permissions.requireScopedGrants)
+	if err != nil {
+		return err
+	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
@@ -288,7 +293,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key,
+			CredentialKey: key, Grants: granted,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
@@ -303,7 +308,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster, Grants: granted,
 			Server: server, Publications: importer.Publications,
 		})
 	}

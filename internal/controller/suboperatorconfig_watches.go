@@ -54,6 +54,9 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRole"), to.afterGrant(to.ofGrant), withoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("RoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator))
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
@@ -144,7 +147,7 @@ func (r *configMapper) requests(ctx context.Context, of ...client.ListOption) []
 	return requestsOf(ctx, r, &v2beta2.SubOperatorConfigList{}, of...)
 }
 
-// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants have changed.
+// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants for all collections have changed.
 func (r *configMapper) whenGranted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
