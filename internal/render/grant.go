@@ -91,12 +91,12 @@ func DescribeMissing(g Grantee, missing []Permission, notes []string) string {
 // DescribeShared returns a warning about permissions that a collection has only by grants for all collections.
 func DescribeShared(g Grantee, permissions []Permission) string {
 	permissions = slices.Compact(slices.SortedFunc(slices.Values(permissions), comparePermissions))
-	list := strings.Join(strings.FieldsFunc(listPermissions(permissions), func(r rune) bool { return r == '\n' }), ";")
+	list := strings.ReplaceAll(strings.TrimSpace(listPermissions(permissions)), "\n  ", "; ")
 	if len(list) > maxNoteBytes {
-		list = fmt.Sprintf(" %d permissions", len(permissions))
+		list = fmt.Sprintf("%d permissions", len(permissions))
 	}
-	return fmt.Sprintf("grants for all collections, ClusterRoles labelled %s=true, give%s: grant them to collection %s of namespace %s alone",
-		LabelSharedGrants, strings.ReplaceAll(list, ";  ", "; "), g.ID, g.Namespace)
+	return fmt.Sprintf("grants for all collections, ClusterRoles labelled %s=true, give %s: grant them to collection %s of namespace %s alone",
+		LabelSharedGrants, list, g.ID, g.Namespace)
 }
 
 func (g Grantee) manager() string {
