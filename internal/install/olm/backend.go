@@ -89,7 +89,8 @@ func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, us
 }
 
 // Plan renders the Subscription and the objects that the operator's pods need. It omits a user-managed OperatorGroup or
-// Subscription. The manager's own OperatorGroup stays in the inventory, and is written only if the manager may create it. The configuration of another version's pods is kept until OLM replaces them.
+// Subscription. The manager's own OperatorGroup stays in the inventory, and is written only if the manager may create it.
+// The configuration of another version's pods is kept until OLM replaces them.
 func (b *Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
 	source := b.cluster.CatalogSource()
 	rendered, err := render.Subscribed(i.Collection, options, render.SubscriptionOptions{
