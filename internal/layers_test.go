@@ -69,7 +69,7 @@ var layers = map[string][]string{
 		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
+		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants", "internal/install/olm",
 		"internal/probe", "internal/render",
 	},
 }

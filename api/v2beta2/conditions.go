@@ -191,6 +191,9 @@ const (
 	// ReasonOperatorGroupConflict signals that the OperatorGroups of the namespace prevent OLM from installing the
 	// operator.
 	ReasonOperatorGroupConflict = "OperatorGroupConflict"
+	// ReasonOperatorGroupMissing signals that the namespace has no OperatorGroup, without which OLM installs nothing. The
+	// message contains one to create.
+	ReasonOperatorGroupMissing = "OperatorGroupMissing"
 	// ReasonRuntimeNotSupported signals that spec.runtime has a setting that a Subscription cannot pass on.
 	ReasonRuntimeNotSupported = "RuntimeNotSupported"
 )

@@ -38,6 +38,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -60,6 +61,7 @@ type settings struct {
 	guard           dialguard.Guard
 	catalog         catalogSettings
 	namespaces      namespaceSettings
+	permissions     permissionSettings
 	log             zap.Options
 }
 
@@ -119,6 +121,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the manager serves a catalog of the collections to the Operator Lifecycle Manager (OLM), such as :50051; if empty, OLM is not used")
 	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port at which OLM reaches catalog-bind-address")
 	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; defaults to openshift-marketplace if it exists, else olm")
+	s.permissions.addFlags(flags)
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -248,8 +251,8 @@ func newManager(s settings) (manager.Manager, error) {
 }
 
 // newOLM returns nil if the manager serves no catalog.
-func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
-	if s.bindAddress == "" {
+func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
+	if s.catalog.bindAddress == "" {
 		return nil, nil
 	}
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -258,7 +261,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	}
 	return &olm.Cluster{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Discovery: served,
-		CatalogAddress: s.address, CatalogNamespace: s.namespace,
+		CatalogAddress: s.catalog.address, CatalogNamespace: s.catalog.namespace, CreateOperatorGroups: s.permissions.createOperatorGroups,
 	}, nil
 }
 
@@ -266,7 +269,11 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	cluster, err := newOLM(mgr, s.catalog)
+	cluster, err := newOLM(mgr, s)
+	if err != nil {
+		return err
+	}
+	granted, err := grants.NewSource(ctx, mgr, s.permissions.requireScopedGrants)
 	if err != nil {
 		return err
 	}
@@ -291,7 +298,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key, Namespaces: s.namespaces.names,
+			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
@@ -306,7 +313,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster, Grants: granted,
 			Server: server, Publications: importer.Publications,
 		})
 	}

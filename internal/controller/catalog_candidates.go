@@ -79,6 +79,8 @@ func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) 
 type bundleKey struct {
 	digest digest.Digest
 	group  v2beta2.APIGroupPolicy
+	// namespace of the OperatorCollection, which permissions are granted to.
+	namespace string
 }
 
 // makeBundles renders the candidates and checks their permissions. A problem of one of them becomes its err.
@@ -87,7 +89,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if err := r.Client.List(ctx, crds); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
-	granted, err := grants.Read(ctx, r.Client, r.Reader)
+	granted, err := r.Grants.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	}
 	made := map[bundleKey]*candidate{}
 	for _, each := range all {
-		key := bundleKey{digest: each.digest, group: each.oc.Spec.APIGroup}
+		key := bundleKey{digest: each.digest, group: each.oc.Spec.APIGroup, namespace: each.oc.Namespace}
 		if same := made[key]; same != nil {
 			each.bundle, each.err, each.message = same.bundle, same.err, same.message
 			continue
@@ -137,7 +139,9 @@ func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *co
 		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
-	return bundle, granted.Check(ctx, c, rolesOf(csv, render.BaseRules(c, group)))
+	// The warnings are those of the SubOperatorConfigs.
+	_, err = granted.Check(ctx, render.Grantee{ID: c.ID(), Namespace: of.oc.Namespace, Digest: of.digest}, rolesOf(csv, render.BaseRules(c, group)))
+	return bundle, err
 }
 
 // rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.

@@ -51,6 +51,8 @@ type CatalogReconciler struct {
 	Collections *CollectionCache
 	// Settings are those of all installations.
 	Settings render.Settings
+	// Grants decide which permissions operators may have.
+	Grants *grants.Source
 	// OLM is nil if the manager does not use it: then there is no catalog.
 	OLM *olm.Cluster
 	// Server serves the catalog.
@@ -139,7 +141,9 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v2beta2.OperatorCollection{}, request, builder.WithPredicates(changes(importOf))).
 		Watches(&v2beta2.SubOperatorConfig{}, request, builder.WithPredicates(predicate.Funcs{UpdateFunc: installsOthers})).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, request, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants()).
+		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants(isAggregated)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRole"), afterGrants(nil), withoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRoleBinding"), afterGrants(nil), withoutRelists)).
 		WithOptions(typedOptions[catalogRequest](1)).
 		Build(r)
 	if err != nil {
@@ -186,21 +190,6 @@ func changes[value comparable](of func(client.Object) value) predicate.Predicate
 
 func installsOthers(e event.UpdateEvent) bool {
 	return !slices.Equal(installedDigests(e.ObjectOld.(*v2beta2.SubOperatorConfig)), installedDigests(e.ObjectNew.(*v2beta2.SubOperatorConfig)))
-}
-
-// afterGrants triggers a reconcile shortly after the grants have changed.
-func afterGrants() handler.TypedEventHandler[client.Object, catalogRequest] {
-	ask := func(object client.Object, queue workqueue.TypedRateLimitingInterface[catalogRequest]) {
-		if object.GetName() == grants.ClusterRole {
-			queue.AddAfter(catalogRequest{}, grantDelay)
-		}
-	}
-	type queue = workqueue.TypedRateLimitingInterface[catalogRequest]
-	return handler.TypedFuncs[client.Object, catalogRequest]{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { ask(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { ask(e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { ask(e.Object, q) },
-	}
 }
 
 var _ reconcile.TypedReconciler[catalogRequest] = &CatalogReconciler{}

@@ -9,8 +9,8 @@
 // that a user needs, or give a collection to the wrong namespace.
 //
 // The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
-// escalate nor bind. Those in the rules below are what every collection needs; all others come from the aggregated
-// ClusterRole collection-operator-grants.
+// escalate nor bind. Those in the rules below are what every collection needs; all others come from grants:
+// see package grants.
 package controller
 
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections;suboperatorconfigs;zosendpoints,verbs=get;list;watch;create;update;patch;delete

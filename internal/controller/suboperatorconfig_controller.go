@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/instances"
@@ -45,6 +46,8 @@ type SubOperatorConfigReconciler struct {
 	Namespaces mapping.Selection
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
+	// Grants decide which permissions operators may have.
+	Grants *grants.Source
 }
 
 // configScope is shared by the steps of one reconciliation.
@@ -104,7 +107,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 	return &install.Installer{
-		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: r.Settings,
+		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: r.Settings, Grants: r.Grants,
 		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,9 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRole"), to.afterGrant(to.ofGrant), withoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("RoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator))
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
@@ -143,7 +147,7 @@ func (r *configMapper) requests(ctx context.Context, of ...client.ListOption) []
 	return requestsOf(ctx, r, &v2beta2.SubOperatorConfigList{}, of...)
 }
 
-// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants have changed.
+// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants for all collections have changed.
 func (r *configMapper) whenGranted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -158,7 +162,7 @@ func (r *configMapper) whenGranted() handler.EventHandler {
 }
 
 // watchOLM reconciles SubOperatorConfigs when their objects in OLM change, and all of them when OLM becomes available. Of
-// ClusterServiceVersions only the metadata is cached. InstallPlans are read when a Subscription changes.
+// ClusterServiceVersions and OperatorGroups only the metadata is cached. InstallPlans are read when a Subscription changes.
 func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c controller.Controller) {
 	csv := &metav1.PartialObjectMetadata{}
 	csv.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
@@ -168,6 +172,12 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 				return err
 			}
 		}
+		groups := &metav1.PartialObjectMetadata{}
+		groups.SetGroupVersionKind(operatorsv1.GroupVersion.WithKind(operatorsv1.OperatorGroupKind))
+		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), groups, handler.EnqueueRequestsFromMapFunc(r.ofOperatorGroup),
+			predicate.GenerationChangedPredicate{})); err != nil {
+			return err
+		}
 		return c.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			for _, request := range r.requests(ctx) {
 				queue.Add(request)
@@ -175,6 +185,11 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 			return nil
 		}))
 	})
+}
+
+// ofOperatorGroup maps an OperatorGroup to the SubOperatorConfigs that map its namespace: OLM may be able to install there now.
+func (r *configMapper) ofOperatorGroup(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.requests(ctx, client.MatchingFields{indexNamespace: object.GetNamespace()})
 }
 
 // ofSubscription maps a Subscription to the manager's catalog, including user-managed ones, to the SubOperatorConfigs that

@@ -38,7 +38,7 @@ func (c *comparison) rules(where string, was, is []rbacv1.PolicyRule) {
 	for _, text := range only(after, before) {
 		change := Change{Area: Permission, Type: Added, Subject: where, New: text}
 		if !slices.ContainsFunc(was, func(rule rbacv1.PolicyRule) bool { return within(after[text], rule) }) {
-			change.Note = "an administrator must grant it if collection-operator-grants does not cover it"
+			change.Note = "an administrator must grant it to the collection, unless that is done"
 		}
 		c.add(change)
 	}

@@ -138,8 +138,8 @@ func permissions(p *Page, c *collection.Collection) {
 	rules(p, "It asks for these in its namespace:", c.Roles)
 	rules(p, "It asks for these in the whole cluster:", c.ClusterRoles)
 	p.Blank()
-	p.Text(2, "The manager passes on only what was granted to collections. What the ClusterRole collection-operator-grants does not cover, an "+
-		"administrator must grant with a ClusterRole that has these rules and the label zoscb.ibm.com/aggregate-to-grants=true.")
+	p.Text(2, "The manager passes on only what was granted to the collection. An administrator grants these rules with the manifest that the "+
+		"SubOperatorConfig has in its status: a ClusterRole with the label zoscb.ibm.com/grant=true, and a binding.")
 }
 
 func rules(p *Page, heading string, rules []rbacv1.PolicyRule) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -95,7 +94,7 @@ func ApplyError(err error) error {
 	case errors.As(err, &refused) && refused.Kind.Group == rbacv1.GroupName && apierrors.IsForbidden(refused.Err) &&
 		!apierrors.HasStatusCause(refused.Err, corev1.NamespaceTerminatingCause):
 		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
-			"the collection asks for permissions that the manager does not hold: grant them in a ClusterRole labelled %s=true: %w", render.LabelGrants, err)
+			"the collection asks for permissions that the manager does not hold: bind them to the manager's ServiceAccount: %w", err)
 	case errors.As(err, &refused):
 		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err)
 	}

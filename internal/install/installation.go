@@ -63,7 +63,7 @@ type Backend interface {
 type Plan struct {
 	// Objects in the order in which they are applied.
 	Objects []client.Object
-	// Postponed is the subset of Objects that must not be written yet.
+	// Postponed is the subset of Objects that must not be written, or not yet. They are part of the inventory.
 	Postponed []client.Object
 	// Digest of the archive that the operator is told to run.
 	Digest digest.Digest

@@ -28,6 +28,8 @@ type Installer struct {
 	Reader client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
+	// Grants decide which permissions operators may have.
+	Grants *grants.Source
 	// Settings apply to all installations.
 	Settings render.Settings
 	// OLM removes the objects that OLM created for a Subscription of an installation.
@@ -176,7 +178,7 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 // checkPermissions checks the roles before anything is applied, also if OLM writes them: OLM would grant any permission of
 // the ClusterServiceVersion. The API server repeats a part of the check when the manager writes a role.
 func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
-	granted, err := grants.Read(ctx, r.Client, r.Reader)
+	granted, err := r.Grants.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,5 +194,7 @@ func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
 			return fmt.Errorf("%T is not a role", object)
 		}
 	}
-	return granted.Check(ctx, s.Collection, roles)
+	warnings, err := granted.Check(ctx, render.Grantee{ID: s.Collection.ID(), Namespace: s.OperatorCollection.Namespace, Digest: s.Digest}, roles)
+	s.result.Warnings = append(s.result.Warnings, warnings...)
+	return err
 }

@@ -73,8 +73,8 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
-			"the manager may not list %s: grant it all verbs on all resources of API group %s in a ClusterRole labelled %s=true",
-			crd.Name, crd.Spec.Group, render.LabelGrants)
+			"the manager may not list %s: bind a ClusterRole with all verbs on all resources of API group %s to the manager's ServiceAccount",
+			crd.Name, crd.Spec.Group)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)

@@ -2,8 +2,6 @@ package render
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,21 +10,15 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
-
-	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 const (
-	// LabelGrants on a ClusterRole grants its rules to collections.
-	LabelGrants = "zoscb.ibm.com/aggregate-to-grants"
-
 	// maxPermissions is the maximum number of single permissions that a collection may request. The API server breaks down
 	// rules in the same way.
 	maxPermissions = 10_000
 
-	// maxListBytes and maxGrantBytes limit a message about missing permissions.
-	maxListBytes  = 2 << 10
-	maxGrantBytes = 4 << 10
+	// maxListBytes limits a list of permissions in a message.
+	maxListBytes = 2 << 10
 )
 
 // Permission is one verb on one resource, or on one URL.
@@ -101,37 +93,6 @@ func (p Permission) escalates() bool {
 	return is(p.Group, "authentication.k8s.io") && p.Verb == "*"
 }
 
-// DescribeMissing returns a text of a few kilobytes with the missing permissions, followed by the manifest that grants them.
-// The first line is a summary. The order of the permissions does not matter.
-func DescribeMissing(c *collection.Collection, missing []Permission) string {
-	missing = slices.SortedFunc(slices.Values(missing), comparePermissions)
-	var grantable, never []Permission
-	for _, permission := range slices.Compact(missing) {
-		if permission.escalates() {
-			never = append(never, permission)
-		} else {
-			grantable = append(grantable, permission)
-		}
-	}
-	var text strings.Builder
-	if len(never) > 0 {
-		text.WriteString("the collection asks for permissions that are never granted, because they allow privilege escalation; its author must " +
-			"remove them, or list the required verbs instead of *:\n" + listPermissions(never))
-	}
-	if len(grantable) > 0 {
-		text.WriteString("the collection asks for permissions that are not granted to collections:\n" + listPermissions(grantable))
-	}
-	switch manifest := GrantManifest(c, grantable); {
-	case len(never) > 0:
-	case len(manifest) > maxGrantBytes:
-		text.WriteString("The manifest that grants them is too long for a message: grant the rules that the collection lists, in a " +
-			"ClusterRole labelled " + LabelGrants + "=true.")
-	default:
-		text.WriteString("To grant them to every collection that asks for them, apply this:\n" + manifest)
-	}
-	return strings.TrimSpace(text.String())
-}
-
 // listPermissions returns one line for each resource, with the missing verbs and their namespaces.
 func listPermissions(permissions []Permission) string {
 	verbs := map[Permission][]string{}
@@ -201,36 +162,6 @@ func inNamespaces(namespaces []string) string {
 		return "in namespaces " + strings.Join(namespaces, ", ")
 	}
 	return "in namespace " + namespaces[0]
-}
-
-// GrantManifest returns the YAML of a ClusterRole that grants exactly these permissions. Its name is derived from collection
-// and rules, so that applying it does not replace another grant.
-func GrantManifest(c *collection.Collection, missing []Permission) string {
-	var rules strings.Builder
-	for _, rule := range rulesOf(missing) {
-		lead := "  - "
-		for _, part := range []struct {
-			key    string
-			values []string
-		}{
-			{"apiGroups", rule.APIGroups}, {"resources", rule.Resources}, {"resourceNames", rule.ResourceNames},
-			{"nonResourceURLs", rule.NonResourceURLs}, {"verbs", rule.Verbs},
-		} {
-			if len(part.values) > 0 {
-				rules.WriteString(lead + part.key + ": " + flow(part.values) + "\n")
-				lead = "    "
-			}
-		}
-	}
-	hash := sha256.Sum256([]byte(rules.String()))
-	return fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: collection-operator-grant:%s:%s:%s
-  labels:
-    %s: "true"
-rules:
-%s`, c.Domain, c.Name, hex.EncodeToString(hash[:4]), LabelGrants, rules.String())
 }
 
 // flow returns a list of strings as JSON, which is valid YAML.

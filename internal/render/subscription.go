@@ -14,8 +14,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// OperatorGroupName is the name of the OperatorGroup that is created in a namespace without one. All installations in the
-// namespace share it.
+// OperatorGroupName is the name of the OperatorGroup that is created in a namespace without one if an administrator has
+// allowed it. All installations in the namespace share it.
 const OperatorGroupName = "collection-operator"
 
 // SubscriptionOptions is the input of Subscribed in addition to InstallationOptions.
@@ -39,6 +39,18 @@ func (e *UnsupportedRuntimeError) Error() string {
 
 // ChannelName returns the name of the channel with the collection's version and all earlier ones.
 func ChannelName(c *collection.Collection) string { return "v" + c.VersionLabel() }
+
+// OperatorGroupManifest returns the YAML of an OperatorGroup for a namespace, for an administrator to complete and to apply.
+func OperatorGroupManifest(namespace string) string {
+	return fmt.Sprintf(`apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata:
+  name: %[1]s
+  namespace: %[1]s
+spec:
+  targetNamespaces: [%[1]q]
+  serviceAccountName: SERVICEACCOUNT`, namespace)
+}
 
 // Subscribed renders an installation by the Operator Lifecycle Manager, in the order in which the objects must be applied.
 // OLM creates ServiceAccount, RBAC and Deployment from the ClusterServiceVersion, and EndpointsSecret renders the Secret

@@ -13,9 +13,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -142,6 +145,7 @@ func (e *olmEnvironment) start(ctx context.Context) {
 	e.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{
 		Host: e.zos.host(), CredentialName: "zos1-credential", Variables: Variables(`"ansible_python_interpreter: /usr/bin/python3"`),
 	})
+	operatorGroup(ctx, e.namespace)
 	e.before = listObjects(ctx, e.namespace)
 	e.pods = countPods(e.namespace, map[string]string{"operator-name": "pages"})
 }
@@ -177,6 +181,21 @@ func expectOLM(ctx context.Context) {
 	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: catalogName, Namespace: olmNamespace}}
 	Eventually(func(g Gomega) { Live(ctx, g, source) }).WithContext(ctx).
 		Should(Succeed(), "the manager makes no CatalogSource: install it with COMPONENTS=olm")
+}
+
+// operatorGroup lets OLM install in a namespace, as its administrator does, and waits for what OLM creates for it.
+func operatorGroup(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	group := &operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace, Namespace: namespace},
+		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}},
+	}
+	Create(ctx, group)
+	roles := &rbacv1.ClusterRoleList{}
+	Eventually(func(g Gomega) {
+		g.Expect(K8s.List(ctx, roles, client.MatchingLabels{"olm.owner.kind": operatorsv1.OperatorGroupKind, "olm.owner.namespace": namespace})).To(Succeed())
+		g.Expect(roles.Items).To(HaveLen(3), "the roles admin, edit and view of the OperatorGroup")
+	}).WithContext(ctx).Should(Succeed())
 }
 
 func pagesArchive(version string) string { return "pages-" + version + ".tar.gz" }

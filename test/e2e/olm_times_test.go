@@ -55,6 +55,7 @@ var _ = Describe("The time to install a collection", Label("olm", "times"), Orde
 		}
 		e.archives = archivesOf(folders)
 		e.start(ctx, e.archives)
+		operatorGroup(ctx, e.namespace)
 	}, NodeTimeout(6*time.Minute))
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))

@@ -106,7 +106,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
 
 		By("withdrawing the grant")
-		Remove(ctx, given)
+		removeGrants(ctx, given)
 		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(other.operator()))
 		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
 	}, NodeTimeout(4*time.Minute))

@@ -88,12 +88,12 @@ func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 }
 
 // withCatalog is a cluster with OLM, and a manager that may use it, for one spec.
-func withCatalog(ctx context.Context) *testCatalog {
+func withCatalog(ctx context.Context, flags ...string) *testCatalog {
 	GinkgoHelper()
 	withoutOLM()
 	installOLM(ctx)
 	allowOLM(ctx)
-	return startWithCatalog(ctx)
+	return startWithCatalog(ctx, flags...)
 }
 
 // source is the CatalogSource.

@@ -51,18 +51,32 @@ func lacking(ctx context.Context, object client.Object) func(Gomega) string {
 	}
 }
 
-// applyManifestOf applies the manifest at the end of a message, as it is.
-func applyManifestOf(ctx context.Context, message string) *rbacv1.ClusterRole {
+// applyManifestOf applies the manifest at the end of a message, as it is, and returns its ClusterRoles.
+func applyManifestOf(ctx context.Context, message string) []*rbacv1.ClusterRole {
 	GinkgoHelper()
 	at := strings.Index(message, "\napiVersion: ")
 	Expect(at).To(BeNumerically(">", 0), message)
-	role := &rbacv1.ClusterRole{}
-	Expect(yaml.UnmarshalStrict([]byte(message[at:]), role)).To(Succeed(), message)
-	content := &unstructured.Unstructured{}
-	Expect(yaml.Unmarshal([]byte(message[at:]), &content.Object)).To(Succeed())
-	Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(content), client.FieldOwner("administrator"))).To(Succeed())
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, role) }, NodeTimeout(time.Minute))
-	return role
+	var roles []*rbacv1.ClusterRole
+	for _, text := range strings.Split(message[at+1:], "\n---\n") {
+		object := &unstructured.Unstructured{}
+		Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed(), message)
+		if object.GetKind() == "ClusterRole" {
+			role := &rbacv1.ClusterRole{}
+			Expect(yaml.UnmarshalStrict([]byte(text), role)).To(Succeed(), message)
+			roles = append(roles, role)
+		}
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("administrator"))).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
+	}
+	return roles
+}
+
+// removeGrants withdraws grants.
+func removeGrants(ctx context.Context, roles []*rbacv1.ClusterRole) {
+	GinkgoHelper()
+	for _, role := range roles {
+		Remove(ctx, role)
+	}
 }
 
 var _ = Describe("A collection's permissions", func() {
@@ -97,9 +111,12 @@ var _ = Describe("A collection's permissions", func() {
 
 		By("healing by the manifest in the message, within seconds and by itself")
 		given := applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
-		Expect(given.Rules).To(ConsistOf(
+		Expect(given).To(HaveLen(2), "one for the whole cluster, one for the namespace")
+		Expect(given[0].Rules).To(ConsistOf(
 			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/version"}, Verbs: []string{"get"}},
 			rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"list"}},
+		), "just what is missing")
+		Expect(given[1].Rules).To(ConsistOf(
 			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, ResourceNames: []string{"nightly"}, Verbs: []string{"delete"}},
 		), "just what is missing")
 		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
@@ -113,7 +130,7 @@ var _ = Describe("A collection's permissions", func() {
 		Get(ctx, NewWithT(GinkgoT()), binding)
 
 		By("saying so when a grant is withdrawn, while what is installed stays as it is")
-		Remove(ctx, given)
+		removeGrants(ctx, given)
 		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("\n  /metrics: get in the whole cluster\n"))
 		Expect(Gone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
 		Get(ctx, NewWithT(GinkgoT()), binding)

@@ -21,11 +21,14 @@ const madeForAnnotation = "zoscb.ibm.com/made-for-subscription"
 // tileCatalog is the catalog that the Subscriptions of the present specs point to.
 var tileCatalog *testCatalog
 
+// createGroups allows the manager to create OperatorGroups.
+const createGroups = "--create-operator-groups"
+
 // restartWithOLM gives the cluster the API of OLM, of which only the CRDs are there, and a manager that uses it until the
-// specs end.
+// specs end, also in namespaces without an OperatorGroup.
 func restartWithOLM(ctx context.Context) {
 	GinkgoHelper()
-	tileCatalog = withCatalog(ctx)
+	tileCatalog = withCatalog(ctx, createGroups)
 }
 
 // newSubscription is what the console creates when somebody installs the sample from its tile.

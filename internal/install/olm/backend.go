@@ -46,8 +46,12 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 		if err := checkMadeFor(i.Owner, i.Namespace, s.subscription); err != nil {
 			return nil, err
 		}
+		if s.groups, err = c.listGroups(ctx, i.Namespace); err != nil {
+			return nil, err
+		}
 	}
-	switch method := methodFor(i.Owner, i.Namespace, s.userManaged, c.Available()); {
+	usable := c.Available() && (len(s.groups) > 0 || c.CreateOperatorGroups)
+	switch method := methodFor(i.Owner, i.Namespace, s.userManaged, usable); {
 	case method == v2beta2.InstallDirect && s.userManaged:
 		return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
 			"Subscription %q runs this operator already: delete it and its ClusterServiceVersion, or set install: OLM", s.name())
@@ -67,8 +71,9 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 }
 
 // methodFor returns the method that the spec asks for. Auto keeps the recorded method, unless a user has created a
-// Subscription in the namespace.
-func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, available bool) v2beta2.InstallMethod {
+// Subscription in the namespace. A new installation is by OLM if that is usable: it is available, and the namespace has an
+// OperatorGroup or may get one.
+func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, usable bool) v2beta2.InstallMethod {
 	recorded := install.RecordedMethod(soc, namespace)
 	switch {
 	case soc.Spec.Install == v2beta2.InstallOLM, soc.Spec.Install == v2beta2.InstallDirect:
@@ -77,14 +82,15 @@ func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, av
 		return v2beta2.InstallOLM
 	case recorded != "":
 		return recorded
-	case available:
+	case usable:
 		return v2beta2.InstallOLM
 	}
 	return v2beta2.InstallDirect
 }
 
-// Plan renders the Subscription and the objects that the operator's pods need. It omits an OperatorGroup or user-managed
-// Subscription that the namespace already has. The configuration of another version's pods is kept until OLM replaces them.
+// Plan renders the Subscription and the objects that the operator's pods need. It omits a user-managed OperatorGroup or
+// Subscription. The manager's own OperatorGroup stays in the inventory, and is written only if the manager may create it.
+// The configuration of another version's pods is kept until OLM replaces them.
 func (b *Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
 	source := b.cluster.CatalogSource()
 	rendered, err := render.Subscribed(i.Collection, options, render.SubscriptionOptions{
@@ -104,6 +110,9 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 		case *operatorsv1.OperatorGroup:
 			if !b.ownGroup {
 				continue
+			}
+			if !b.cluster.CreateOperatorGroups {
+				plan.Postponed = append(plan.Postponed, o)
 			}
 		case *operatorsv1alpha1.Subscription:
 			if !ready {

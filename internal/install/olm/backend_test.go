@@ -20,8 +20,12 @@ const runtimeImage = "runtime:1"
 
 // plan lets a backend in a certain state plan version 2.0.0.
 func plan(change func(*state), options render.InstallationOptions) (*install.Plan, error) {
+	return planIn(&Cluster{}, change, options)
+}
+
+func planIn(cluster *Cluster, change func(*state), options render.InstallationOptions) (*install.Plan, error) {
 	s := olmState(change)
-	backend := &Backend{state: s, cluster: &Cluster{}, image: runtimeImage}
+	backend := &Backend{state: s, cluster: cluster, image: runtimeImage}
 	c := &collection.Collection{Domain: "it", Name: "things", Version: semver.MustParse("2.0.0")}
 	soc := &v2beta2.SubOperatorConfig{Status: v2beta2.SubOperatorConfigStatus{
 		Installations: []v2beta2.InstallationStatus{{Namespace: "ns", Digest: "sha256:old", Install: v2beta2.InstallOLM}},
@@ -53,8 +57,8 @@ func TestPlan(t *testing.T) {
 		digest    string
 		same      bool
 	}{
-		"nothing is there": {func(s *state) { s.subscription, s.ownGroup = nil, true },
-			[]string{"NetworkPolicy", "ConfigMap", "OperatorGroup", "Subscription"}, 0, "sha256:new", false},
+		"nothing is there but our OperatorGroup, which is not written": {func(s *state) { s.subscription, s.ownGroup = nil, true },
+			[]string{"NetworkPolicy", "ConfigMap", "OperatorGroup", "Subscription"}, 1, "sha256:new", false},
 		"the namespace has an OperatorGroup": {func(s *state) { s.subscription = nil },
 			[]string{"NetworkPolicy", "ConfigMap", "Subscription"}, 0, "sha256:new", false},
 		"a user made the Subscription": {func(s *state) { s.userManaged = true },
@@ -82,6 +86,17 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%d postponed, digest %s, hash %q", len(p.Postponed), p.Digest, p.RuntimeHash)
 			}
 		})
+	}
+}
+
+func TestOperatorGroupIsWrittenOnlyIfAllowed(t *testing.T) {
+	p, err := planIn(&Cluster{CreateOperatorGroups: true}, func(s *state) { s.subscription, s.ownGroup = nil, true },
+		render.InstallationOptions{Runtime: v2beta2.RuntimeSpec{Image: runtimeImage}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(kindsOf(p), "OperatorGroup") || len(p.Postponed) > 0 {
+		t.Errorf("objects %v, %d of them postponed", kindsOf(p), len(p.Postponed))
 	}
 }
 

@@ -77,6 +77,9 @@ type Cluster struct {
 	CatalogAddress string
 	// CatalogNamespace is the namespace of the CatalogSource. If empty, it is the first of catalogNamespaces that exists.
 	CatalogNamespace string
+	// CreateOperatorGroups lets installations create the OperatorGroup of a namespace without one. It is a decision of the
+	// administrator: with an OperatorGroup, users who can create Subscriptions there can install any package.
+	CreateOperatorGroups bool
 
 	// found is the CatalogSource, once OLM is available.
 	found atomic.Pointer[types.NamespacedName]

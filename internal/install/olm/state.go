@@ -35,7 +35,9 @@ type state struct {
 	csvs []operatorsv1alpha1.ClusterServiceVersion
 	// plan is the current InstallPlan of the Subscription, or nil.
 	plan *operatorsv1alpha1.InstallPlan
-	// ownGroup is true if the manager has to provide the OperatorGroup of the namespace.
+	// groups are the OperatorGroups of the namespace.
+	groups []operatorsv1.OperatorGroup
+	// ownGroup is true if the OperatorGroup of the namespace is the one that the manager has created, or has to create.
 	ownGroup bool
 	// warnings about the Subscriptions and OperatorGroups in the namespace.
 	warnings []string
@@ -142,11 +144,7 @@ func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) e
 		return err
 	}
 	s.csvs = csvs
-	groups := &operatorsv1.OperatorGroupList{}
-	if err := list(ctx, c.Reader, groups, client.InNamespace(i.Namespace)); err != nil {
-		return fmt.Errorf("listing OperatorGroups in namespace %q: %w", i.Namespace, err)
-	}
-	own, warning, err := chooseOperatorGroup(i.Namespace, groups.Items)
+	own, warning, err := chooseOperatorGroup(i.Namespace, s.groups, c.CreateOperatorGroups)
 	s.ownGroup = own
 	if warning != "" {
 		s.warnings = append(s.warnings, warning)
@@ -164,6 +162,15 @@ func (c *Cluster) read(ctx context.Context, i *install.Installation, s *state) e
 	return nil
 }
 
+// listGroups returns the OperatorGroups of a namespace, live.
+func (c *Cluster) listGroups(ctx context.Context, namespace string) ([]operatorsv1.OperatorGroup, error) {
+	groups := &operatorsv1.OperatorGroupList{}
+	if err := list(ctx, c.Reader, groups, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing OperatorGroups in namespace %q: %w", namespace, err)
+	}
+	return groups.Items, nil
+}
+
 // listCSVs returns the ClusterServiceVersions of a collection in a namespace, without copies of those in other namespaces.
 func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
@@ -173,8 +180,9 @@ func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, names
 	return slices.DeleteFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.IsCopied() }), nil
 }
 
-// chooseOperatorGroup reports whether the manager has to provide the OperatorGroup of a namespace with these OperatorGroups.
-func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (own bool, warning string, err error) {
+// chooseOperatorGroup reports whether the OperatorGroup of a namespace with these OperatorGroups is the manager's own. If
+// create is false, the manager neither creates nor changes one.
+func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup, create bool) (own bool, warning string, err error) {
 	conflict := func(format string, args ...any) error {
 		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
 	}
@@ -184,8 +192,10 @@ func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (
 	}
 	slices.Sort(names)
 	switch {
-	case len(groups) == 0 || len(groups) == 1 && install.IsSharedGroup(&groups[0]):
+	case create && (len(groups) == 0 || len(groups) == 1 && install.IsSharedGroup(&groups[0])):
 		return true, "", nil
+	case len(groups) == 0:
+		return false, "", missingGroup(namespace)
 	case len(groups) > 1:
 		return false, "", conflict("it has the OperatorGroups %s, and OLM installs nothing in a namespace with more than one: delete all but one",
 			strings.Join(names, ", "))
@@ -203,7 +213,16 @@ func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup) (
 		}
 		warning = fmt.Sprintf("OperatorGroup %q lets OLM install with the permissions of ServiceAccount %s: it needs all permissions of the operator", namespace+"/"+group.Name, account)
 	}
-	return false, warning, nil
+	return install.IsSharedGroup(group), warning, nil
+}
+
+// missingGroup returns the error for a namespace without OperatorGroup, with the one to create.
+func missingGroup(namespace string) error {
+	return status.Waiting(v2beta2.ReasonOperatorGroupMissing, status.MissingInterval,
+		"namespace %q has no OperatorGroup, without which OLM installs nothing there. With one, users who can create Subscriptions in the namespace can install any package "+
+			"with all permissions that it requests, unless the OperatorGroup names a ServiceAccount: OLM then installs only what that ServiceAccount may do. "+
+			"Create this OperatorGroup, with the name of such a ServiceAccount or without the line serviceAccountName, or set install: Direct:\n%s",
+		namespace, render.OperatorGroupManifest(namespace))
 }
 
 // targetsOf returns the target namespaces of an OperatorGroup, sorted. An empty name stands for all namespaces. The targets

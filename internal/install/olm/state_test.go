@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -24,24 +25,25 @@ func TestMethodIsDecidedOnce(t *testing.T) {
 	}
 	halfMade := v2beta2.SubOperatorConfigStatus{Inventory: []v2beta2.ObjectReference{{Kind: "Deployment", Namespace: "ns"}}}
 	for name, test := range map[string]struct {
-		spec                   v2beta2.InstallMethod
-		status                 v2beta2.SubOperatorConfigStatus
-		userManaged, available bool
-		want                   v2beta2.InstallMethod
+		spec                v2beta2.InstallMethod
+		status              v2beta2.SubOperatorConfigStatus
+		userManaged, usable bool
+		want                v2beta2.InstallMethod
 	}{
 		"new, without OLM":                            {spec: "", want: direct},
-		"new, with OLM":                               {spec: auto, available: true, want: olm},
-		"installed before OLM came":                   {spec: auto, status: recorded(direct), available: true, want: direct},
-		"installed before methods were recorded":      {spec: "", status: recorded(""), available: true, want: direct},
-		"half installed before methods were recorded": {spec: "", status: halfMade, available: true, want: direct},
+		"new, with OLM":                               {spec: auto, usable: true, want: olm},
+		"installed before OLM came":                   {spec: auto, status: recorded(direct), usable: true, want: direct},
+		"installed before methods were recorded":      {spec: "", status: recorded(""), usable: true, want: direct},
+		"half installed before methods were recorded": {spec: "", status: halfMade, usable: true, want: direct},
 		"OLM went away":                               {spec: auto, status: recorded(olm), want: olm},
 		"explicitly OLM":                              {spec: olm, status: recorded(direct), want: olm},
-		"explicitly without":                          {spec: direct, status: recorded(olm), userManaged: true, available: true, want: direct},
-		"a user-managed Subscription":                 {spec: auto, status: recorded(direct), userManaged: true, available: true, want: olm},
+		"explicitly without":                          {spec: direct, status: recorded(olm), userManaged: true, usable: true, want: direct},
+		"a user-managed Subscription":                 {spec: auto, status: recorded(direct), userManaged: true, usable: true, want: olm},
+		"a user-managed one without OperatorGroup":    {spec: auto, userManaged: true, want: olm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			soc := &v2beta2.SubOperatorConfig{Spec: v2beta2.SubOperatorConfigSpec{Install: test.spec}, Status: test.status}
-			if got := methodFor(soc, "ns", test.userManaged, test.available); got != test.want {
+			if got := methodFor(soc, "ns", test.userManaged, test.usable); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
@@ -61,16 +63,25 @@ func TestOperatorGroupIsChosen(t *testing.T) {
 			g.Spec.TargetNamespaces, g.Spec.Selector, g.Status.Namespaces = nil, &metav1.LabelSelector{}, found
 		}
 	}
+	ours := func(g *operatorsv1.OperatorGroup) {
+		g.Labels = map[string]string{render.LabelManagedBy: render.ManagedBy}
+	}
 	account := func(g *operatorsv1.OperatorGroup) { g.Spec.ServiceAccountName = "installer" }
 	for name, test := range map[string]struct {
 		groups         []operatorsv1.OperatorGroup
-		own            bool
+		create, own    bool
 		warns, problem string
 	}{
-		"none": {own: true},
-		"ours": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, func(g *operatorsv1.OperatorGroup) {
-			g.Labels = map[string]string{render.LabelManagedBy: render.ManagedBy}
-		})}, own: true},
+		"none, and it may be created": {create: true, own: true},
+		"ours":                        {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, ours)}, own: true},
+		"ours, and it may be changed": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, func(g *operatorsv1.OperatorGroup) {
+			ours(g)
+			g.Spec.TargetNamespaces = nil
+		})}, create: true, own: true},
+		"ours that somebody has changed": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, func(g *operatorsv1.OperatorGroup) {
+			ours(g)
+			g.Spec.TargetNamespaces = nil
+		})}, problem: "for all namespaces"},
 		"one that looks like ours": {groups: []operatorsv1.OperatorGroup{group(render.OperatorGroupName, same)}},
 		"one for this namespace":   {groups: []operatorsv1.OperatorGroup{group("og", same)}},
 		"one that selects it":      {groups: []operatorsv1.OperatorGroup{group("og", selecting("ns"))}},
@@ -87,12 +98,29 @@ func TestOperatorGroupIsChosen(t *testing.T) {
 		})}, problem: "installer, which does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			own, warning, err := chooseOperatorGroup("ns", test.groups)
+			own, warning, err := chooseOperatorGroup("ns", test.groups, test.create)
 			if own != test.own || (warning == "") != (test.warns == "") || !strings.Contains(warning, test.warns) {
 				t.Errorf("own %v, warning %q", own, warning)
 			}
 			expectReason(t, err, v2beta2.ReasonOperatorGroupConflict, test.problem)
 		})
+	}
+}
+
+// The manifest in the message must be one that OLM uses.
+func TestMissingOperatorGroupIsPrinted(t *testing.T) {
+	_, _, err := chooseOperatorGroup("ns", nil, false)
+	expectReason(t, err, v2beta2.ReasonOperatorGroupMissing, "set install: Direct")
+	_, manifest, found := strings.Cut(err.Error(), "\napiVersion")
+	group := operatorsv1.OperatorGroup{}
+	if err := yaml.UnmarshalStrict([]byte("apiVersion"+manifest), &group); err != nil || !found {
+		t.Fatalf("%v:\n%s", err, manifest)
+	}
+	if group.Namespace != "ns" || group.Spec.ServiceAccountName == "" {
+		t.Errorf("got %+v", group)
+	}
+	if own, _, err := chooseOperatorGroup("ns", []operatorsv1.OperatorGroup{group}, false); own || err != nil {
+		t.Errorf("the printed OperatorGroup is not usable: own %v, %v", own, err)
 	}
 }
 
