@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -151,7 +152,7 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	}
 	if len(items) > 0 {
 		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
-		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
+		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", printable.Line(note, status.MaxEventBytes))
 		return nil
 	}
 	var names []string

@@ -89,7 +89,7 @@ type Result struct {
 func (r *Result) fail(err error) {
 	r.Err = err
 	if r.Status != nil && status.Is(err) {
-		r.Status.Ready, r.Status.Message = false, status.Truncate(err.Error(), status.MaxMessageBytes)
+		r.Status.Ready, r.Status.Message = false, status.Message(err.Error())
 	}
 }
 

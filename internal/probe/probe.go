@@ -16,7 +16,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
+
+// maxCauseBytes limits the text of an error: a server chooses a part of it.
+const maxCauseBytes = 256
 
 // Timeout of one probe, including connection, version exchange and key exchange.
 const Timeout = 10 * time.Second
@@ -164,5 +168,5 @@ func cause(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
-	return err.Error()
+	return printable.Line(err.Error(), maxCauseBytes)
 }

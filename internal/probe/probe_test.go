@@ -16,11 +16,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
 func signer(t testing.TB, key any) ssh.Signer {
@@ -279,5 +281,24 @@ func TestProbeConnectsToNoRefusedAddress(t *testing.T) {
 	}
 	if len(connected) > 0 {
 		t.Error("it was connected to")
+	}
+}
+
+// What a host says is one line of printable characters, and short, before it reaches status or logs.
+func TestProbeOfHostileServers(t *testing.T) {
+	for _, server := range hostile.SSHServers() {
+		t.Run(server.Name, func(t *testing.T) {
+			host, port := serve(t, server.Serve)
+			_, err := (&Prober{}).Probe(t.Context(), host, port, nil)
+			var unreachable *UnreachableError
+			if !errors.As(err, &unreachable) {
+				t.Fatalf("got %T: %v", err, err)
+			}
+			text := err.Error()
+			if len(text) > 400 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%d bytes: %q", len(text), text)
+			}
+			t.Log(text)
+		})
 	}
 }
