@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"internal/fetch":      {"internal/dialguard"},
 	"internal/verify":     {},
 	"internal/printable":  {},
+	"internal/reserved":   {"internal/collection"},
 	"internal/archive":    {},
 	"internal/findings":   {},
 	"internal/collection": {"internal/archive", "internal/findings"},
@@ -61,7 +62,7 @@ var layers = map[string][]string{
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/credential",
 		"internal/crd", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
-		"internal/mapping", "internal/printable", "internal/probe", "internal/render", "internal/status", "internal/verify",
+		"internal/mapping", "internal/printable", "internal/probe", "internal/render", "internal/reserved", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
@@ -70,13 +71,13 @@ var layers = map[string][]string{
 	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
-		"internal/probe", "internal/render",
+		"internal/probe", "internal/render", "internal/reserved",
 	},
 }
 
 // pure packages turn bytes and values into values.
 var pure = []string{
-	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/render", "internal/crd",
+	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
 	"internal/endpoint", "internal/gate", "internal/runstatus",
 }

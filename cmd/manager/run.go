@@ -59,6 +59,7 @@ type settings struct {
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
 	catalog         catalogSettings
+	reserved        reservedSettings
 	log             zap.Options
 }
 
@@ -117,6 +118,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.catalog.bindAddress, "catalog-bind-address", "", "address at which the manager serves a catalog of the collections to the Operator Lifecycle Manager (OLM), such as :50051; if empty, OLM is not used")
 	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port at which OLM reaches catalog-bind-address")
 	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; defaults to openshift-marketplace if it exists, else olm")
+	s.reserved.addFlags(flags)
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -140,7 +142,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate())
+	errs = append(errs, s.lease.validate(), s.reserved.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -265,10 +267,15 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err != nil {
 		return err
 	}
+	reservedDomains, err := s.reserved.parse()
+	if err != nil {
+		return err
+	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
+		Reserved: reservedDomains,
 		Source: &controller.ArchiveSource{
 			Reader: mgr.GetAPIReader(), Collections: collections,
 			Fetcher: &fetch.Fetcher{

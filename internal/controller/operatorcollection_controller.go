@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/reserved"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -36,6 +37,8 @@ type OperatorCollectionReconciler struct {
 	Collections *CollectionCache
 	// Source brings archives into the store.
 	Source *ArchiveSource
+	// Reserved says for whom domains are reserved.
+	Reserved reserved.Domains
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
 }
@@ -83,6 +86,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.Source.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
+		r.checkReserved,
 		r.checkClaim,
 		r.checkCRDs,
 		r.acceptArtifact,
