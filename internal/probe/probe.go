@@ -125,8 +125,12 @@ func FormatHostKey(key ssh.PublicKey) string {
 }
 
 // algorithms restricts the handshake to signature algorithms of the known keys, so that a server with keys of several types
-// presents one that can be compared. Nil selects the library's defaults.
+// presents one that can be compared. Without known keys it excludes certificates: they are not host keys, and contain texts of
+// up to 256 KiB that the server chooses.
 func algorithms(known []ssh.PublicKey) []string {
+	if len(known) == 0 {
+		return slices.DeleteFunc(ssh.SupportedAlgorithms().HostKeys, func(name string) bool { return strings.Contains(name, "-cert-v01@") })
+	}
 	var names []string
 	for _, key := range known {
 		if key.Type() == ssh.KeyAlgoRSA {

@@ -2,12 +2,16 @@ package hostile
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Text is what a hostile host says: it erases the terminal, forges a line of a log and a condition, reverses the direction of text,
@@ -49,7 +53,29 @@ func SSHServers() []SSHServer {
 			_, _ = io.WriteString(conn, sshVersion+packet(keyExchange(Text+","+long[:20<<10])))
 			wait(conn)
 		}},
+		{"a certificate of 150 KiB instead of a host key", func(conn net.Conn) {
+			_, _, _, _ = ssh.NewServerConn(conn, certified(long[:150<<10]))
+		}},
 	}
+}
+
+// certified returns the configuration of a server with no host key but a certificate, which names a text.
+func certified(text string) *ssh.ServerConfig {
+	key, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	if err != nil {
+		panic(err)
+	}
+	certificate := &ssh.Certificate{Key: key.PublicKey(), KeyId: text, CertType: ssh.HostCert, ValidBefore: ssh.CertTimeInfinity}
+	if err := certificate.SignCert(rand.Reader, key); err != nil {
+		panic(err)
+	}
+	host, err := ssh.NewCertSigner(certificate, key)
+	if err != nil {
+		panic(err)
+	}
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(host)
+	return config
 }
 
 // wait reads until the client ends the connection: what it has not read yet must not be lost to a reset.
