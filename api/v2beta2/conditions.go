@@ -107,6 +107,8 @@ const (
 	ReasonInvalidCollection = "InvalidCollection"
 	// ReasonCollectionClaimed signals that the collection's domain and name belong to another OperatorCollection.
 	ReasonCollectionClaimed = "CollectionClaimed"
+	// ReasonDomainReserved signals that the domain of the collection is reserved for other namespaces or other signing keys.
+	ReasonDomainReserved = "DomainReserved"
 	// ReasonKindClash signals that a CRD of the collection is owned by another collection or another product.
 	ReasonKindClash = "KindClash"
 	// ReasonSchemaConflict signals that the type of a field differs from that in another version of the same kind.

@@ -127,6 +127,9 @@ type SubOperatorConfigReference struct {
 
 // AbandonedResource is a custom resource that was removed without a run.
 type AbandonedResource struct {
+	// group is the API group of the custom resource. Entries of earlier versions have none.
+	// +optional
+	Group string `json:"group,omitempty"`
 	// kind of the custom resource.
 	Kind string `json:"kind"`
 	// namespace of the custom resource.

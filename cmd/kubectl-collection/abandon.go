@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
@@ -105,7 +106,7 @@ func consequence(r resource, object *unstructured.Unstructured) string {
 	if len(places) == 0 {
 		places = []string{"z/OS"}
 	}
-	return printable(fmt.Sprintf("%s in namespace %s is removed without its deletion playbook. What it represents may be left on %s.%s",
+	return printable.Escape(fmt.Sprintf("%s in namespace %s is removed without its deletion playbook. What it represents may be left on %s.%s",
 		r, r.namespace, strings.Join(places, " and "), text))
 }
 

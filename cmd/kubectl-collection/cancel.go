@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -52,14 +53,14 @@ func (c *cluster) cancelRun(cmd *cobra.Command, argument string, timeout time.Du
 	if _, err := c.annotate(cmd.Context(), r.mapping.Resource, r.namespace, r.name, gate.AnnotationCancel, id); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: cancellation of run %s requested\n", r, printable(id))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: cancellation of run %s requested\n", r, printable.Escape(id))
 	ctx, cancel := withTimeout(cmd.Context(), timeout)
 	defer cancel()
 	ending := &ending{id: id}
 	if err := errors.Join(c.follow(ctx, r, ending.observe), ending.err); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), printable(ending.String()))
+	fmt.Fprintln(cmd.OutOrStdout(), printable.Escape(ending.String()))
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // endpointsReport is what endpoints prints as JSON.
@@ -113,7 +114,7 @@ credential was refused, how many runs wait and are in progress, and whether runs
 				return nil
 			}
 			for _, problem := range report.Problems {
-				fmt.Fprintln(cmd.ErrOrStderr(), "runs are not counted:", printable(problem))
+				fmt.Fprintln(cmd.ErrOrStderr(), "runs are not counted:", printable.Escape(problem))
 			}
 			return report.print(cmd.OutOrStdout(), c.namespace == metav1.NamespaceAll, now)
 		},
@@ -331,7 +332,7 @@ func (r *endpointsReport) print(w io.Writer, withNamespace bool, now time.Time) 
 			columns = append([]string{namespace}, columns...)
 		}
 		for i := range columns {
-			columns[i] = cmp.Or(printable(columns[i]), "-")
+			columns[i] = cmp.Or(printable.Escape(columns[i]), "-")
 		}
 		fmt.Fprintln(t.table, strings.Join(columns, "\t"))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -99,7 +100,7 @@ func (p *progress) observe(object *unstructured.Unstructured) bool {
 }
 
 func (p *progress) print(line string) {
-	if line = printable(line); line != p.printed {
+	if line = printable.Escape(line); line != p.printed {
 		p.printed = line
 		fmt.Fprintln(p.out, line)
 	}
@@ -126,7 +127,7 @@ func printRun(out io.Writer, run *runstatus.Run) {
 	if t := run.Tasks; t != nil {
 		line += fmt.Sprintf(", ok=%d changed=%d failed=%d unreachable=%d skipped=%d", t.OK, t.Changed, t.Failed, t.Unreachable, t.Skipped)
 	}
-	fmt.Fprintln(out, printable(line))
+	fmt.Fprintln(out, printable.Escape(line))
 	if run.Failure != nil {
 		printFailure(out, run.Failure)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 func lintCommand() *cobra.Command {
@@ -234,7 +235,7 @@ func writeText(w io.Writer, path string, problems findings.Problems) error {
 	color := colored(w)
 	for _, p := range problems {
 		f := newFinding(path, p)
-		_, err := fmt.Fprintf(w, "%s:%d:%d: %s %s: %s\n", printable(f.File), f.Line, f.Column, color.severity(f.Severity), f.Rule, printable(f.Message))
+		_, err := fmt.Fprintf(w, "%s:%d:%d: %s %s: %s\n", printable.Escape(f.File), f.Line, f.Column, color.severity(f.Severity), f.Rule, printable.Escape(f.Message))
 		if err != nil {
 			return err
 		}

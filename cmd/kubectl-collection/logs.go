@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
@@ -87,7 +88,7 @@ func (c *cluster) logs(cmd *cobra.Command, argument, id string, follow bool) err
 		return err
 	}
 	if reader.filter.printed == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), printable(noOutput(pods, id, reader.started)))
+		fmt.Fprintln(cmd.ErrOrStderr(), printable.Escape(noOutput(pods, id, reader.started)))
 		return errFindings
 	}
 	return nil
@@ -269,5 +270,5 @@ var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
 // plain returns a line without colours, with all other control characters escaped.
 func plain(line string) string {
 	line = escapeSequence.ReplaceAllString(strings.TrimRight(line, "\r\n"), "")
-	return printable(strings.ReplaceAll(line, "\t", "    "))
+	return printable.Escape(strings.ReplaceAll(line, "\t", "    "))
 }

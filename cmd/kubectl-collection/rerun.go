@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -158,7 +159,7 @@ func (o *rerunOptions) rerunAll(cmd *cobra.Command, c *cluster, args []string) e
 		})
 		switch {
 		case apierrors.IsForbidden(err) && len(args) == 0:
-			fmt.Fprintln(cmd.ErrOrStderr(), "left out:", printable(err.Error()))
+			fmt.Fprintln(cmd.ErrOrStderr(), "left out:", printable.Escape(err.Error()))
 		case err != nil:
 			return errors.Join(err, group.Wait())
 		}
@@ -192,7 +193,7 @@ func (r *requests) note(object *unstructured.Unstructured, gvr schema.GroupVersi
 	name := gvr.GroupResource().String() + "/" + object.GetName() + " in " + object.GetNamespace()
 	if err != nil {
 		r.failed++
-		fmt.Fprintf(r.errs, "%s: %s\n", name, printable(err.Error()))
+		fmt.Fprintf(r.errs, "%s: %s\n", name, printable.Escape(err.Error()))
 		return
 	}
 	r.done++

@@ -24,6 +24,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -323,7 +324,7 @@ func newTree() *tree {
 
 // row adds a line: what is in front of the name, and one text for each column.
 func (t *tree) row(indent, name, state, started, outcome, message string) {
-	columns := []string{indent + printable(name), printable(state), started, printable(outcome), printable(message)}
+	columns := []string{indent + printable.Escape(name), printable.Escape(state), started, printable.Escape(outcome), printable.Escape(message)}
 	fmt.Fprintln(t.table, strings.Join(columns, "\t"))
 }
 

@@ -3,9 +3,6 @@ package main
 import (
 	"io"
 	"os"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"golang.org/x/term"
 
@@ -31,20 +28,4 @@ func (on palette) severity(s findings.Severity) string {
 		return string(s)
 	}
 	return "\x1b[" + severityColors[s] + "m" + string(s) + "\x1b[0m"
-}
-
-// printable escapes what an archive could use to write over a terminal.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-	}
-	return b.String()
 }

@@ -62,6 +62,7 @@ type settings struct {
 	catalog         catalogSettings
 	namespaces      namespaceSettings
 	permissions     permissionSettings
+	reserved        reservedSettings
 	log             zap.Options
 }
 
@@ -122,6 +123,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.catalog.address, "catalog-address", "", "host and port at which OLM reaches catalog-bind-address")
 	flags.StringVar(&s.catalog.namespace, "catalog-namespace", "", "namespace of the CatalogSource; defaults to openshift-marketplace if it exists, else olm")
 	s.permissions.addFlags(flags)
+	s.reserved.addFlags(flags)
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	s.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
@@ -145,7 +147,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate(), s.namespaces.validate())
+	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -277,10 +279,15 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if err != nil {
 		return err
 	}
+	reservedDomains, err := s.reserved.parse()
+	if err != nil {
+		return err
+	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
+		Reserved: reservedDomains,
 		Source: &controller.ArchiveSource{
 			Reader: mgr.GetAPIReader(), Collections: collections,
 			Fetcher: &fetch.Fetcher{

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -51,7 +52,7 @@ const (
 	// indexState finds the ZosEndpoints of a security domain by the name of the Secret with its state.
 	indexState = "state"
 	// indexNamespace finds the SubOperatorConfigs that map a namespace, or have installed there.
-	indexNamespace = "namespace"
+	indexNamespace = mapping.IndexNamespace
 )
 
 // AddIndexes makes the cache keep the indexes that the controllers use. It is called before the cache starts.

@@ -16,13 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -70,25 +71,31 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	return status.Result(r.removeUnused(ctx, key, owners))
 }
 
-// owners are the OperatorCollections that have the collection, or say by their labels that they will. They are read live: a
-// CRD of one that the cache lacks yet would be deleted.
+// owners are the OperatorCollections that have the collection, and those in the namespace that it belongs to whose labels say that
+// they will. They are read live: a CRD of one that the cache lacks yet would be deleted.
 func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
 	}
+	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	claimant := crd.Claimant(crds)
 	var owners []v2beta2.OperatorCollection
 	for _, oc := range list.Items {
-		if hasCollection(&oc, key) {
+		if hasCollection(&oc, key, claimant) {
 			owners = append(owners, oc)
 		}
 	}
 	return owners, nil
 }
 
-// hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will.
-func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID) bool {
-	return oc.DeletionTimestamp == nil && (importedID(oc) == key || render.IDOf(oc.GetLabels()) == key)
+// hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will. Anybody can write labels:
+// they count only in the namespace that the collection belongs to.
+func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID, claimant string) bool {
+	return oc.DeletionTimestamp == nil && (importedID(oc) == key || labelledID(oc) == key && oc.Namespace == claimant)
 }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
@@ -127,11 +134,11 @@ func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, k
 	})
 	socs := &v2beta2.SubOperatorConfigList{}
 	if len(unused) > 0 && len(owners) == 0 {
-		if err := r.Reader.List(ctx, socs, client.MatchingLabels(render.IdentityLabels(key))); err != nil {
+		if err := r.Reader.List(ctx, socs); err != nil {
 			return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 		}
 	}
-	if len(socs.Items) > 0 {
+	if slices.ContainsFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool { return install.RecordedCollection(&soc) == key }) {
 		return nil // Their removal triggers a reconcile.
 	}
 	var kept []string
@@ -169,7 +176,9 @@ func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) 
 	return builder.TypedControllerManagedBy[collection.ID](mgr).
 		Named("customresourcedefinition").
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(labelledID)).
-		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID)).
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(func(object client.Object) collection.ID {
+			return install.RecordedCollection(object.(*v2beta2.SubOperatorConfig))
+		}), builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
 		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
 			return importedID(object.(*v2beta2.OperatorCollection))
 		})).

@@ -7,11 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -33,17 +31,6 @@ func TestKeyOfLabels(t *testing.T) {
 	stranger["managed-by"] = "somebody"
 	if got := labelledID(labelled(stranger)); got != (collection.ID{}) {
 		t.Errorf("an object that is not ours has the key %v", got)
-	}
-}
-
-func TestOwnerOfObject(t *testing.T) {
-	object := labelled(nil)
-	if got := ownerOfObject(t.Context(), object); got != nil {
-		t.Errorf("got %v", got)
-	}
-	object.Annotations = map[string]string{install.AnnotationOwner: "ns/soc"}
-	if got := ownerOfObject(t.Context(), object); len(got) != 1 || got[0].NamespacedName != (types.NamespacedName{Namespace: "ns", Name: "soc"}) {
-		t.Errorf("got %v", got)
 	}
 }
 

@@ -16,6 +16,14 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
+// checkReserved refuses a collection whose domain administrators have reserved for others. Those that are installed keep running.
+func (r *OperatorCollectionReconciler) checkReserved(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	if err := r.Reserved.Check(scope.collection.ID(), oc.Namespace, scope.artifact.VerifiedBy); err != nil {
+		return status.Waiting(v2beta2.ReasonDomainReserved, status.MissingInterval, "%w", err)
+	}
+	return nil
+}
+
 // checkClaim refuses a collection that belongs to another namespace: otherwise anyone could publish a version of it and
 // have it run with the credentials of others. Another namespace may import only what its owner imported, with the same
 // content. Within a namespace, a version has one content.

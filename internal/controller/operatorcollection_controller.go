@@ -22,6 +22,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/reserved"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -39,6 +40,8 @@ type OperatorCollectionReconciler struct {
 	Namespaces mapping.Selection
 	// Source brings archives into the store.
 	Source *ArchiveSource
+	// Reserved says for whom domains are reserved.
+	Reserved reserved.Domains
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
 }
@@ -87,6 +90,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.Source.ensureArtifact,
 		r.loadCollection,
 		r.checkOrder,
+		r.checkReserved,
 		r.checkClaim,
 		r.checkCRDs,
 		r.acceptArtifact,

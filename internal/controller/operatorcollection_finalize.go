@@ -15,8 +15,10 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -133,17 +135,17 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
-	list := &v2beta2.OperatorCollectionList{}
-	if err := f.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key) }) {
-		return nil
-	}
 	existing := &instances.Finder{Reader: f.Reader}
 	crds, err := existing.CRDs(ctx, key)
 	if err != nil || len(crds) == 0 {
 		return err
+	}
+	list, claimant := &v2beta2.OperatorCollectionList{}, crd.Claimant(crds)
+	if err := f.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key, claimant) }) {
+		return nil
 	}
 	items, err := existing.List(ctx, key, "")
 	if err != nil {
@@ -151,12 +153,12 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	}
 	if len(items) > 0 {
 		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
-		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", status.Truncate(note, status.MaxEventBytes))
+		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", printable.Line(note, status.MaxEventBytes))
 		return nil
 	}
 	var names []string
-	for _, crd := range crds {
-		names = append(names, crd.Name)
+	for i := range crds {
+		names = append(names, crds[i].Name)
 	}
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }

@@ -19,7 +19,7 @@ func (r *SubOperatorConfigReconciler) reportAbandoned(ctx context.Context, s *co
 	for _, resource := range s.collection.Resources {
 		kinds = append(kinds, resource.Kind)
 	}
-	abandoned, err := r.resolver().Abandoned(ctx, s.soc, result.Namespace, kinds)
+	abandoned, err := r.resolver().Abandoned(ctx, s.soc, result.Namespace, groupOf(s.oc, s.collection), kinds)
 	if err != nil {
 		return err
 	}

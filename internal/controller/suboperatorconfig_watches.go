@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -30,6 +32,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -41,13 +44,15 @@ const grantDelay = 2 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	to, owner := &configMapper{r.Client}, handler.EnqueueRequestsFromMapFunc(ownerOfObject)
+	to := &configMapper{r.Client}
+	owner := handler.EnqueueRequestsFromMapFunc(to.ofOwned)
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithEventFilter(withoutRelists).
 		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(to.ofCollection)).
-		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(to.ofConflicting)).
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(to.ofConflicting),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
 		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointChanged})).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret)).
@@ -73,12 +78,26 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // configMapper maps objects that SubOperatorConfigs depend on to these, by what the cache has.
-type configMapper struct{ client.Reader }
+type configMapper struct{ client.Client }
 
-// ownerOfObject maps an object to the SubOperatorConfig that it was created for.
-func ownerOfObject(_ context.Context, object client.Object) []reconcile.Request {
+// ofOwned maps an object to the SubOperatorConfig that it names, if that has it in its inventory: anybody can write labels and
+// annotations.
+func (r *configMapper) ofOwned(ctx context.Context, object client.Object) []reconcile.Request {
 	owner, ok := install.OwnerOf(object)
 	if !ok {
+		return nil
+	}
+	soc := &v2beta2.SubOperatorConfig{}
+	err := r.Get(ctx, owner, soc)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	kind, kindErr := r.GroupVersionKindFor(object)
+	if err := errors.Join(err, kindErr); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot find out whom a change concerns")
+		return nil
+	}
+	if !install.Contains(soc, kind.GroupKind(), client.ObjectKeyFromObject(object)) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: owner}}
@@ -109,22 +128,54 @@ func endpointChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.Status.Abandoned, after.Status.Abandoned) || ready(before) != ready(after)
 }
 
-// ofConflicting maps a SubOperatorConfig to the others of its collection: it may have uninstalled from a namespace that they
-// map.
+// ofConflicting maps a SubOperatorConfig to the others of its collection that map the same namespaces: it may have uninstalled from
+// one. Namespaces that do not consent to it do not count.
 func (r *configMapper) ofConflicting(ctx context.Context, object client.Object) []reconcile.Request {
-	id := labelledID(object)
+	soc, ok := object.(*v2beta2.SubOperatorConfig)
+	if !ok {
+		return nil
+	}
+	id, err := mapping.CollectionOf(ctx, r, soc)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot find out whom a change concerns")
+	}
 	if id == (collection.ID{}) {
 		return nil
 	}
-	return slices.DeleteFunc(r.requests(ctx, client.MatchingLabels(render.IdentityLabels(id))), func(request reconcile.Request) bool {
+	namespaces := install.Namespaces(soc)
+	for _, m := range soc.Spec.Mapping {
+		if mapping.Consent(ctx, r, soc.Namespace, m.Namespace) == nil {
+			namespaces = append(namespaces, m.Namespace)
+		}
+	}
+	var requests []reconcile.Request
+	for _, namespace := range namespaces {
+		requests = append(requests, r.requests(ctx, client.MatchingLabels(render.IdentityLabels(id)), client.MatchingFields{indexNamespace: namespace})...)
+	}
+	return slices.DeleteFunc(requests, func(request reconcile.Request) bool {
 		return request.NamespacedName == client.ObjectKeyFromObject(object)
 	})
+}
+
+// conflictsChanged reports whether something of a SubOperatorConfig has changed that those of the same collection depend on. It gets
+// its labels when its collection is imported, and a status only when it installs something.
+func conflictsChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.SubOperatorConfig)
+	after, isOther := e.ObjectNew.(*v2beta2.SubOperatorConfig)
+	if !isOne || !isOther {
+		return true
+	}
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Spec.OperatorCollection != after.Spec.OperatorCollection || labelledID(before) != labelledID(after) ||
+		!equality.Semantic.DeepEqual(before.Spec.Mapping, after.Spec.Mapping) ||
+		!equality.Semantic.DeepEqual(before.Status.Collection, after.Status.Collection) ||
+		!slices.Equal(install.Namespaces(before), install.Namespaces(after))
 }
 
 // ofSecret maps a credential to the SubOperatorConfigs whose mappings, endpoints or dependencies use it, and a Secret of an
 // installation to its owner.
 func (r *configMapper) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := ownerOfObject(ctx, object); requests != nil {
+	if requests := r.ofOwned(ctx, object); requests != nil {
 		return requests
 	}
 	in, named := client.InNamespace(object.GetNamespace()), client.MatchingFields{indexSecret: object.GetName()}
@@ -195,7 +246,7 @@ func (r *configMapper) ofOperatorGroup(ctx context.Context, object client.Object
 // ofSubscription maps a Subscription to the manager's catalog, including user-managed ones, to the SubOperatorConfigs that
 // map its namespace.
 func (r *configMapper) ofSubscription(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := ownerOfObject(ctx, object); requests != nil || !keptWhole(object) {
+	if requests := r.ofOwned(ctx, object); requests != nil || !keptWhole(object) {
 		return requests
 	}
 	return r.requests(ctx, client.MatchingFields{indexNamespace: object.GetNamespace()})
@@ -204,7 +255,7 @@ func (r *configMapper) ofSubscription(ctx context.Context, object client.Object)
 // ofOperator maps the Deployment or ClusterServiceVersion of an operator, including user-managed ones, to the
 // SubOperatorConfigs that map its namespace for the collection.
 func (r *configMapper) ofOperator(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := ownerOfObject(ctx, object); requests != nil {
+	if requests := r.ofOwned(ctx, object); requests != nil {
 		return requests
 	}
 	id := labelledID(object)

@@ -22,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -103,7 +104,7 @@ func (r *SubscriptionReconciler) removeAbandoned(ctx context.Context, key types.
 
 // recordEvent records a failure as an event on the Subscription, unless it equals the last event.
 func (r *SubscriptionReconciler) recordEvent(subscription *operatorsv1alpha1.Subscription, refused *status.Error) {
-	note := status.Truncate(refused.Error(), status.MaxEventBytes)
+	note := printable.Line(refused.Error(), status.MaxEventBytes)
 	if r.events.remember(client.ObjectKeyFromObject(subscription), refused.Reason+" "+note) {
 		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.Reason, "Install", "%s", note)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -81,7 +82,7 @@ func describeReachable(s *endpointScope, outage *endpoint.Outage) {
 	case outage != nil && (last == nil || last.Status != metav1.ConditionFalse):
 		now.Latency = ""
 		set(status.Retry(v2beta2.ReasonHostUnreachable, fmt.Errorf("a run could not reach %s: %s",
-			mapping.Address(s.endpoint), status.Printable(outage.Message))), "")
+			mapping.Address(s.endpoint), printable.Line(outage.Message, maxRefusalBytes))), "")
 	case last != nil && !s.postponed:
 		last.ObservedGeneration = s.endpoint.Generation
 	}
@@ -109,12 +110,12 @@ func describeCredentials(s *endpointScope) {
 	var accepted, refused []string
 	latest := lastAccepted(s.state)
 	for _, user := range slices.Sorted(maps.Keys(s.state.Logons)) {
-		logon := s.state.Logons[user]
+		logon, id := s.state.Logons[user], printable.Line(s.state.Logons.UserID(user), maxRefusalBytes)
 		if logon.IsAccepted() {
-			accepted = append(accepted, status.Printable(user))
+			accepted = append(accepted, id)
 		} else if last := logon.LastRefusal(); last != nil && !latest.After(last.At) {
-			refused = append(refused, fmt.Sprintf("of user %s at %s (ZosEndpoint %q: %s)", status.Printable(user),
-				last.At.UTC().Format(time.RFC3339), last.Endpoint, status.Truncate(status.Printable(last.Message), maxRefusalBytes)))
+			refused = append(refused, fmt.Sprintf("of user %s at %s (ZosEndpoint %q: %s)", id,
+				last.At.UTC().Format(time.RFC3339), last.Endpoint, printable.Line(last.Message, maxRefusalBytes)))
 		}
 	}
 	now := &s.endpoint.Status.Conditions
@@ -161,7 +162,7 @@ func describeAbandoned(s *endpointScope) {
 		}
 		namespace, _, _ := strings.Cut(a.Operator, "/")
 		abandoned = append(abandoned, v2beta2.AbandonedResource{
-			Kind: a.Kind, Namespace: namespace, Name: a.Name, RemovedAt: metav1.NewTime(a.At.Truncate(time.Second)),
+			Group: a.Group, Kind: a.Kind, Namespace: namespace, Name: a.Name, RemovedAt: metav1.NewTime(a.At.Truncate(time.Second)),
 		})
 	}
 	s.endpoint.Status.Abandoned = abandoned

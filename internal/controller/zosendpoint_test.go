@@ -81,7 +81,7 @@ func TestDescribeCredentials(t *testing.T) {
 		"none":                 {nil, "", ""},
 		"only tried":           {map[string]*endpoint.Logon{"a": {Trying: &endpoint.Holder{}}}, "", ""},
 		"accepted":             {map[string]*endpoint.Logon{"b": {Accepted: accepted(at)}, "a": {Accepted: accepted(at)}}, "True", "a, b"},
-		"refused":              {map[string]*endpoint.Logon{"a": {Refused: refused(at)}}, "False", `user a at 2026-01-02T03:04:05Z (ZosEndpoint "lpar1": line [1m xxx`},
+		"refused":              {map[string]*endpoint.Logon{"a": {Refused: refused(at)}}, "False", `user a at 2026-01-02T03:04:05Z (ZosEndpoint "lpar1": line xxx`},
 		"refused and replaced": {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(time.Second))}}, "True", "as a"},
 		"accepted before":      {map[string]*endpoint.Logon{"a": {Refused: refused(at), Accepted: accepted(at.Add(-time.Second))}}, "False", "user a"},
 		"another user later":   {map[string]*endpoint.Logon{"a": {Refused: refused(at)}, "b": {Accepted: accepted(at.Add(time.Second))}}, "True", "as b"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -128,10 +128,7 @@ func texts(list field.ErrorList) []string {
 func breaks(r collection.Resource, rule findings.Rule, prefix string, messages []string) findings.Problems {
 	out := make(findings.Problems, 0, min(len(messages), maxKindProblems))
 	for _, message := range messages[:min(len(messages), maxKindProblems)] {
-		if len(message) > maxMessage {
-			message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
-		}
-		out = append(out, rule.At(r.Place, "%s%s", prefix, message))
+		out = append(out, rule.At(r.Place, "%s%s", prefix, printable.Cut(message, maxMessage)))
 	}
 	return out
 }

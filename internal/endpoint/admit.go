@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Request is a run that wants to start.
@@ -113,7 +115,7 @@ func (s *State) Admit(e Settings, r Request) Admission {
 // normalized returns the request with times as the state has them, and a user ID that can be shown.
 func (r Request) normalized() Request {
 	r.Now = instant(r.Now)
-	r.User = oneLine(r.User, maxUser)
+	r.User = printable.Line(r.User, maxUser)
 	if r.Since.IsZero() {
 		r.Since = r.Now
 	}
@@ -145,7 +147,7 @@ func held(e *Settings, r *Request) *Wait {
 	}
 	return &Wait{
 		Reason:  ReasonHeld,
-		Message: oneLine(fmt.Sprintf("ZosEndpoint %s is on hold: %s", e.Name, e.Hold), maxMessage),
+		Message: printable.Line(fmt.Sprintf("ZosEndpoint %s is on hold: %s", e.Name, e.Hold), maxMessage),
 		After:   after(r, 15, 3, 5*time.Minute, time.Time{}),
 	}
 }
@@ -198,7 +200,7 @@ func (s *State) Observe(e Settings, r Request, c Connection, message string) boo
 		return false
 	}
 	r = r.normalized()
-	message = oneLine(message, maxStored)
+	message = printable.Line(message, maxStored)
 	changed := s.Logons.endTrying(&r)
 	switch c {
 	case ConnectionAccepted:

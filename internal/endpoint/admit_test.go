@@ -84,7 +84,7 @@ func TestAdmitChecksInOrder(t *testing.T) {
 		want  Wait
 		solve func()
 	}{
-		{Wait{Reason: ReasonHeld, Message: "ZosEndpoint zos1 is on hold: IPL at noon[31m", After: 15 * time.Second}, func() { e.Hold = "" }},
+		{Wait{Reason: ReasonHeld, Message: "ZosEndpoint zos1 is on hold: IPL at noon", After: 15 * time.Second}, func() { e.Hold = "" }},
 		{
 			Wait{
 				Reason: ReasonOutsideWindow, Message: "no run window of ZosEndpoint zos1 is open before 2026-11-23T22:00:00Z",
@@ -275,10 +275,18 @@ func TestObserveRemembersLogons(t *testing.T) {
 	if !s.Observe(e, first, ConnectionRefused, "permission denied\n(publickey)") || s.Observe(e, first, ConnectionRefused, "again") {
 		t.Error("a refusal changes the state once")
 	}
-	want := Logons{"ibmuser": {Refused: map[string]Refusal{"c1": {At: now, Endpoint: "zos1", Message: "permission denied (publickey)"}}}}
+	want := Logons{"ibmuser": {User: "IBMUSER", Refused: map[string]Refusal{"c1": {At: now, Endpoint: "zos1", Message: "permission denied (publickey)"}}}}
 	if diff := cmp.Diff(want, s.Logons); diff != "" {
 		t.Error(diff)
 	}
+	if got := s.Logons.UserID("ibmuser"); got != "IBMUSER" {
+		t.Errorf("the user ID is shown as %q", got)
+	}
+	s.Logons["forged"] = &Logon{User: "IBMUSER"}
+	if got := s.Logons.UserID("forged"); got != "forged" {
+		t.Errorf("the user ID of another logon is shown as %q", got)
+	}
+	delete(s.Logons, "forged")
 	twin := settings(func(e *Settings) { e.Name, e.Address = "zos2", "zos2:22" })
 	if wait := s.Admit(twin, second).Wait; wait == nil || wait.Reason != ReasonCredentialRefused {
 		t.Errorf("another system of the domain gets the refused credential: %+v", wait)
@@ -508,7 +516,7 @@ func TestStateIsBounded(t *testing.T) {
 	if s.Systems.holders() != maxHolders || len(s.Logons) != maxUsers {
 		t.Errorf("%d holders, %d users", s.Systems.holders(), len(s.Logons))
 	}
-	if refused := s.Logons[userKey(strings.Repeat("new", 100)[:61]+"...")]; refused == nil || len(refused.Refused) != 1 {
+	if refused := s.Logons[userKey(strings.Repeat("new", 100)[:60]+" ...")]; refused == nil || len(refused.Refused) != 1 {
 		t.Errorf("the latest refusal was forgotten: %+v", refused)
 	}
 

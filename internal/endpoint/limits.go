@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Limits of a State. Together they keep StateFile below maxState, so that it fits into a Secret.
@@ -30,31 +28,6 @@ const (
 	maxUser    = 64
 	maxMessage = 1024
 )
-
-// oneLine returns a text as one line without control characters, cut to at most limit bytes.
-func oneLine(text string, limit int) string {
-	// A host may send megabytes.
-	text = text[:min(len(text), 16*limit)]
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= limit {
-		return text
-	}
-	const more = "..."
-	end := limit - len(more)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
-}
 
 // bound forgets what was not used for the longest time if the state has become too large, and returns changed.
 func (s *State) bound(changed bool) bool {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // maxTrying is how long others wait for the result of a run that tries a credential.
@@ -30,10 +32,23 @@ func (l *Logons) edit(r *Request) *Logon {
 	if *l == nil {
 		*l = map[string]*Logon{}
 	}
-	if (*l)[userKey(r.User)] == nil {
-		(*l)[userKey(r.User)] = &Logon{}
+	logon := (*l)[userKey(r.User)]
+	if logon == nil {
+		logon = &Logon{}
+		(*l)[userKey(r.User)] = logon
 	}
-	return (*l)[userKey(r.User)]
+	if logon.User == "" {
+		logon.User = r.User
+	}
+	return logon
+}
+
+// UserID returns the user ID of a key of Logons as its first Secret has it, or the key if that is not known.
+func (l Logons) UserID(key string) string {
+	if logon := l[key]; logon != nil && userKey(logon.User) == key {
+		return logon.User
+	}
+	return key
 }
 
 func (l Logons) credentialRefused(e *Settings, r *Request) *Wait {
@@ -49,7 +64,7 @@ func (l Logons) credentialRefused(e *Settings, r *Request) *Wait {
 		"ZosEndpoint %s gets another value of annotation %s", refusal.Endpoint, r.User,
 		refusal.At.UTC().Format(time.RFC3339), refusal.Message, e.Name, AnnotationRetry)
 	return &Wait{
-		Reason: ReasonCredentialRefused, Message: oneLine(message, maxMessage), After: after(r, 30, 3, 5*time.Minute, time.Time{}),
+		Reason: ReasonCredentialRefused, Message: printable.Line(message, maxMessage), After: after(r, 30, 3, 5*time.Minute, time.Time{}),
 	}
 }
 
@@ -175,7 +190,7 @@ func earliest[T any](items map[string]T, at func(T) time.Time) string {
 // first value of an endpoint, and the removal of the annotation, change nothing but the state. At most 256 endpoints are known. It
 // reports whether the state has changed.
 func (s *State) AllowRetry(endpoint, value string) bool {
-	value = oneLine(value, maxUser)
+	value = printable.Line(value, maxUser)
 	before, known := s.Retries[endpoint]
 	if (known && before == value) || (!known && len(s.Retries) >= maxRetries) {
 		return false

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // tryInterval is the time between two runs that try to connect during an outage.
@@ -20,7 +22,7 @@ func (s *Systems) noticeOutage(e *Settings, r *Request) bool {
 	}
 	s.edit(e.Address).Outage = &Outage{
 		Since:   instant(e.UnreachableSince),
-		Message: cmp.Or(oneLine(e.UnreachableMessage, maxStored), "the manager cannot connect"),
+		Message: cmp.Or(printable.Line(e.UnreachableMessage, maxStored), "the manager cannot connect"),
 		NextTry: r.Now,
 	}
 	return true
@@ -34,7 +36,7 @@ func (s Systems) unreachable(e *Settings, r *Request) *Wait {
 	message := fmt.Sprintf("ZosEndpoint %s (%s) cannot be reached since %s: %s",
 		e.Name, e.Address, outage.Since.UTC().Format(time.RFC3339), outage.Message)
 	return &Wait{
-		Reason: ReasonUnreachable, Message: oneLine(message, maxMessage), After: after(r, 5, 0.5, time.Minute, time.Time{}),
+		Reason: ReasonUnreachable, Message: printable.Line(message, maxMessage), After: after(r, 5, 0.5, time.Minute, time.Time{}),
 	}
 }
 

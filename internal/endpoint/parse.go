@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // maxName is the longest text, in bytes, that identifies a run, a custom resource or an operator: kind/namespace/name has at
@@ -22,15 +24,15 @@ func (s *State) trim() {
 			system.Running[i].trim()
 		}
 		if system.Outage != nil {
-			system.Outage.Message = oneLine(system.Outage.Message, maxStored)
+			system.Outage.Message = printable.Line(system.Outage.Message, maxStored)
 		}
 	}
 	s.Logons.trim()
 	s.Abandoned = s.Abandoned[max(0, len(s.Abandoned)-maxAbandoned):]
 	for i := range s.Abandoned {
 		a := &s.Abandoned[i]
-		for _, text := range []*string{&a.Operator, &a.Kind, &a.Name, &a.Endpoint} {
-			*text = oneLine(*text, maxName)
+		for _, text := range []*string{&a.Operator, &a.Group, &a.Kind, &a.Name, &a.Endpoint} {
+			*text = printable.Line(*text, maxName)
 		}
 	}
 }
@@ -43,11 +45,12 @@ func (l Logons) trim() {
 			logon.Trying.trim()
 		}
 		for credential, refusal := range logon.Refused {
-			refusal.Endpoint, refusal.Message = oneLine(refusal.Endpoint, maxStored), oneLine(refusal.Message, maxStored)
+			refusal.Endpoint, refusal.Message = printable.Line(refusal.Endpoint, maxStored), printable.Line(refusal.Message, maxStored)
 			logon.Refused[credential] = refusal
 		}
+		logon.User = printable.Line(logon.User, maxUser)
 		// Some letters take more bytes in lower case.
-		if short := oneLine(user, 2*maxUser); short != user {
+		if short := printable.Line(user, 2*maxUser); short != user {
 			delete(l, user)
 			if l[short] == nil {
 				l[short] = logon
@@ -59,7 +62,7 @@ func (l Logons) trim() {
 
 func (h *Holder) trim() {
 	for _, text := range []*string{&h.Operator, &h.PodName, &h.Resource, &h.Run} {
-		*text = oneLine(*text, maxName)
+		*text = printable.Line(*text, maxName)
 	}
-	h.Pod = types.UID(oneLine(string(h.Pod), maxName))
+	h.Pod = types.UID(printable.Line(string(h.Pod), maxName))
 }

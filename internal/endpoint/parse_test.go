@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Code in the pod of an operator can write anything into a state. What the manager reads pods by, and shows, is bounded.
@@ -41,7 +43,7 @@ func TestParseStateTrims(t *testing.T) {
 	if len(first.Operator) != maxName || len(first.PodName) != maxName || first.Run != "a b" {
 		t.Errorf("got %+v", first)
 	}
-	logon := read.Logons[oneLine(strings.Repeat("u", 5000), 2*maxUser)]
+	logon := read.Logons[printable.Line(strings.Repeat("u", 5000), 2*maxUser)]
 	if logon == nil || len(logon.Refused["c"].Message) > maxStored || len(logon.Trying.PodName) != maxName {
 		t.Errorf("got %+v", logon)
 	}

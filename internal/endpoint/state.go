@@ -88,6 +88,8 @@ type Outage struct {
 
 // Logon is what is known about the credentials of a user ID. Credentials are identified by Key.Credential.
 type Logon struct {
+	// User is the user ID as the first Secret has it; the key of Logons is in lower case. See Logons.UserID.
+	User string `json:"user,omitempty"`
 	// Accepted credentials, and when each was first accepted, or first after a refusal: at most maxAccepted, the latest. A user
 	// ID can have several that are valid, such as a password and a key.
 	Accepted map[string]time.Time `json:"accepted,omitempty"`
@@ -107,6 +109,7 @@ type Refusal struct {
 // Abandoned is a custom resource that was removed without a run.
 type Abandoned struct {
 	Operator string    `json:"operator"`
+	Group    string    `json:"group,omitempty"`
 	Kind     string    `json:"kind"`
 	Name     string    `json:"name"`
 	Endpoint string    `json:"endpoint"`

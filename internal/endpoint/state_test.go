@@ -223,15 +223,3 @@ func TestHasNews(t *testing.T) {
 		t.Error("a missing state is not like an empty one")
 	}
 }
-
-func TestOneLine(t *testing.T) {
-	for _, tc := range [][2]string{
-		{"plain", "plain"}, {" two\r\n lines\t", "two lines"}, {"\x1b[31mred\x00\u202e", "[31mred"}, {"\xff\xfe", ""}, {"\u2028a", "a"},
-		{"0123456789", "0123456789"}, {"0123456789a", "0123456..."}, {"012345\u20ac789ab", "012345..."}, {strings.Repeat(" ", 200) + "far", ""},
-	} {
-		text, want := tc[0], tc[1]
-		if got := oneLine(text, 10); got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
-	}
-}

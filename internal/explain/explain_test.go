@@ -90,7 +90,7 @@ func TestReportOfHostileTexts(t *testing.T) {
 	}
 	got := Report(c, collection.Group)
 	checkPage(t, got)
-	if !strings.Contains(got, "\ufffd[2J") {
+	if !strings.Contains(got, `\x1b[2J`) {
 		t.Errorf("the hostile text is not shown:\n%s", got)
 	}
 }

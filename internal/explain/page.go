@@ -2,8 +2,9 @@ package explain
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Width is the number of columns of a report.
@@ -34,10 +35,11 @@ func (p *Page) Text(indent int, text string) { p.Row(indent, 0, "", text) }
 // paragraph without a key is omitted.
 func (p *Page) Row(indent, column int, key, text string) {
 	margin := strings.Repeat(" ", indent)
+	key = printable.Escape(key)
 	lines := wrap(text, Width-indent-column)
 	keys := wrap(key, Width-indent)
 	if width := utf8.RuneCountInString(key); len(keys) == 1 && width < column && len(lines) > 0 {
-		p.text.WriteString(margin + printable(key) + strings.Repeat(" ", column-width) + lines[0] + "\n")
+		p.text.WriteString(margin + key + strings.Repeat(" ", column-width) + lines[0] + "\n")
 		keys, lines = nil, lines[1:]
 	}
 	for _, line := range keys {
@@ -53,7 +55,7 @@ func wrap(text string, width int) []string {
 	var lines []string
 	line, length := "", 0
 	for _, word := range strings.Fields(text) {
-		runes := []rune(printable(word))
+		runes := []rune(printable.Escape(word))
 		if length > 0 && length+1+len(runes) > width {
 			lines, line, length = append(lines, line), "", 0
 		}
@@ -69,14 +71,4 @@ func wrap(text string, width int) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// printable replaces characters that could control a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\ufffd'
-	}, text)
 }

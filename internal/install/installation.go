@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -89,7 +90,7 @@ type Result struct {
 func (r *Result) fail(err error) {
 	r.Err = err
 	if r.Status != nil && status.Is(err) {
-		r.Status.Ready, r.Status.Message = false, status.Truncate(err.Error(), status.MaxMessageBytes)
+		r.Status.Ready, r.Status.Message = false, status.Message(err.Error())
 	}
 }
 
@@ -117,12 +118,23 @@ func RecordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.In
 }
 
 // RecordedCollection returns the identity of the collection that a SubOperatorConfig installs. It is zero before the first
-// installation.
+// installation. Earlier versions recorded it only in labels, which users can change: they count only if something is installed.
 func RecordedCollection(soc *v2beta2.SubOperatorConfig) collection.ID {
 	if recorded := soc.Status.Collection; recorded != nil {
 		return collection.ID{Domain: recorded.Domain, Name: recorded.Name}
 	}
+	if len(soc.Status.Installations)+len(soc.Status.Inventory) == 0 {
+		return collection.ID{}
+	}
 	return render.IDOf(soc.Labels)
+}
+
+// Contains reports whether an object is in the inventory of a SubOperatorConfig.
+func Contains(soc *v2beta2.SubOperatorConfig, kind schema.GroupKind, object client.ObjectKey) bool {
+	return slices.ContainsFunc(soc.Status.Inventory, func(ref v2beta2.ObjectReference) bool {
+		return ref.Name == object.Name && ref.Namespace == object.Namespace &&
+			schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == kind
+	})
 }
 
 // Namespaces returns the namespaces in which a SubOperatorConfig has installed anything, sorted.
@@ -155,7 +167,7 @@ func namespaceOf(ref v2beta2.ObjectReference) string {
 // cross namespaces.
 const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
 
-// OwnerOf returns the SubOperatorConfig that an object was created for.
+// OwnerOf returns the SubOperatorConfig that an object names. Anybody can write the annotation: only its inventory confirms it.
 func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {
 	key.Namespace, key.Name, ok = strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
 	return key, ok

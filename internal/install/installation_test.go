@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -66,8 +68,34 @@ func TestRecordedCollection(t *testing.T) {
 	if got := RecordedCollection(soc); got != (collection.ID{Domain: "it", Name: "things"}) {
 		t.Errorf("once it is recorded: %v", got)
 	}
+	labelledOnly := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Labels: soc.Labels}}
+	if got := RecordedCollection(labelledOnly); got != (collection.ID{}) {
+		t.Errorf("with nothing but labels: %v", got)
+	}
 	if got := RecordedCollection(&v2beta2.SubOperatorConfig{}); got != (collection.ID{}) {
 		t.Errorf("without anything: %v", got)
+	}
+}
+
+func TestContains(t *testing.T) {
+	soc := &v2beta2.SubOperatorConfig{Status: v2beta2.SubOperatorConfigStatus{Inventory: []v2beta2.ObjectReference{
+		{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "ns", Name: "a"},
+	}}}
+	deployment := schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	for name, test := range map[string]struct {
+		kind            schema.GroupKind
+		namespace, name string
+		want            bool
+	}{
+		"in the inventory":  {deployment, "ns", "a", true},
+		"another namespace": {deployment, "other", "a", false},
+		"another name":      {deployment, "ns", "b", false},
+		"another kind":      {schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, "ns", "a", false},
+		"another group":     {schema.GroupKind{Group: "example.com", Kind: "Deployment"}, "ns", "a", false},
+	} {
+		if got := Contains(soc, test.kind, client.ObjectKey{Namespace: test.namespace, Name: test.name}); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }
 

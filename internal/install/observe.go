@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -130,6 +131,9 @@ func describeContainer(container corev1.ContainerStatus) []string {
 	return nil
 }
 
+// maxDependencyBytes limits what a message says about the dependencies of one pod.
+const maxDependencyBytes = 4096
+
 // missingDependencies returns the dependencies that the pods of a Deployment's current template report as not installable,
 // or "" if there are none.
 func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) string {
@@ -140,7 +144,7 @@ func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) strin
 			continue
 		}
 		if problem, ok := strings.CutPrefix(lastDependencyMessage(&pods[i]), render.DependencyMissing); ok {
-			problems = append(problems, status.Printable(problem))
+			problems = append(problems, printable.Line(problem, maxDependencyBytes))
 		}
 	}
 	slices.Sort(problems)

@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -189,7 +190,7 @@ func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperato
 	}
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", status.Truncate(note, status.MaxEventBytes))
+	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", printable.Line(note, status.MaxEventBytes))
 }
 
 // mayReport reports whether the status of custom resources may say that they have no operator: the namespace consents, and has

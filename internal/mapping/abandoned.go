@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // maxAbandoned is the maximum length of status.installations[].abandoned.
@@ -18,23 +18,24 @@ const maxAbandoned = 20
 // maxNameBytes is the maximum length of a custom resource's name.
 const maxNameBytes = 253
 
-// Abandoned returns the latest custom resources of some kinds in a namespace that were removed without a run, at most
+// Abandoned returns the latest custom resources of some kinds of an API group in a namespace that were removed without a run, at most
 // maxAbandoned, the oldest first, by what the status of a SubOperatorConfig's ZosEndpoints says.
-func (r *Resolver) Abandoned(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, kinds []string) ([]v2beta2.AbandonedInstance, error) {
+func (r *Resolver) Abandoned(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace, group string, kinds []string) ([]v2beta2.AbandonedInstance, error) {
 	list := &v2beta2.ZosEndpointList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(soc.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing ZosEndpoints: %w", err)
 	}
-	return abandonedOn(list.Items, namespace, kinds), nil
+	return abandonedOn(list.Items, namespace, group, kinds), nil
 }
 
-func abandonedOn(endpoints []v2beta2.ZosEndpoint, namespace string, kinds []string) []v2beta2.AbandonedInstance {
+// abandonedOn takes entries without a group, which earlier versions wrote, for those of any group.
+func abandonedOn(endpoints []v2beta2.ZosEndpoint, namespace, group string, kinds []string) []v2beta2.AbandonedInstance {
 	var found []v2beta2.AbandonedInstance
 	for i := range endpoints {
 		for _, resource := range endpoints[i].Status.Abandoned {
-			if resource.Namespace == namespace && slices.Contains(kinds, resource.Kind) {
+			if resource.Namespace == namespace && (resource.Group == group || resource.Group == "") && slices.Contains(kinds, resource.Kind) {
 				found = append(found, v2beta2.AbandonedInstance{
-					Kind: resource.Kind, Name: status.Truncate(status.Printable(resource.Name), maxNameBytes),
+					Kind: resource.Kind, Name: printable.Line(resource.Name, maxNameBytes),
 					ZosEndpoint: endpoints[i].Name, RemovedAt: resource.RemovedAt,
 				})
 			}

@@ -20,13 +20,16 @@ func TestAbandoned(t *testing.T) {
 		return v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v2beta2.ZosEndpointStatus{Abandoned: abandoned}}
 	}
 	removed := func(kind, namespace, name string, minute int) v2beta2.AbandonedResource {
-		return v2beta2.AbandonedResource{Kind: kind, Namespace: namespace, Name: name, RemovedAt: at(minute)}
+		return v2beta2.AbandonedResource{Group: "g", Kind: kind, Namespace: namespace, Name: name, RemovedAt: at(minute)}
 	}
 	got := abandonedOn([]v2beta2.ZosEndpoint{
 		endpoint("lpar1", removed("Queue", "ns", "late", 9), removed("Topic", "ns", "b", 2), removed("Queue", "other", "a", 3)),
-		endpoint("lpar2", removed("Queue", "ns", "a", 2), removed("Channel", "ns", "a", 1)),
-	}, "ns", []string{"Queue", "Topic"})
+		endpoint("lpar2", removed("Queue", "ns", "a", 2), removed("Channel", "ns", "a", 1),
+			v2beta2.AbandonedResource{Group: "another", Kind: "Queue", Namespace: "ns", Name: "a", RemovedAt: at(4)},
+			v2beta2.AbandonedResource{Kind: "Queue", Namespace: "ns", Name: "earlier", RemovedAt: at(1)}),
+	}, "ns", "g", []string{"Queue", "Topic"})
 	if diff := cmp.Diff([]v2beta2.AbandonedInstance{
+		{Kind: "Queue", Name: "earlier", ZosEndpoint: "lpar2", RemovedAt: at(1)},
 		{Kind: "Queue", Name: "a", ZosEndpoint: "lpar2", RemovedAt: at(2)},
 		{Kind: "Topic", Name: "b", ZosEndpoint: "lpar1", RemovedAt: at(2)},
 		{Kind: "Queue", Name: "late", ZosEndpoint: "lpar1", RemovedAt: at(9)},
@@ -38,12 +41,12 @@ func TestAbandoned(t *testing.T) {
 	for i := range maxAbandoned + 3 {
 		many = append(many, removed("Queue", "ns", fmt.Sprint(i), i))
 	}
-	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", many...)}, "ns", []string{"Queue"})
+	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", many...)}, "ns", "g", []string{"Queue"})
 	if len(got) != maxAbandoned || got[0].Name != "3" || got[maxAbandoned-1].Name != fmt.Sprint(maxAbandoned+2) {
 		t.Errorf("got %v", got)
 	}
 
-	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", removed("Queue", "ns", strings.Repeat("x", 9000)+"\n", 1))}, "ns", []string{"Queue"})
+	got = abandonedOn([]v2beta2.ZosEndpoint{endpoint("lpar1", removed("Queue", "ns", strings.Repeat("x", 9000)+"\n", 1))}, "ns", "g", []string{"Queue"})
 	if len(got) != 1 || len(got[0].Name) > maxNameBytes {
 		t.Errorf("a name that is none must be cut: got %v", got)
 	}

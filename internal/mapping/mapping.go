@@ -18,7 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -97,12 +96,8 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 // current one has uninstalled.
 func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, mappings []v2beta2.NamespaceMapping) (
 	free []v2beta2.NamespaceMapping, problems []error, err error) {
-	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, client.MatchingLabels(render.IdentityLabels(id))); err != nil {
-		return nil, nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
-	}
 	for _, m := range mappings {
-		conflict := r.conflict(ctx, soc, m.Namespace, list.Items)
+		conflict := r.conflict(ctx, soc, id, m.Namespace)
 		switch {
 		case conflict == nil:
 			free = append(free, m)
@@ -115,10 +110,39 @@ func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperato
 	return free, problems, nil
 }
 
-func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, others []v2beta2.SubOperatorConfig) error {
-	for i := range others {
-		other := &others[i]
+// IndexNamespace is the field by which the cache finds the SubOperatorConfigs that map a namespace, or have installed there.
+const IndexNamespace = "namespace"
+
+// CollectionOf returns the collection that a SubOperatorConfig installs or will install, by its status, or else by that of its
+// OperatorCollection. It is zero if neither says so. Labels do not count: users can change them.
+func CollectionOf(ctx context.Context, reader client.Reader, soc *v2beta2.SubOperatorConfig) (collection.ID, error) {
+	if recorded := soc.Status.Collection; recorded != nil {
+		return collection.ID{Domain: recorded.Domain, Name: recorded.Name}, nil
+	}
+	oc := &v2beta2.OperatorCollection{}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}, oc)
+	if client.IgnoreNotFound(err) != nil {
+		return collection.ID{}, fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
+	}
+	if err != nil || oc.Status.Collection == nil {
+		return collection.ID{}, nil
+	}
+	return collection.ID{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name}, nil
+}
+
+func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, namespace string) error {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{IndexNamespace: namespace}); err != nil {
+		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
 		if other.UID == soc.UID {
+			continue
+		}
+		if has, err := CollectionOf(ctx, r.Client, other); err != nil {
+			return err
+		} else if has != id {
 			continue
 		}
 		precedes := other.DeletionTimestamp == nil && Older(other, soc) && Maps(other, namespace)

@@ -16,7 +16,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
+
+// maxCauseBytes limits the text of an error: a server chooses a part of it.
+const maxCauseBytes = 256
 
 // Timeout of one probe, including connection, version exchange and key exchange.
 const Timeout = 10 * time.Second
@@ -121,8 +125,12 @@ func FormatHostKey(key ssh.PublicKey) string {
 }
 
 // algorithms restricts the handshake to signature algorithms of the known keys, so that a server with keys of several types
-// presents one that can be compared. Nil selects the library's defaults.
+// presents one that can be compared. Without known keys it excludes certificates: they are not host keys, and contain texts of
+// up to 256 KiB that the server chooses.
 func algorithms(known []ssh.PublicKey) []string {
+	if len(known) == 0 {
+		return slices.DeleteFunc(ssh.SupportedAlgorithms().HostKeys, func(name string) bool { return strings.Contains(name, "-cert-v01@") })
+	}
 	var names []string
 	for _, key := range known {
 		if key.Type() == ssh.KeyAlgoRSA {
@@ -164,5 +172,5 @@ func cause(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
 	}
-	return err.Error()
+	return printable.Line(err.Error(), maxCauseBytes)
 }

@@ -11,16 +11,19 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/collection-operator/collection-operator/internal/dialguard"
+	"github.com/collection-operator/collection-operator/test/hostile"
 )
 
 func signer(t testing.TB, key any) ssh.Signer {
@@ -57,6 +60,20 @@ func ecdsaSigner(t testing.TB) ssh.Signer {
 		t.Fatal(err)
 	}
 	return signer(t, key)
+}
+
+// certified returns a signer whose public key is a certificate of a host key.
+func certified(t testing.TB, key ssh.Signer) ssh.Signer {
+	t.Helper()
+	certificate := &ssh.Certificate{Key: key.PublicKey(), CertType: ssh.HostCert, ValidBefore: ssh.CertTimeInfinity}
+	if err := certificate.SignCert(rand.Reader, key); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ssh.NewCertSigner(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // serve answers each connection to a free port of loopback with handle.
@@ -117,6 +134,7 @@ func TestProbe(t *testing.T) {
 		mismatch string
 	}{
 		"first sight":                          {shown: []ssh.Signer{ed}, want: ed},
+		"first sight, with a certificate":      {shown: []ssh.Signer{certified(t, ed), ed}, want: ed},
 		"known":                                {shown: []ssh.Signer{ed}, known: []ssh.Signer{ed}, want: ed},
 		"one of those known":                   {shown: []ssh.Signer{ed}, known: []ssh.Signer{other, ed}, want: ed},
 		"the known one of several shown":       {shown: []ssh.Signer{ed, rsa, ec}, known: []ssh.Signer{rsa}, want: rsa},
@@ -255,8 +273,10 @@ func FuzzParseHostKey(f *testing.F) {
 }
 
 func TestAlgorithms(t *testing.T) {
-	if got := algorithms(nil); got != nil {
-		t.Errorf("without known keys the choice is the library's, not %v", got)
+	for _, name := range []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoRSASHA512} {
+		if got := algorithms(nil); !slices.Contains(got, name) {
+			t.Errorf("without known keys %s is not among %v", name, got)
+		}
 	}
 	ed, rsa := ed25519Signer(t).PublicKey(), rsaSigner(t).PublicKey()
 	want := []string{ssh.KeyAlgoED25519, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
@@ -279,5 +299,24 @@ func TestProbeConnectsToNoRefusedAddress(t *testing.T) {
 	}
 	if len(connected) > 0 {
 		t.Error("it was connected to")
+	}
+}
+
+// What a host says is one line of printable characters, and short, before it reaches status or logs.
+func TestProbeOfHostileServers(t *testing.T) {
+	for _, server := range hostile.SSHServers() {
+		t.Run(server.Name, func(t *testing.T) {
+			host, port := serve(t, server.Serve)
+			_, err := (&Prober{}).Probe(t.Context(), host, port, nil)
+			var unreachable *UnreachableError
+			if !errors.As(err, &unreachable) {
+				t.Fatalf("got %T: %v", err, err)
+			}
+			text := err.Error()
+			if len(text) > 400 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%d bytes: %q", len(text), text)
+			}
+			t.Log(text)
+		})
 	}
 }

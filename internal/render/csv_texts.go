@@ -8,12 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Limits for texts in a catalog, which every user of OperatorHub loads, in characters. maxIcon is in bytes.
@@ -50,31 +49,11 @@ func DefaultIcon() operatorsv1alpha1.Icon {
 
 // line returns a text as one line of at most limit printable characters.
 func line(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r) || unicode.IsControl(r):
-			return ' '
-		case !unicode.IsPrint(r) || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, s)
-	return shorten(strings.Join(strings.Fields(s), " "), limit)
+	return shorten(strings.Join(strings.Fields(printable.Lines(s)), " "), limit)
 }
 
 // text returns a text like line, but keeps line breaks and tabs.
-func text(s string, limit int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || unicode.IsPrint(r) && r != utf8.RuneError:
-			return r
-		case unicode.Is(unicode.Zs, r):
-			return ' '
-		}
-		return -1
-	}, s)
-	return shorten(strings.TrimSpace(s), limit)
-}
+func text(s string, limit int) string { return shorten(strings.TrimSpace(printable.Lines(s)), limit) }
 
 func shorten(s string, limit int) string {
 	runes := []rune(s)

@@ -289,13 +289,14 @@ func (r *runner) addAbandoned(ctx context.Context, s situation, name string) (bo
 		return true, err
 	}
 	entry := endpoint.Abandoned{
-		Operator: r.operator(), Kind: r.files.kindName, Name: r.files.name, Endpoint: name, At: time.Now().UTC().Truncate(time.Second),
+		Operator: r.operator(), Group: r.files.settings.Group, Kind: r.files.kindName, Name: r.files.name, Endpoint: name,
+		At: time.Now().UTC().Truncate(time.Second),
 	}
 	deleted := s.live.GetDeletionTimestamp().Time
 	isNew := true
 	err = r.changeState(ctx, namespace, endpoint.StateName(e), func(state *endpoint.State) bool {
 		isNew = !slices.ContainsFunc(state.Abandoned, func(a endpoint.Abandoned) bool {
-			return a.Operator == entry.Operator && a.Kind == entry.Kind && a.Name == entry.Name && !a.At.Before(deleted)
+			return a.Operator == entry.Operator && a.Group == entry.Group && a.Kind == entry.Kind && a.Name == entry.Name && !a.At.Before(deleted)
 		})
 		if isNew {
 			state.Abandon(entry)

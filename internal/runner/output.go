@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 const (
@@ -108,11 +110,12 @@ func (o *output) copyLines(from io.Reader) {
 		if o.quiet {
 			continue
 		}
-		line := strings.ToValidUTF8(string(content), "\uFFFD")
-		if strings.TrimSpace(line) != "" {
-			o.last = append(o.last, line)
-			o.last = o.last[max(0, len(o.last)-lastLines):]
+		for line := range strings.SplitSeq(printable.Lines(string(content)), "\n") {
+			if strings.TrimSpace(line) != "" {
+				o.last = append(o.last, line)
+				o.last = o.last[max(0, len(o.last)-lastLines):]
+			}
+			o.write(line)
 		}
-		o.write(line)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -82,7 +83,7 @@ func (r *runner) problem(command *exec.Cmd, err error) string {
 	if len(r.out.last) > 0 {
 		message += ": " + strings.Join(r.out.last, " ")
 	}
-	return limit(message, 1000)
+	return printable.Line(message, 1000)
 }
 
 // start starts the command with its output in r.out. The channel is closed when the command has ended.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -220,7 +221,7 @@ func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstru
 func judge(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
 	if report.RequeueAfter != "" {
 		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
-			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", limit(report.RequeueAfter, 100))
+			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))
 		}
 	}
 	if problem != "" {

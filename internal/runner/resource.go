@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
@@ -184,7 +185,7 @@ func (r *runner) announce(ctx context.Context, live *unstructured.Unstructured, 
 			"apiVersion": live.GetAPIVersion(), "kind": live.GetKind(), "namespace": live.GetNamespace(), "name": live.GetName(),
 			"uid": string(live.GetUID()),
 		},
-		"type": eventType, "reason": reason, "message": limit(message, 1024),
+		"type": eventType, "reason": reason, "message": printable.Line(message, 1024),
 		"source": map[string]any{"component": runstatus.FieldManager}, "reportingComponent": runstatus.FieldManager,
 		"firstTimestamp": now, "lastTimestamp": now, "count": int64(1),
 	}}
@@ -200,13 +201,6 @@ func (r *runner) announceFailure(ctx context.Context, live *unstructured.Unstruc
 		message := fmt.Sprintf("run %s: %s: %s", entry.Run.ID, entry.Run.Outcome, messages(entry.Report))
 		r.announce(ctx, live, corev1.EventTypeWarning, "RunFailed", message)
 	}
-}
-
-func limit(s string, bytes int) string {
-	if len(s) <= bytes {
-		return s
-	}
-	return strings.ToValidUTF8(s[:bytes-3], "") + "..."
 }
 
 func (f *files) identity() gate.Identity {

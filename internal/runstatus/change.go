@@ -11,6 +11,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // FieldManager of the gate's writes to status.
@@ -156,13 +157,13 @@ func reported(run Run, report Report) Run {
 
 // bounded returns a run whose texts are bounded. Of the jobs it keeps the last ones.
 func bounded(run Run) Run {
-	run.Endpoint, run.Host, run.User = line(run.Endpoint, maxName), line(run.Host, maxName), line(run.User, maxName)
+	run.Endpoint, run.Host, run.User = printable.Line(run.Endpoint, maxName), printable.Line(run.Host, maxName), printable.Line(run.User, maxName)
 	if task := run.CurrentTask; task != nil {
-		run.CurrentTask = &Task{Name: line(task.Name, maxName), Since: task.Since}
+		run.CurrentTask = &Task{Name: printable.Line(task.Name, maxName), Since: task.Since}
 	}
 	run.Jobs = slices.Clone(run.Jobs[max(0, len(run.Jobs)-maxJobs):])
 	for i, job := range run.Jobs {
-		run.Jobs[i] = Job{Name: line(job.Name, maxName), ID: line(job.ID, maxName), ReturnCode: line(job.ReturnCode, maxName)}
+		run.Jobs[i] = Job{Name: printable.Line(job.Name, maxName), ID: printable.Line(job.ID, maxName), ReturnCode: printable.Line(job.ReturnCode, maxName)}
 	}
 	return run
 }

@@ -6,14 +6,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/test/hostile"
 )
+
+// cutMark ends texts that were cut.
+const cutMark = " ..."
 
 var t0 = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
@@ -568,6 +574,24 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		if got := OutcomeOf(tc.report); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// What a host says reaches status as printable text: one line, except the output of a task.
+func TestHostileTextsAreCleaned(t *testing.T) {
+	long := strings.Repeat(hostile.Text, 1000)
+	report := Report{
+		Connection: endpoint.ConnectionUnreachable, ConnectionMessage: long,
+		Failures: []Failure{{Task: long, File: long, Message: long, Output: long}},
+	}
+	failure := failureOf(gate.OutcomeFailed, report)
+	for name, text := range map[string]string{
+		"cause": report.Cause(), "task": failure.Task, "file": failure.File, "message": failure.Message,
+		"output": strings.ReplaceAll(failure.Output, "\n", ""),
+	} {
+		if text == "" || len(text) > maxOutput || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: %d bytes: %q", name, len(text), text)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Reasons and messages of ansible-operator's own conditions.
@@ -147,7 +148,7 @@ func (l *conditionList) setOwn(s summary, r Resource) {
 func ignoredMessage(r Resource) string {
 	names := make([]string, 0, maxIgnored)
 	for _, name := range r.Ignored[:min(len(r.Ignored), maxIgnored)] {
-		names = append(names, line(name, maxName))
+		names = append(names, printable.Line(name, maxName))
 	}
 	more := ""
 	if n := len(r.Ignored) - len(names); n > 0 {
@@ -155,8 +156,8 @@ func ignoredMessage(r Resource) string {
 	}
 	version := "the collection's version"
 	if r.Version != "" {
-		version = fmt.Sprintf("version %s of the collection", line(r.Version, maxName))
+		version = fmt.Sprintf("version %s of the collection", printable.Line(r.Version, maxName))
 	}
-	return cut(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: %s", version, strings.Join(names, ", ")),
+	return printable.Cut(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: %s", version, strings.Join(names, ", ")),
 		maxMessage-len(more)) + more
 }

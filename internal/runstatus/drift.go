@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Reasons of ConditionDrifted.
@@ -56,7 +57,7 @@ func (c Check) Result(r Resource) DriftResult {
 	case finished && changed > 0:
 		return DriftResult{metav1.ConditionTrue, ReasonDrifted, c.driftMessage(r, changed)}
 	case !c.Outcome.Succeeded():
-		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, cut("the drift check failed: "+c.failure(), maxMessage)}
+		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, printable.Cut("the drift check failed: "+c.failure(), maxMessage)}
 	case c.Report.Unchecked > 0:
 		return DriftResult{metav1.ConditionUnknown, ReasonUnchecked, c.uncheckedMessage()}
 	case c.Report.Changes == nil:
@@ -74,7 +75,7 @@ func (c Check) driftMessage(r Resource, changed int) string {
 		parts = append(parts, "then the drift check failed: "+c.failure())
 	}
 	next := "; to correct it, run the playbook: " + rerunCommand(r)
-	return cut(strings.Join(parts, "; "), maxMessage-len(next)) + next
+	return printable.Cut(strings.Join(parts, "; "), maxMessage-len(next)) + next
 }
 
 func (c Check) uncheckedMessage() string {
@@ -103,7 +104,7 @@ func EndCheck(status map[string]any, r Resource, c Check) map[string]any {
 	if c.Outcome.Checked() {
 		drift := Drift{CheckedAt: metav1.NewTime(c.Finished), Unchecked: c.Report.Unchecked}
 		if c.Report.Changes != nil {
-			drift.Diff = cut(strings.TrimRight(printable(c.Report.Changes.Diff), "\n"), maxDiff)
+			drift.Diff = printable.Cut(strings.TrimRight(printable.Lines(c.Report.Changes.Diff), "\n"), maxDiff)
 		}
 		status["drift"] = unstructured(&drift)
 	}
@@ -128,7 +129,7 @@ func versionOf(r Resource) string {
 	if r.Version == "" {
 		return "the collection"
 	}
-	return fmt.Sprintf("version %s of the collection", line(r.Version, maxName))
+	return fmt.Sprintf("version %s of the collection", printable.Line(r.Version, maxName))
 }
 
 // setDrifted sets the condition Drifted in status.

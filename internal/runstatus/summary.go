@@ -8,6 +8,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // summary is what the phase, the message and our own conditions say.
@@ -68,7 +69,7 @@ func summaryOfFailure(r Resource, run Run) summary {
 		next = attempt(r, run) + ", " + next
 	}
 	next = "; " + next
-	s.message = cut(strings.ReplaceAll(failureMessage(run), "\n", "; "), maxMessage-len(next)) + next
+	s.message = printable.Cut(strings.ReplaceAll(failureMessage(run), "\n", "; "), maxMessage-len(next)) + next
 	return s
 }
 
@@ -120,7 +121,7 @@ func collectionMessage(r Resource, run Run) string {
 		return "the collection has changed since the last run"
 	}
 	return fmt.Sprintf("version %s of the collection is installed, the last run used %s",
-		line(r.Version, maxName), line(run.Version, maxName))
+		printable.Line(r.Version, maxName), printable.Line(run.Version, maxName))
 }
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -2,13 +2,11 @@ package runstatus
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Maximum lengths in bytes of texts in status, and maximum numbers of list items.
@@ -21,54 +19,6 @@ const (
 	maxJobs    = 20
 )
 
-const cutMark = " ..."
-
-// terminalSequence is an ANSI sequence, such as a color.
-var terminalSequence = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
-
-// lineBreaks turns other line breaks into \n: U+0085 comes from EBCDIC.
-var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n")
-
-// printable returns text without terminal sequences and control characters other than line breaks and tabs.
-func printable(text string) string {
-	text = terminalSequence.ReplaceAllString(strings.ToValidUTF8(text, "?"), "")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, lineBreaks.Replace(text))
-}
-
-// line returns text as one line of at most limit bytes.
-func line(text string, limit int) string {
-	return cut(strings.Join(strings.Fields(printable(text)), " "), limit)
-}
-
-// cut returns the start of a text, at most limit bytes.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(cutMark)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return strings.TrimSpace(text[:end]) + cutMark
-}
-
-// cutStart returns the end of a text, at most limit bytes.
-func cutStart(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	start := len(text) - limit
-	for start < len(text) && !utf8.RuneStart(text[start]) {
-		start++
-	}
-	return text[start:]
-}
-
 // failureOf returns why a run was not successful.
 func failureOf(outcome gate.Outcome, report Report) Failure {
 	var f Failure
@@ -80,11 +30,11 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 	}
 	f.Message = defaultMessage(outcome)
 	if (outcome == gate.OutcomeFailed || outcome.AwaitsEndpoint()) && len(report.Failures) > 0 {
-		f.Message = cut(failureMessages(report.Failures), maxMessage)
+		f.Message = printable.Cut(failureMessages(report.Failures), maxMessage)
 	}
-	f.Task = line(f.Task, maxName)
-	f.File = line(f.File, maxName)
-	f.Output = cutStart(strings.TrimSpace(printable(f.Output)), maxOutput)
+	f.Task = printable.Line(f.Task, maxName)
+	f.File = printable.Line(f.File, maxName)
+	f.Output = printable.CutStart(strings.TrimSpace(printable.Lines(f.Output)), maxOutput)
 	return f
 }
 
@@ -92,9 +42,9 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 func (r Report) Cause() string {
 	switch {
 	case r.ConnectionMessage != "":
-		return line(r.ConnectionMessage, maxName)
+		return printable.Line(r.ConnectionMessage, maxName)
 	case len(r.Failures) > 0:
-		return line(failureMessages(r.Failures[:1]), maxName)
+		return printable.Line(failureMessages(r.Failures[:1]), maxName)
 	case r.Connection == endpoint.ConnectionUnreachable:
 		return defaultMessage(gate.OutcomeUnreachable)
 	case r.Connection == endpoint.ConnectionRefused:
@@ -107,11 +57,11 @@ func (r Report) Cause() string {
 func failureMessages(failures []Failure) string {
 	lines := make([]string, 0, len(failures))
 	for _, f := range failures {
-		message := line(f.Message, maxMessage)
+		message := printable.Line(f.Message, maxMessage)
 		switch {
 		case message != "":
 		case f.Task != "":
-			message = fmt.Sprintf("task %q failed without a message", line(f.Task, maxName))
+			message = fmt.Sprintf("task %q failed without a message", printable.Line(f.Task, maxName))
 		default:
 			message = "a task failed, and no_log hides its result"
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // fieldWaiting is the field of status with Waiting. It is removed when the run starts, or is no longer needed.
@@ -21,7 +22,7 @@ func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
 		setEnded(status, *last)
 		conditions.setEnded(*last)
 	}
-	w.Message = line(w.Message, maxMessage)
+	w.Message = printable.Line(w.Message, maxMessage)
 	status[fieldWaiting] = unstructured(&w)
 	s := summary{phase: PhaseWaiting, message: w.Message, stalled: w.Reason == string(endpoint.ReasonCredentialRefused)}
 	if r.Deleting {

@@ -3,13 +3,12 @@ package status
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Maximum lengths of messages. The API allows 32768 bytes in a condition, and 1024 in an event.
@@ -18,15 +17,19 @@ const (
 	MaxEventBytes   = 1024
 )
 
+// Message returns a text for a condition: at most MaxMessageBytes of printable characters and line breaks. It is the last line of
+// defence. Text of others is made one line where it is received: only there it can be told from ours.
+func Message(text string) string { return printable.Cut(printable.Lines(text), MaxMessageBytes) }
+
 // SetCondition sets a condition to True if err is nil, else to False with the reason and message of err. Messages are cut to
 // MaxMessageBytes.
 func SetCondition(conditions *[]metav1.Condition, conditionType string, generation int64, err error, message string) {
 	condition := metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
-		Message: Truncate(message, MaxMessageBytes), ObservedGeneration: generation,
+		Message: Message(message), ObservedGeneration: generation,
 	}
 	if f := AsError(err); f != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.Reason, Truncate(f.Error(), MaxMessageBytes)
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, f.Reason, Message(f.Error())
 	}
 	meta.SetStatusCondition(conditions, condition)
 }
@@ -50,7 +53,7 @@ func SetReady(conditions *[]metav1.Condition, generation int64, err error, messa
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: conditionType, Status: metav1.ConditionTrue, Reason: f.Reason,
-		Message: Truncate(f.Error(), MaxMessageBytes), ObservedGeneration: generation,
+		Message: Message(f.Error()), ObservedGeneration: generation,
 	})
 }
 
@@ -95,23 +98,4 @@ func JoinNames(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 	}
 	return strings.Join(names, ", ")
-}
-
-// Truncate shortens a message to at most limit bytes.
-func Truncate(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	cut := limit - len(" ...")
-	for !utf8.RuneStart(message[cut]) {
-		cut--
-	}
-	return strings.TrimSpace(message[:cut]) + " ..."
-}
-
-// Printable returns untrusted text, such as a pod's termination message, as one line of printable characters.
-func Printable(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -85,20 +84,6 @@ func TestPhaseOf(t *testing.T) {
 	} {
 		if got := Phase(test.conditions, "Imported"); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
-		}
-	}
-}
-
-func TestTruncate(t *testing.T) {
-	for name, message := range map[string]string{
-		"short": "short", "exact": strings.Repeat("x", 100), "long": strings.Repeat("x", 101), "letters of several bytes": strings.Repeat("é€", 50),
-	} {
-		got := Truncate(message, 100)
-		if len(got) > 100 || !utf8.ValidString(got) {
-			t.Errorf("%s: %d bytes: %q", name, len(got), got)
-		}
-		if whole := len(message) <= 100; whole != (got == message) || !whole && !strings.HasSuffix(got, " ...") {
-			t.Errorf("%s: got %q", name, got)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Object is implemented by the kinds of this API.
@@ -43,7 +44,7 @@ func (w *Writer) Write(ctx context.Context, object, before Object, err error) (c
 		if is.Status != metav1.ConditionTrue && !IsProgress(is.Reason) {
 			eventType = corev1.EventTypeWarning
 		}
-		w.Recorder.Eventf(object, nil, eventType, is.Reason, w.Action, "%s", Truncate(is.Message, MaxEventBytes))
+		w.Recorder.Eventf(object, nil, eventType, is.Reason, w.Action, "%s", printable.Line(is.Message, MaxEventBytes))
 	}
 	return Result(err)
 }

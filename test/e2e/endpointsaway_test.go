@@ -325,7 +325,7 @@ func (s *awaySpecs) expectReported(ctx context.Context, objects ...*unstructured
 			zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "zos3", Namespace: s.namespace}}
 			Get(ctx, g, zep)
 			return zep.Status.Abandoned
-		}).WithContext(ctx).Should(ContainElement(And(HaveField("Kind", "DistantPlay"), HaveField("Namespace", s.namespace), HaveField("Name", name))))
+		}).WithContext(ctx).Should(ContainElement(And(HaveField("Group", Not(BeEmpty())), HaveField("Kind", "DistantPlay"), HaveField("Namespace", s.namespace), HaveField("Name", name))))
 		Eventually(soc).WithContext(ctx).Should(ContainSubstring(name))
 		Eventually(func() string {
 			return kubectl(ctx, "get", "events", "-n", s.namespace, "--field-selector", "reason=Abandoned,type=Warning,involvedObject.name="+name)

@@ -395,7 +395,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Expect(pod.reconcile(ctx, one)).To(Equal("done"))
 		Expect(pod.reconcile(ctx, one)).To(Equal("done"), "if the finalizer could not be removed at first")
 		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Abandoned).To(ConsistOf(And(
-			HaveField("Operator", namespace+"/"+gateOperator), HaveField("Kind", gateKind), HaveField("Name", "one"), HaveField("Endpoint", "lpar1"))))
+			HaveField("Operator", namespace+"/"+gateOperator), HaveField("Group", Not(BeEmpty())), HaveField("Kind", gateKind), HaveField("Name", "one"), HaveField("Endpoint", "lpar1"))))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(
 			"Warning Abandoned removed without a run: what the resource describes may be left on endpoint lpar1"))
 

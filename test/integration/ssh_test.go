@@ -37,6 +37,28 @@ func startSSHServer() *sshServer {
 	return s
 }
 
+// startServer serves connections to a free port of loopback until the spec ends.
+func startServer(serve func(net.Conn)) *sshServer {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(conn)
+			}()
+		}
+	}()
+	address := listener.Addr().(*net.TCPAddr)
+	return &sshServer{host: address.IP.String(), port: int32(address.Port), listener: listener}
+}
+
 func newSigner() ssh.Signer {
 	GinkgoHelper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)

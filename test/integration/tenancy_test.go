@@ -331,6 +331,23 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		ExpectReady(ctx, ocTwo)
 	}, NodeTimeout(4*time.Minute))
 
+	It("that want the same namespace: the oldest wins, also when its collection is imported last", func(ctx context.Context) {
+		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, shared, one, two)
+		oldest, younger := newSOC(one, "oldest", "oc", mapTo(shared)...), newSOC(two, "younger", "oc", mapTo(shared)...)
+		Create(ctx, oldest)
+		ExpectFailure(ctx, oldest, v2beta2.ReasonCollectionNotFound, "oc", false)
+		afterwards(ctx, oldest)
+		Create(ctx, younger)
+		ocTwo := importSample(ctx, two, s)
+		expectOperatorOf(ctx, shared, s, younger)
+		makeAvailable(ctx, shared, s.operator())
+		ExpectReady(ctx, ocTwo)
+		importSample(ctx, one, s)
+		ExpectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
+		expectOperatorOf(ctx, shared, s, oldest)
+	}, NodeTimeout(2*time.Minute))
+
 	It("take namespaces out of the mapping, down to none, but not under a playbook that runs", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, own)

@@ -355,12 +355,12 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 
 		observe(0, "c1", endpoint.ConnectionRefused)
 		for _, e := range []*v2beta2.ZosEndpoint{one, two} {
-			Eventually(accepted(e)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("ibmuser"),
+			Eventually(accepted(e)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("IBMUSER"),
 				WithMessage(at.Format(time.RFC3339)), WithMessage(`"lpar1"`), WithMessage("Permission denied"), WithMessage(endpoint.AnnotationRetry)))
 		}
 		ExpectReady(ctx, one) // Ready is about the spec.
 		observe(time.Second, "c2", endpoint.ConnectionAccepted)
-		Eventually(accepted(two)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("ibmuser")))
+		Eventually(accepted(two)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("IBMUSER")))
 		observe(2*time.Second, "c3", endpoint.ConnectionRefused)
 		Eventually(accepted(two)).WithContext(ctx).Should(ConditionFalse())
 
@@ -374,12 +374,12 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 
 		By("listing what was removed without a run, at its own endpoint alone")
 		changeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
-			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
+			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Group: "example.com", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
 		})
 		Eventually(func(g Gomega) []v2beta2.AbandonedResource {
 			Get(ctx, g, one)
 			return one.Status.Abandoned
-		}).WithContext(ctx).Should(ConsistOf(And(HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
+		}).WithContext(ctx).Should(ConsistOf(And(HaveField("Group", "example.com"), HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
 		Get(ctx, NewWithT(GinkgoT()), two)
 		Expect(two.Status.Abandoned).To(BeEmpty())
 		expectRest(ctx)

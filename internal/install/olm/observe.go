@@ -13,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -191,7 +192,7 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 		}
 	}
 	slices.Sort(missing)
-	return "missing: " + status.Truncate(status.JoinNames(slices.Compact(missing)), maxTextBytes)
+	return "missing: " + printable.Cut(status.JoinNames(slices.Compact(missing)), maxTextBytes)
 }
 
 // unstable matches timestamps and local ports, which change with every attempt of OLM.
@@ -200,7 +201,7 @@ var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(
 // normalized returns a text of OLM as one line without its unstable parts, so that status does not change with every attempt
 // of OLM.
 func normalized(text string) string {
-	return status.Truncate(status.Printable(unstable.ReplaceAllString(text, "")), maxTextBytes)
+	return printable.Line(unstable.ReplaceAllString(text, ""), maxTextBytes)
 }
 
 // contentWarnings warns if the installed ClusterServiceVersion was rendered from another archive or for another image than

@@ -144,7 +144,7 @@ func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) me
 func notUpgradeable(reason, format string, args ...any) metav1.Condition {
 	return metav1.Condition{
 		Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: reason,
-		Message: status.Truncate(fmt.Sprintf(format, args...), status.MaxMessageBytes),
+		Message: status.Message(fmt.Sprintf(format, args...)),
 	}
 }
 
