@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,7 +28,8 @@ import (
 )
 
 // CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
-// alone writes them. A collection that no OperatorCollection has loses its CRDs once no custom resource is left.
+// alone writes them. It removes a CRD once it is recorded on it that no OperatorCollection has its kind any more, and no custom
+// resource is left. What it does not find may not be restored yet, so that this alone removes nothing.
 type CustomResourceDefinitionReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -43,53 +45,76 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
 	}
-	owners, err := r.owners(ctx, key)
-	if err != nil {
+	all := &v2beta2.OperatorCollectionList{}
+	// They are read live: a CRD of one that the cache lacks yet would be deleted.
+	if err := r.Reader.List(ctx, all); err != nil {
+		return status.Result(fmt.Errorf("listing OperatorCollections: %w", err))
+	}
+	var owners []v2beta2.OperatorCollection
+	for _, oc := range all.Items {
+		if hasCollection(&oc, key) {
+			owners = append(owners, oc)
+		}
+	}
+	if err := r.update(ctx, key, owners, all.Items); err != nil {
 		return status.Result(err)
 	}
+	return status.Result(r.removeUnused(ctx, key, owners, all.Items))
+}
+
+// update writes the CRDs that the collection's owning namespace has imported.
+func (r *CustomResourceDefinitionReconciler) update(ctx context.Context, key collection.ID, owners, all []v2beta2.OperatorCollection) error {
 	if len(owners) == 0 {
-		return status.Result(r.removeUnused(ctx, key, nil))
+		return nil
 	}
 	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
 	if err != nil {
-		return status.Result(err)
+		return err
 	}
 	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
 		return oc.Namespace != namespace || importedID(&oc) != key
 	}))
 	if err != nil || len(versions) == 0 {
-		return status.Result(err)
+		return err
 	}
 	plan, err := planCRDs(ctx, r.Reader, versions...)
 	if err != nil {
-		return status.Result(err)
+		return err
 	}
-	if err := r.write(ctx, plan); err != nil {
-		return status.Result(err)
+	for _, planned := range plan {
+		recordHolders(planned.CRD, key, all)
 	}
-	return status.Result(r.removeUnused(ctx, key, owners))
-}
-
-// owners are the OperatorCollections that have the collection, or say by their labels that they will. They are read live: a
-// CRD of one that the cache lacks yet would be deleted.
-func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	var owners []v2beta2.OperatorCollection
-	for _, oc := range list.Items {
-		if hasCollection(&oc, key) {
-			owners = append(owners, oc)
-		}
-	}
-	return owners, nil
+	return r.write(ctx, plan)
 }
 
 // hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will.
 func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID) bool {
 	return oc.DeletionTimestamp == nil && (importedID(oc) == key || render.IDOf(oc.GetLabels()) == key)
 }
+
+// recordHolders records on a CRD of a collection which OperatorCollections have its kind, and reports whether that changes it. One
+// that is recorded already remains, unless it is seen to have the kind no longer. The finalizer of one that is being deleted
+// removes it.
+func recordHolders(definition *apiextensionsv1.CustomResourceDefinition, key collection.ID, all []v2beta2.OperatorCollection) (changed bool) {
+	holders := crd.Holders(definition)
+	for i := range all {
+		oc := &all[i]
+		name := holderName(oc)
+		switch has := importedID(oc) == key && hasKind(oc, definition); {
+		case oc.DeletionTimestamp != nil:
+		case has && !slices.Contains(holders, name):
+			holders = append(holders, name)
+		case !has && oc.Status.Collection != nil:
+			holders = slices.DeleteFunc(holders, func(holder string) bool { return holder == name })
+		}
+	}
+	before := maps.Clone(definition.Annotations)
+	crd.SetHolders(definition, holders, time.Now())
+	return !maps.Equal(before, definition.Annotations)
+}
+
+// holderName is the name under which an OperatorCollection is recorded on its CRDs.
+func holderName(oc *v2beta2.OperatorCollection) string { return oc.Namespace + "/" + oc.Name }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
 func hasKind(oc *v2beta2.OperatorCollection, definition *apiextensionsv1.CustomResourceDefinition) bool {
@@ -114,16 +139,25 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 	return nil
 }
 
-// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more, once no custom
-// resource of them is left. As long as a SubOperatorConfig has the collection, its operator needs all of them.
-func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
+// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more according to what is
+// recorded on them, once no custom resource of them is left. As long as a SubOperatorConfig has the collection, its operator
+// needs all of them.
+func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners, all []v2beta2.OperatorCollection) error {
 	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	crds, err := existing.CRDs(ctx, key)
 	if err != nil {
 		return err
 	}
+	for i := range crds {
+		if crds[i].DeletionTimestamp == nil && recordHolders(&crds[i], key, all) {
+			if err := r.Client.Update(ctx, &crds[i], client.FieldOwner(fieldOwner)); err != nil {
+				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", crds[i].Name, err)
+			}
+		}
+	}
 	unused := slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool {
-		return slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
+		return !crd.IsUnused(&definition) ||
+			slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
 	})
 	socs := &v2beta2.SubOperatorConfigList{}
 	if len(unused) > 0 && len(owners) == 0 {

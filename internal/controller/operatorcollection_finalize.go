@@ -1,13 +1,17 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -35,6 +40,7 @@ func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.Operator
 	steps := []func(context.Context, *v2beta2.OperatorCollection) error{
 		f.releaseInstances,
 		f.removeSubOperatorConfigs,
+		f.releaseCRDs,
 		f.awaitCRDRemoval,
 		f.removeArtifact,
 	}
@@ -127,7 +133,39 @@ func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *
 	return nil
 }
 
-// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
+// releaseCRDs records on the collection's CRDs that this OperatorCollection does not have them any more. The finalizer keeps it
+// until that is written: a CRD without this record is not removed.
+func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	key := cmp.Or(importedID(oc), labelledID(oc)) // A restored one may not be imported yet.
+	if key == (collection.ID{}) {
+		return nil
+	}
+	crds, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, key)
+	if err != nil {
+		return err
+	}
+	for i := range crds {
+		definition := &crds[i]
+		holders := crd.Holders(definition)
+		without := slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return holder == holderName(oc) })
+		if definition.DeletionTimestamp != nil || len(without) == len(holders) && (!hasKind(oc, definition) || crd.IsUnused(definition)) {
+			continue
+		}
+		before, now := maps.Clone(definition.Annotations), time.Now()
+		crd.SetHolders(definition, append(without, holderName(oc)), now) // Earlier versions recorded none.
+		crd.SetHolders(definition, without, now)
+		if maps.Equal(before, definition.Annotations) {
+			continue
+		}
+		if err := f.Client.Update(ctx, definition, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("recording on CRD %q that OperatorCollection %q is deleted: %w", definition.Name, oc.Name, err)
+		}
+	}
+	return nil
+}
+
+// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources. It does not
+// wait for those that other OperatorCollections have according to what is recorded on them, even if these do not exist.
 func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	key := importedID(oc)
 	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
@@ -142,8 +180,12 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	}
 	existing := &instances.Finder{Reader: f.Reader}
 	crds, err := existing.CRDs(ctx, key)
-	if err != nil || len(crds) == 0 {
+	if err != nil {
 		return err
+	}
+	crds = slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool { return !crd.IsUnused(&definition) })
+	if len(crds) == 0 {
+		return nil
 	}
 	items, err := existing.List(ctx, key, "")
 	if err != nil {
@@ -155,8 +197,8 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 		return nil
 	}
 	var names []string
-	for _, crd := range crds {
-		names = append(names, crd.Name)
+	for i := range crds {
+		names = append(names, crds[i].Name)
 	}
 	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -178,10 +179,7 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 			Labels:      render.Labels(scope.collection),
 			Annotations: map[string]string{annotationDefault: "true"},
 		},
-		Spec: v2beta2.SubOperatorConfigSpec{
-			OperatorCollection: oc.Name,
-			Mapping:            []v2beta2.NamespaceMapping{{Namespace: oc.Namespace}},
-		},
+		Spec: defaultSpec(client.ObjectKeyFromObject(oc)),
 	}
 	if err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
@@ -189,9 +187,18 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 	return nil
 }
 
-// untouchedDefault is a default whose spec nobody has changed since it was made.
+// defaultSpec is the spec of the default SubOperatorConfig of an OperatorCollection.
+func defaultSpec(oc client.ObjectKey) v2beta2.SubOperatorConfigSpec {
+	return v2beta2.SubOperatorConfigSpec{
+		OperatorCollection: oc.Name,
+		Mapping:            []v2beta2.NamespaceMapping{{Namespace: oc.Namespace}},
+	}
+}
+
+// untouchedDefault is a default whose spec is as it was made. Its generation does not tell: a restored object begins with the first.
 func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
-	return soc.Annotations[annotationDefault] == "true" && soc.Generation == 1 && soc.DeletionTimestamp == nil
+	made := defaultSpec(client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
+	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && equality.Semantic.DeepEqual(soc.Spec, made)
 }
 
 func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
