@@ -212,10 +212,10 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// removeArtifact deletes the archive of a collection that goes.
+// removeArtifact sets the archive of a collection aside that goes.
 func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return f.Collections.removeUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
+	return f.Collections.setAsideUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
@@ -29,6 +30,8 @@ import (
 type importScope struct {
 	// artifact is the archive that the spec asks for. It is verified and in the store.
 	artifact *v2beta2.Artifact
+	// hold keeps the archive in the store until status names it.
+	hold *artifact.Hold
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is what the archive holds.
@@ -77,29 +80,35 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 	return status.Patch(ctx, r.Client, oc, before)
 }
 
-// labelObject sets the labels that clients select by, unless the user set them.
+// labelObject sets the labels that clients select by, unless the user set them, and records what was imported.
 func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	return addLabels(ctx, r.Client, oc, render.Labels(scope.collection))
+	return r.recordImport(ctx, oc, render.Labels(scope.collection))
 }
 
 // addLabels sets the labels that an object lacks, and replaces other values of those named firm.
 func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string, firm ...string) error {
 	before := object.DeepCopyObject().(client.Object)
+	if !setLabels(object, wanted, firm...) {
+		return nil
+	}
+	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+}
+
+// setLabels is addLabels without a write, and reports whether it changed anything.
+func setLabels(object client.Object, wanted map[string]string, firm ...string) (changed bool) {
 	labels := object.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	changed := false
 	for name, value := range wanted {
 		if is, set := labels[name]; !set || is != value && slices.Contains(firm, name) {
 			labels[name], changed = value, true
 		}
 	}
-	if !changed {
-		return nil
+	if changed {
+		object.SetLabels(labels)
 	}
-	object.SetLabels(labels)
-	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	return changed
 }
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/controller"
+)
+
+// expiryInterval is how often archives are looked for that were set aside long enough ago.
+const expiryInterval = time.Hour
+
+// archiveSettings configure the store of archives.
+type archiveSettings struct {
+	// text is parsed by validate: a default from the environment may be wrong.
+	text      string
+	retention time.Duration
+}
+
+func (s *archiveSettings) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.text, "archive-retention", cmp.Or(os.Getenv("ARCHIVE_RETENTION"), artifact.DefaultRetention.String()), "time for which archives that nothing uses are kept, such as 48h; 0s deletes them at once; default: environment variable ARCHIVE_RETENTION, or seven days")
+}
+
+func (s *archiveSettings) validate() (err error) {
+	if s.retention, err = time.ParseDuration(s.text); err != nil || s.retention < 0 {
+		return fmt.Errorf("--archive-retention: %q is not a duration such as 48h", s.text)
+	}
+	return nil
+}
+
+// removeArchives returns what sets unused archives aside, and deletes those that were set aside long enough ago. It runs in the leader
+// alone, beside the controllers.
+func (s *archiveSettings) removeArchives(mgr manager.Manager, collections *controller.CollectionCache) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil && !errors.Is(err, context.Canceled) {
+			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
+		}
+		wait.UntilWithContext(ctx, func(context.Context) {
+			if err := collections.Store.RemoveExpired(time.Now().Add(-s.retention)); err != nil {
+				mgr.GetLogger().Error(err, "archives that are not in use are kept for another hour")
+			}
+		}, expiryInterval)
+		return nil
+	}
+}
