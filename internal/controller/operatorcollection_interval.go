@@ -99,8 +99,8 @@ func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCol
 // checkOrder refuses an archive that replaced the installed one at the source, unless it is the same collection in the same or
 // a newer version: whoever can change the source, but not sign, must not bring an old version back.
 func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	record := r.Source.imported(oc)
-	if record == nil || record.collection == nil || !record.isOf(oc) || scope.artifact.Digest == record.artifact.Digest {
+	record := r.Collections.imported(oc)
+	if record == nil || record.collection == nil || scope.artifact.SourceHash != record.artifact.SourceHash || scope.artifact.Digest == record.artifact.Digest {
 		return nil
 	}
 	was, is := record.collection, scope.collection
@@ -123,7 +123,7 @@ func retryUntilNextCheck(oc *v2beta2.OperatorCollection, err error) error {
 
 // removeRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
 func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	current := r.Source.imported(oc)
+	current := r.Collections.imported(oc)
 	if scope.accepted || scope.artifact == nil || current != nil && current.signed && scope.artifact.Digest == current.artifact.Digest {
 		return nil
 	}

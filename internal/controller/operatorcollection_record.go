@@ -30,11 +30,11 @@ type importRecord struct {
 
 // imported returns what an OperatorCollection has imported according to its status, or else to its annotation. It is nil if it has
 // imported nothing.
-func (a *ArchiveSource) imported(oc *v2beta2.OperatorCollection) *importRecord {
+func (c *CollectionCache) imported(oc *v2beta2.OperatorCollection) *importRecord {
 	if oc.Status.Artifact != nil {
 		return &importRecord{artifact: oc.Status.Artifact, collection: oc.Status.Collection, signed: true}
 	}
-	return parseImportRecord(oc, a.Collections.Key)
+	return parseImportRecord(oc, c.Key)
 }
 
 func parseImportRecord(oc *v2beta2.OperatorCollection, key endpoint.Key) *importRecord {

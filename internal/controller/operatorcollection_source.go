@@ -58,7 +58,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	scope.check = newSourceCheck(oc, file.Validators)
 
-	if known := a.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil {
+	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil {
 		return changedArtifact(oc, known.artifact.Digest, file.Digest)
 	}
 	verified, err := a.verifyFile(oc, policy, file)

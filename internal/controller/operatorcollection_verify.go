@@ -66,7 +66,7 @@ func (i *importRecord) isOf(oc *v2beta2.OperatorCollection) bool {
 // verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
 // or for a verification that this one does not pass.
 func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
-	record := a.imported(oc)
+	record := a.Collections.imported(oc)
 	known := record.isOf(oc)
 	if record == nil || !record.signed || !known && !onlyVerificationChanged(oc, record.artifact, policy) {
 		return nil, nil
