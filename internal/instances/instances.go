@@ -87,19 +87,11 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 
 // checkGone returns nil if a kind that is not served has no custom resources for sure.
 func (f *Finder) checkGone(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
-	live := &apiextensionsv1.CustomResourceDefinition{}
-	err := f.Reader.Get(ctx, client.ObjectKeyFromObject(crd), live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading CRD %q: %w", crd.Name, err)
-	case !apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established): // Once it is true, it remains so.
-		return nil
+	err := apply.CheckKindGone(ctx, f.Reader, crd.Name)
+	if errors.Is(err, apply.ErrNotServed) {
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "it is not known whether there are custom resources of %w", err)
 	}
-	return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval,
-		"the API server does not serve %s, though the CRD exists: whether it has custom resources is not known. If this lasts, check the API servers, and that the CRD has a served version",
-		crd.Name)
+	return err
 }
 
 // servedVersion returns the version in which custom resources are read: the storage version, unless it is not served.

@@ -149,7 +149,7 @@ var _ = Describe("An API server that does not serve a kind yet", func() {
 		plural := s.plural()
 		api.unserved.Store(&plural)
 		Remove(ctx, oc)
-		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "does not serve "+s.crdName(), false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "custom resources of "+s.crdName()+": the API server does not serve it", false)
 		Consistently(func(g Gomega) {
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
 			g.Expect(Live(ctx, g, thing).GetDeletionTimestamp()).To(BeNil())
