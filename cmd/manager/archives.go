@@ -16,8 +16,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller"
 )
 
-// expiryInterval is how often archives are looked for that were set aside long enough ago.
-const expiryInterval = time.Hour
+// removalInterval is how often the store is searched for archives that are not in use.
+const removalInterval = time.Hour
 
 // archiveSettings configure the store of archives.
 type archiveSettings struct {
@@ -27,7 +27,7 @@ type archiveSettings struct {
 }
 
 func (s *archiveSettings) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.text, "archive-retention", cmp.Or(os.Getenv("ARCHIVE_RETENTION"), artifact.DefaultRetention.String()), "time for which archives that nothing uses are kept, such as 48h; 0s deletes them at once; default: environment variable ARCHIVE_RETENTION, or seven days")
+	flags.StringVar(&s.text, "archive-retention", cmp.Or(os.Getenv("ARCHIVE_RETENTION"), artifact.DefaultRetention.String()), "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two; default: environment variable ARCHIVE_RETENTION, or seven days")
 }
 
 func (s *archiveSettings) validate() (err error) {
@@ -41,14 +41,13 @@ func (s *archiveSettings) validate() (err error) {
 // alone, beside the controllers.
 func (s *archiveSettings) removeArchives(mgr manager.Manager, collections *controller.CollectionCache) manager.RunnableFunc {
 	return func(ctx context.Context) error {
-		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil && !errors.Is(err, context.Canceled) {
-			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
-		}
-		wait.UntilWithContext(ctx, func(context.Context) {
-			if err := collections.Store.RemoveExpired(time.Now().Add(-s.retention)); err != nil {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			now := time.Now()
+			err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), now.Add(-time.Minute), now.Add(-s.retention))
+			if err != nil && !errors.Is(err, context.Canceled) {
 				mgr.GetLogger().Error(err, "archives that are not in use are kept for another hour")
 			}
-		}, expiryInterval)
+		}, removalInterval)
 		return nil
 	}
 }

@@ -130,7 +130,9 @@ func syncDirectory(dir string) error {
 }
 
 // Has tells whether the store holds the archive. One that was set aside is brought back.
-func (s *Store) Has(archive digest.Digest) bool { return s.IsStored(archive) || s.bringBack(archive) == nil }
+func (s *Store) Has(archive digest.Digest) bool {
+	return s.IsStored(archive) || s.bringBack(archive) == nil
+}
 
 // IsStored is Has without bringing an archive back.
 func (s *Store) IsStored(archive digest.Digest) bool {

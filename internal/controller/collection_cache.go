@@ -179,14 +179,19 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// RemoveUnused sets the archives aside that are not in use, which only the leader may do. Those stored after a time are kept:
-// they may belong to an import that has not written its status yet.
-func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, before time.Time) error {
+// RemoveUnused sets the archives aside that are not in use, and deletes those that were set aside before expired, which only the leader
+// may do. Archives stored after a time are kept: they may belong to an import that has not written its status yet.
+func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, stored, expired time.Time) error {
 	inUse, err := listArchivesInUse(ctx, reader, c.Key)
 	if err != nil {
 		return err
 	}
-	return c.Store.RemoveUnused(inUse.digests(nil), before)
+	used := inUse.digests(nil)
+	for archive := range used {
+		c.Store.Has(archive) // That brings it back.
+	}
+	// What is set aside now is deleted the next time at the earliest: an import may have begun to use it since the list was read.
+	return errors.Join(c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))
 }
 
 // setAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it.

@@ -55,7 +55,7 @@ func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.Operator
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
 // policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	if f.Collections.recordedID(oc) == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
@@ -86,19 +86,19 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 		return nil, nil, err
 	}
 	for _, soc := range socs {
-		for _, installation := range soc.Status.Installations {
-			err := mapping.Consent(ctx, f.Reader, soc.Namespace, installation.Namespace)
-			if status.Is(err) || err == nil && !mapping.Maps(&soc, installation.Namespace) {
+		for _, namespace := range installedNamespaces(oc, &soc) {
+			err := mapping.Consent(ctx, f.Reader, soc.Namespace, namespace)
+			if status.Is(err) || err == nil && !mapping.Maps(&soc, namespace) {
 				continue // They belong to others now, or their operator is being removed.
 			}
 			if err != nil {
 				return nil, nil, err
 			}
-			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
+			items, err := existing.List(ctx, f.Collections.recordedID(oc), namespace)
 			if err != nil {
 				return nil, nil, err
 			}
-			terminating, err := instances.IsTerminating(ctx, f.Reader, installation.Namespace)
+			terminating, err := instances.IsTerminating(ctx, f.Reader, namespace)
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -110,6 +110,22 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 		}
 	}
 	return served, abandoned, nil
+}
+
+// installedNamespaces are the namespaces where the collection is installed for a SubOperatorConfig. One that was restored without status
+// may be installed in all namespaces that it maps.
+func installedNamespaces(oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) []string {
+	var namespaces []string
+	for _, installation := range soc.Status.Installations {
+		namespaces = append(namespaces, installation.Namespace)
+	}
+	if oc.Status.Collection == nil {
+		for _, mapped := range soc.Spec.Mapping {
+			namespaces = append(namespaces, mapped.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }
 
 func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
@@ -35,6 +36,16 @@ func (c *CollectionCache) imported(oc *v2beta2.OperatorCollection) *importRecord
 		return &importRecord{artifact: oc.Status.Artifact, collection: oc.Status.Collection, signed: true}
 	}
 	return parseImportRecord(oc, c.Key)
+}
+
+// recordedID is the identity of the collection that an OperatorCollection has imported, also before one that was restored without
+// status is imported again. A record that the manager has not signed does not count: a deletion with the policy Finalize deletes custom
+// resources.
+func (c *CollectionCache) recordedID(oc *v2beta2.OperatorCollection) collection.ID {
+	if record := c.imported(oc); record != nil && record.signed && record.collection != nil {
+		return collection.ID{Domain: record.collection.Domain, Name: record.collection.Name}
+	}
+	return collection.ID{}
 }
 
 func parseImportRecord(oc *v2beta2.OperatorCollection, key endpoint.Key) *importRecord {
