@@ -63,7 +63,7 @@ var layers = map[string][]string{
 		"internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
-		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
+		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint", "internal/render",
 		"internal/runstatus", "internal/verify",
 	},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,6 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -33,8 +34,8 @@ func pruneCommand() *cobra.Command {
 		Long: `List the CRDs of collections that no OperatorCollection in any namespace has. The manager keeps them, because it has not seen that
 their OperatorCollections were deleted: they may not be restored from a backup yet, or somebody removed their finalizer.
 
-With --yes, the command removes those that have no custom resources. You need the permission to list CRDs, OperatorCollections and
-the custom resources, and to delete CRDs.
+With --yes, the command removes those that have no custom resources. You need the permission to list CRDs, OperatorCollections,
+SubOperatorConfigs and the custom resources, and to delete CRDs.
 
 Exit codes are 0 if the command did its work, and 2 if it failed.`,
 		Example: `  # See what would be removed
@@ -73,15 +74,10 @@ type unclaimed struct {
 
 // unclaimed returns the CRDs that no OperatorCollection has, sorted by name.
 func (c *cluster) unclaimed(ctx context.Context) ([]unclaimed, error) {
-	var collections []v2beta2.OperatorCollection
-	err := c.each(ctx, v2beta2.GroupVersion.WithResource("operatorcollections"), metav1.NamespaceAll, func(object *unstructured.Unstructured) error {
-		oc := v2beta2.OperatorCollection{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &oc)
-		collections = append(collections, oc)
-		return err
-	})
+	var claims claims
+	err := errors.Join(listInto(ctx, c, "operatorcollections", &claims.collections), listInto(ctx, c, "suboperatorconfigs", &claims.configs))
 	if err != nil {
-		return nil, fmt.Errorf("list OperatorCollections: %w", err)
+		return nil, err
 	}
 	var found []unclaimed
 	err = c.each(ctx, crdResource, metav1.NamespaceAll, func(object *unstructured.Unstructured) error {
@@ -89,7 +85,7 @@ func (c *cluster) unclaimed(ctx context.Context) ([]unclaimed, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
 			return err
 		}
-		if isUnclaimed(definition, collections) {
+		if claims.lack(definition) {
 			found = append(found, unclaimed{definition: definition, resources: c.resourcesOf(ctx, definition)})
 		}
 		return nil
@@ -101,27 +97,51 @@ func (c *cluster) unclaimed(ctx context.Context) ([]unclaimed, error) {
 	return found, nil
 }
 
-// isUnclaimed reports whether a CRD was made for a collection that none of the OperatorCollections has, or will have when it is
-// imported again.
-func isUnclaimed(definition *apiextensionsv1.CustomResourceDefinition, collections []v2beta2.OperatorCollection) bool {
+// listInto appends all objects of a resource of this API group, in all namespaces.
+func listInto[T any](ctx context.Context, c *cluster, resource string, into *[]T) error {
+	err := c.each(ctx, v2beta2.GroupVersion.WithResource(resource), metav1.NamespaceAll, func(object *unstructured.Unstructured) error {
+		var typed T
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &typed)
+		*into = append(*into, typed)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", resource, err)
+	}
+	return nil
+}
+
+// claims has what needs CRDs.
+type claims struct {
+	collections []v2beta2.OperatorCollection
+	configs     []v2beta2.SubOperatorConfig
+}
+
+// lack reports whether a CRD was made for a collection that none of the OperatorCollections has, or will have when it is imported again.
+// While a SubOperatorConfig has the collection, its operator needs the CRD.
+func (c *claims) lack(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	id := render.IDOf(definition.GetLabels())
 	if id == (collection.ID{}) || !isCollectionGroup(definition.Spec.Group) {
 		return false
 	}
 	holders := crd.Holders(definition)
-	return !slices.ContainsFunc(collections, func(oc v2beta2.OperatorCollection) bool {
-		imported := oc.Status.Collection
-		has := imported != nil && imported.Domain == id.Domain && imported.Name == id.Name && slices.Contains(imported.Kinds, definition.Spec.Names.Kind)
-		will := imported == nil && (render.IDOf(oc.GetLabels()) == id || slices.Contains(holders, oc.Namespace+"/"+oc.Name))
-		return has || will
-	})
+	return !slices.ContainsFunc(c.configs, func(soc v2beta2.SubOperatorConfig) bool { return render.IDOf(soc.GetLabels()) == id }) &&
+		!slices.ContainsFunc(c.collections, func(oc v2beta2.OperatorCollection) bool {
+			imported := oc.Status.Collection
+			if imported == nil {
+				return render.IDOf(oc.GetLabels()) == id || slices.Contains(holders, oc.Namespace+"/"+oc.Name)
+			}
+			return imported.Domain == id.Domain && imported.Name == id.Name && slices.Contains(imported.Kinds, definition.Spec.Names.Kind)
+		})
 }
 
 // resourcesOf asks for one custom resource. That a kind is not served does not mean that there is none.
 func (c *cluster) resourcesOf(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) string {
-	gvr := schema.GroupVersionResource{
-		Group: definition.Spec.Group, Version: instances.StorageVersion(definition), Resource: definition.Spec.Names.Plural,
+	version, err := apihelpers.GetCRDStorageVersion(definition)
+	if err != nil {
+		return "unknown"
 	}
+	gvr := schema.GroupVersionResource{Group: definition.Spec.Group, Version: version, Resource: definition.Spec.Names.Plural}
 	list, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case err != nil:

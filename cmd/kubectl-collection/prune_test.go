@@ -34,13 +34,16 @@ func TestUnclaimed(t *testing.T) {
 	} {
 		oc := v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "other"}}
 		test.change(&oc)
-		if got := isUnclaimed(definition, []v2beta2.OperatorCollection{oc}); got != test.want {
+		if got := (&claims{collections: []v2beta2.OperatorCollection{oc}}).lack(definition); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
 	foreign := definition.DeepCopy()
 	foreign.Labels = nil
-	if isUnclaimed(foreign, nil) {
+	if (&claims{}).lack(foreign) {
 		t.Error("the CRD of somebody else is listed")
+	}
+	if soc := (v2beta2.SubOperatorConfig{ObjectMeta: definition.ObjectMeta}); (&claims{configs: []v2beta2.SubOperatorConfig{soc}}).lack(definition) {
+		t.Error("a CRD that an operator needs is listed")
 	}
 }
