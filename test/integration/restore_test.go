@@ -105,7 +105,7 @@ func notFound(response http.ResponseWriter, request *http.Request) { http.NotFou
 
 var _ = Describe("A backup that is restored without status", func() {
 	It("loses nothing: neither CRDs, nor settings, nor which archives and host keys are trusted", func(ctx context.Context) {
-		namespace, s, late := newNamespace(ctx), newSample(), newSample()
+		namespace, s, late, lost := newNamespace(ctx), newSample(), newSample(), newSample()
 		server := startSSHServer()
 		lpar := newEndpoint(namespace, "lpar1", server)
 		Create(ctx, lpar)
@@ -120,6 +120,12 @@ var _ = Describe("A backup that is restored without status", func() {
 		second := newCollection(namespace, "late", unverified(web.Serve(lateContent)))
 		Create(ctx, second)
 		Eventually(Condition(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		lostContent := lost.archive()
+		third := newCollection(namespace, "lost", unverified(web.Serve(lostContent)))
+		Create(ctx, third)
+		Eventually(Condition(ctx, third, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		kept := lost.instance(namespace, "kept")
+		Create(ctx, kept)
 		soc := defaultSOC(oc)
 		Patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32"}]}}}}`)
 		Create(ctx, newSOC(namespace, "another", "oc"))
@@ -129,7 +135,9 @@ var _ = Describe("A backup that is restored without status", func() {
 		Create(ctx, thing)
 		Eventually(Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).WithContext(ctx).
 			Should(Equal(server.address() + " " + server.hostKey()))
-		Eventually(Field(ctx, second, "metadata", "annotations", "zoscb.ibm.com/artifact-digest")).WithContext(ctx).Should(HavePrefix(DigestOf(lateContent)))
+		for collection, content := range map[*v2beta2.OperatorCollection][]byte{second: lateContent, third: lostContent} {
+			Eventually(Field(ctx, collection, "metadata", "annotations", "zoscb.ibm.com/artifact-digest")).WithContext(ctx).Should(HavePrefix(DigestOf(content)))
+		}
 		saved := takeBackup(ctx, s, namespace)
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
 
@@ -138,6 +146,7 @@ var _ = Describe("A backup that is restored without status", func() {
 		moved.variables = "{name: size, displayName: Other Size, type: integer, default: 3}"
 		web.Replace(spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(moved.archive()) })
 		web.Replace(second.Spec.CollectionURL, notFound)
+		web.Replace(third.Spec.CollectionURL, notFound)
 		pinned := server.hostKey()
 		server.replaceKey(newSigner())
 		m := startOver(ctx)
@@ -149,6 +158,7 @@ var _ = Describe("A backup that is restored without status", func() {
 		}).WithContext(ctx).Should(Succeed())
 		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		restore(ctx, saved.objects...)
+		Create(ctx, lost.instance(namespace, "kept"))
 
 		By("keeping what was restored, and importing nothing else")
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(content), false)
@@ -168,28 +178,64 @@ var _ = Describe("A backup that is restored without status", func() {
 		m.stop()
 		Expect(os.CopyFS(filepath.Join(m.storage, ".restored"), os.DirFS(filepath.Join(theManager.storage, ".artifacts")))).To(Succeed())
 		Expect(os.RemoveAll(filepath.Join(m.storage, ".artifacts"))).To(Succeed())
+		Expect(os.Remove(filepath.Join(m.storage, ".restored", "sha256", DigestOf(lostContent)[len("sha256:"):]+".tar.gz"))).To(Succeed())
 		Expect(os.Rename(filepath.Join(m.storage, ".restored"), filepath.Join(m.storage, ".artifacts"))).To(Succeed())
 		m.start(ctx)
 		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(content)))
-		makeAvailable(ctx, namespace, s.operator())
-		ExpectReady(ctx, soc)
+		Eventually(func(g Gomega) {
+			makeAvailable(ctx, namespace, s.operator()) // The manager may change what was restored.
+			g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g)).To(ConditionTrue())
+		}).WithContext(ctx).Should(Succeed())
 		expectRestored(ctx, saved)
+
+		By("asking for custom resources also before a collection is imported again")
+		Remove(ctx, third)
+		ExpectFailure(ctx, third, v2beta2.ReasonInstancesExist, lost.kind+" "+namespace+"/kept", false)
+		expectRestored(ctx, backup{definitions: saved.definitions})
+		Remove(ctx, lost.instance(namespace, "kept"))
 
 		By("removing all of it for good when it is deleted now")
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
 		Remove(ctx, thing)
-		for _, collection := range []*v2beta2.OperatorCollection{oc, second} {
+		for _, collection := range []*v2beta2.OperatorCollection{oc, second, third} {
 			Remove(ctx, collection)
 			Eventually(Gone(ctx, collection)).WithContext(ctx).Should(BeTrue())
 		}
 		for _, definition := range saved.definitions {
-			if definition.GetLabels()["operator-name"] == s.name {
+			if slices.Contains([]string{s.name, late.name, lost.name}, definition.GetLabels()["operator-name"]) {
 				Eventually(Gone(ctx, definition)).WithContext(ctx).Should(BeTrue())
 			}
 		}
 	}, NodeTimeout(5*time.Minute))
+})
+
+var _ = Describe("The CRD of an OperatorCollection that was removed by force", func() {
+	It("is kept until a user prunes it, and only without custom resources", func(ctx context.Context) {
+		namespace, s, binary := newNamespace(ctx), newSample(), toolBinary(ctx)
+		oc, definition, thing := importSample(ctx, namespace, s), customResourceDefinition(s.crdName()), s.instance(namespace, "one")
+		Create(ctx, thing)
+		prune := func(more ...string) string {
+			GinkgoHelper()
+			return runTool(ctx, 0, binary, append([]string{"prune"}, more...)...)
+		}
+		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
+		soc := defaultSOC(oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionInstalled)).WithContext(ctx).Should(ConditionFalse())
+		Remove(ctx, soc)
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
+		removeByForce(ctx, oc)
+		Expect(prune()).To(MatchRegexp(`(?m)^` + s.crdName() + ` +some +` + namespace + `/oc$`))
+		Expect(prune("--yes")).To(ContainSubstring(s.crdName() + ": kept: it has custom resources"))
+		Remove(ctx, thing)
+		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
+		Expect(prune()).To(MatchRegexp(`(?m)^` + s.crdName() + ` +none +` + namespace + `/oc$`))
+		Consistently(Gone(ctx, definition)).WithContext(ctx).Should(BeFalse())
+		Expect(prune("--yes")).To(ContainSubstring(s.crdName() + ": removed"))
+		Eventually(Gone(ctx, definition)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
 })
 
 // expectRestored expects everything of a backup, with its spec, annotations and finalizers.
