@@ -63,6 +63,7 @@ type settings struct {
 	namespaces      namespaceSettings
 	permissions     permissionSettings
 	reserved        reservedSettings
+	archives        archiveSettings
 	log             zap.Options
 }
 
@@ -105,6 +106,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
 	s.namespaces.addFlags(flags)
+	s.archives.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -147,7 +149,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate())
+	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -186,17 +188,12 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	collections := &controller.CollectionCache{Store: store}
-	// It runs in the leader alone, beside the controllers.
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil {
-			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
-		}
-		return nil
-	})); err != nil {
-		return err
-	}
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
+		return err
+	}
+	collections.Key = key
+	if err := mgr.Add(s.archives.removeArchives(mgr, collections)); err != nil {
 		return err
 	}
 	if err := addControllers(ctx, mgr, s, collections, key); err != nil {

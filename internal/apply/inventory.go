@@ -94,7 +94,8 @@ func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours 
 	err = a.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return true, nil
+		err = ConfirmAbsence(ctx, a.Reader, err)
+		return err == nil, err
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", name, err)
 	case !ours(live):

@@ -78,8 +78,11 @@ func TestStore(t *testing.T) {
 	if err := reopened.RemoveUnused(inUse, time.Now().Add(-time.Hour)); err != nil || !reopened.Has(first) {
 		t.Errorf("what is newer was removed: %v", err)
 	}
-	if err := reopened.RemoveUnused(inUse, time.Now().Add(time.Hour)); err != nil || reopened.Has(first) || !reopened.Has(second) {
-		t.Errorf("the wrong one was removed: %v", err)
+	if err := reopened.RemoveUnused(inUse, time.Now().Add(time.Hour)); err != nil || reopened.IsStored(first) || !reopened.IsStored(second) {
+		t.Errorf("the wrong one was set aside: %v", err)
+	}
+	if err := reopened.RemoveExpired(time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
 	}
 	if _, _, err := reopened.Open(first); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("open a removed archive: got %v, want %v", err, fs.ErrNotExist)

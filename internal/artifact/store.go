@@ -27,21 +27,27 @@ const (
 	fileMode      fs.FileMode = 0o664
 )
 
-// Store keeps archives as <dir>/sha256/<hex>.tar.gz. Its methods are safe for concurrent use by one process; only one
+// Store keeps archives as <dir>/sha256/<hex>.tar.gz, and for a while as <dir>/unused/<hex>.tar.gz when nothing uses them any more.
+// Its methods are safe for concurrent use by one process; only one
 // process may have a store open.
 type Store struct {
 	dir string
 	// putting keeps an archive from being removed as unused while it is put.
 	putting sync.Mutex
+	holds   holds
 }
 
-// Open opens the store in dir and creates it if need be. The directory must belong to the store alone.
+// Open opens the store in dir and creates it if need be. The directory must belong to the store alone. A store in the format of a later
+// version is an error.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), s.TempDir()} {
+	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), filepath.Join(dir, asideFolder), s.TempDir()} {
 		if err := makeDirectory(path); err != nil {
 			return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
 		}
+	}
+	if err := checkFormat(dir); err != nil {
+		return nil, fmt.Errorf("open artifact store: %w", err)
 	}
 	return s, nil
 }
@@ -123,8 +129,13 @@ func syncDirectory(dir string) error {
 	return d.Sync()
 }
 
-// Has tells whether the store holds the archive.
+// Has tells whether the store holds the archive. One that was set aside is brought back.
 func (s *Store) Has(archive digest.Digest) bool {
+	return s.IsStored(archive) || s.bringBack(archive) == nil
+}
+
+// IsStored is Has without bringing an archive back.
+func (s *Store) IsStored(archive digest.Digest) bool {
 	path, err := s.path(archive)
 	if err != nil {
 		return false
@@ -133,10 +144,14 @@ func (s *Store) Has(archive digest.Digest) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Open opens an archive and tells its size in bytes. If the store does not hold it, the error is fs.ErrNotExist.
+// Open opens an archive and tells its size in bytes. One that was set aside is brought back. If the store does not hold it, the error
+// is fs.ErrNotExist.
 // An archive that is removed meanwhile stays readable until it is closed.
 func (s *Store) Open(archive digest.Digest) (io.ReadSeekCloser, int64, error) {
 	f, info, err := s.open(archive)
+	if errors.Is(err, fs.ErrNotExist) && s.bringBack(archive) == nil {
+		f, info, err = s.open(archive)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -171,25 +186,7 @@ func (s *Store) Remove(archive digest.Digest) error {
 	return nil
 }
 
-// RemoveUnused deletes the archives that are not in use, and what interrupted downloads left in TempDir, unless it was
-// written after a time.
-func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
-	keep := map[string]bool{}
-	for archive := range inUse {
-		if path, err := s.path(archive); err == nil {
-			keep[path] = true
-		}
-	}
-	names, err := fs.Glob(os.DirFS(s.dir), "*/*")
-	errs := []error{err}
-	for _, name := range names {
-		if path := filepath.Join(s.dir, name); !keep[path] {
-			errs = append(errs, s.removeOld(path, before))
-		}
-	}
-	return errors.Join(errs...)
-}
-
+// removeOld deletes a file or folder unless it was written after a time.
 func (s *Store) removeOld(path string, before time.Time) error {
 	s.putting.Lock()
 	defer s.putting.Unlock()

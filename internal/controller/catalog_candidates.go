@@ -48,7 +48,7 @@ type candidates []*candidate
 // candidates are what OperatorCollections have imported, and what is still installed of them: the catalog must have what
 // Subscriptions name.
 func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) {
-	inUse, err := listArchivesInUse(ctx, r.Client)
+	inUse, err := listArchivesInUse(ctx, r.Client, r.Collections.Key)
 	if err != nil {
 		return nil, err
 	}

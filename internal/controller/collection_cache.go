@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -23,6 +24,8 @@ import (
 // CollectionCache loads collections from the artifact store and remembers them by digest.
 type CollectionCache struct {
 	Store *artifact.Store
+	// Key signs what is recorded of an import.
+	Key endpoint.Key
 
 	// reading lets one archive be read at a time: it takes memory. Collections that are loaded already do not wait for it.
 	reading sync.Mutex
@@ -79,11 +82,17 @@ func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, er
 
 // Remove drops an archive from the store and from memory.
 func (c *CollectionCache) Remove(archive digest.Digest) error {
+	err := c.Store.Remove(archive)
+	c.forget(archive)
+	return err
+}
+
+// forget drops an archive from memory. It is read again when it is needed.
+func (c *CollectionCache) forget(archive digest.Digest) {
 	c.signatures.forget(archive)
 	c.reading.Lock() // Else one that is being read would be remembered.
 	defer c.reading.Unlock()
 	c.loaded.Delete(archive)
-	return c.Store.Remove(archive)
 }
 
 // problemSummaryLines bounds how many problems of an archive a status message shows.
@@ -107,12 +116,13 @@ func loadFailure(err error) error {
 
 // archivesInUse says which archives are in use: OperatorCollections have imported them, or SubOperatorConfigs run them.
 type archivesInUse struct {
+	key         endpoint.Key
 	collections []v2beta2.OperatorCollection
 	configs     []v2beta2.SubOperatorConfig
 }
 
 // listArchivesInUse needs a reader of live objects where an archive is to be deleted that is not in use.
-func listArchivesInUse(ctx context.Context, reader client.Reader) (*archivesInUse, error) {
+func listArchivesInUse(ctx context.Context, reader client.Reader, key endpoint.Key) (*archivesInUse, error) {
 	collections, configs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
 	if err := reader.List(ctx, collections); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
@@ -120,15 +130,21 @@ func listArchivesInUse(ctx context.Context, reader client.Reader) (*archivesInUs
 	if err := reader.List(ctx, configs); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
-	return &archivesInUse{collections: collections.Items, configs: configs.Items}, nil
+	return &archivesInUse{key: key, collections: collections.Items, configs: configs.Items}, nil
 }
 
 // digests of all archives in use but for what only one OperatorCollection, which may be nil, has imported.
 func (a *archivesInUse) digests(but *v2beta2.OperatorCollection) map[digest.Digest]bool {
 	all := map[digest.Digest]bool{}
 	for i := range a.collections {
-		if oc := &a.collections[i]; oc.Status.Artifact != nil && (but == nil || oc.UID != but.UID) {
+		oc := &a.collections[i]
+		if but != nil && oc.UID == but.UID {
+			continue
+		}
+		if oc.Status.Artifact != nil {
 			all[digest.Digest(oc.Status.Artifact.Digest)] = true
+		} else if restored := parseImportRecord(oc, a.key); restored != nil && restored.signed {
+			all[digest.Digest(restored.artifact.Digest)] = true
 		}
 	}
 	for i := range a.configs {
@@ -163,22 +179,46 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// RemoveUnused deletes the archives that are not in use, which only the leader may do. Those stored after a time are kept:
-// they may belong to an import that has not written its status yet.
-func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, before time.Time) error {
-	inUse, err := listArchivesInUse(ctx, reader)
+// RemoveUnused sets the archives aside that are not in use, and deletes those that were set aside before expired, which only the leader
+// may do. Archives stored after a time are kept: they may belong to an import that has not written its status yet.
+func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, stored, expired time.Time) error {
+	inUse, err := listArchivesInUse(ctx, reader, c.Key)
 	if err != nil {
 		return err
 	}
-	return c.Store.RemoveUnused(inUse.digests(nil), before)
+	used := inUse.digests(nil)
+	for archive := range used {
+		c.Store.Has(archive) // That brings it back.
+	}
+	// What is set aside now is deleted the next time at the earliest: an import may have begun to use it since the list was read.
+	return errors.Join(c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))
 }
 
-// removeUnlessUsed deletes an archive unless something else than this OperatorCollection uses it. The reader is of live
-// objects: a cached status may be older than an import of the same archive.
-func (c *CollectionCache) removeUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
-	inUse, err := listArchivesInUse(ctx, reader)
-	if err != nil || inUse.digests(oc)[archive] {
-		return err
+// setAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it.
+func (c *CollectionCache) setAsideUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
+	err := c.Store.SetAside(archive, c.usedBy(ctx, reader, oc, archive))
+	c.forgetRemoved(archive)
+	return err
+}
+
+// discard deletes an archive that an import has stored and refused, unless something else than this OperatorCollection uses it.
+func (c *CollectionCache) discard(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest, hold *artifact.Hold) error {
+	err := hold.Discard(c.usedBy(ctx, reader, oc, archive))
+	c.forgetRemoved(archive)
+	return err
+}
+
+func (c *CollectionCache) forgetRemoved(archive digest.Digest) {
+	if !c.Store.IsStored(archive) {
+		c.forget(archive)
 	}
-	return c.Remove(archive)
+}
+
+// usedBy returns a function that says whether something else than this OperatorCollection uses an archive. The reader is of live
+// objects: a cached status may be older than an import of the same archive.
+func (c *CollectionCache) usedBy(ctx context.Context, reader client.Reader, but *v2beta2.OperatorCollection, archive digest.Digest) func() (bool, error) {
+	return func() (bool, error) {
+		inUse, err := listArchivesInUse(ctx, reader, c.Key)
+		return err == nil && inUse.digests(but)[archive], err
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,7 +29,8 @@ import (
 )
 
 // CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
-// alone writes them. A collection that no OperatorCollection has loses its CRDs once no custom resource is left.
+// alone writes them. It removes a CRD once it is recorded on it that no OperatorCollection has its kind any more, and no custom
+// resource is left. What it does not find may not be restored yet, so that this alone removes nothing.
 type CustomResourceDefinitionReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -44,52 +46,59 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
 	}
-	owners, err := r.owners(ctx, key)
+	owners, all, err := r.owners(ctx, key)
 	if err != nil {
 		return status.Result(err)
 	}
-	if len(owners) == 0 {
-		return status.Result(r.removeUnused(ctx, key, nil))
-	}
-	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
-	if err != nil {
+	if err := r.update(ctx, key, owners, all); err != nil {
 		return status.Result(err)
 	}
-	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
-		return oc.Namespace != namespace || importedID(&oc) != key
-	}))
-	if err != nil || len(versions) == 0 {
-		return status.Result(err)
-	}
-	plan, err := planCRDs(ctx, r.Reader, versions...)
-	if err != nil {
-		return status.Result(err)
-	}
-	if err := r.write(ctx, plan); err != nil {
-		return status.Result(err)
-	}
-	return status.Result(r.removeUnused(ctx, key, owners))
+	return status.Result(r.removeUnused(ctx, key, owners, all))
 }
 
 // owners are the OperatorCollections that have the collection, and those in the namespace that it belongs to whose labels say that
-// they will. They are read live: a CRD of one that the cache lacks yet would be deleted.
-func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) ([]v2beta2.OperatorCollection, error) {
+// they will. All are those of the cluster. They are read live: a CRD of one that the cache lacks yet would be deleted.
+func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key collection.ID) (owners, all []v2beta2.OperatorCollection, err error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+		return nil, nil, fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	claimant := crd.Claimant(crds)
-	var owners []v2beta2.OperatorCollection
 	for _, oc := range list.Items {
 		if hasCollection(&oc, key, claimant) {
 			owners = append(owners, oc)
 		}
 	}
-	return owners, nil
+	return owners, list.Items, nil
+}
+
+// update writes the CRDs that the collection's owning namespace has imported.
+func (r *CustomResourceDefinitionReconciler) update(ctx context.Context, key collection.ID, owners, all []v2beta2.OperatorCollection) error {
+	if len(owners) == 0 {
+		return nil
+	}
+	namespace, err := owningNamespace(ctx, r.Reader, key, owners)
+	if err != nil {
+		return err
+	}
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
+		return oc.Namespace != namespace || importedID(&oc) != key
+	}))
+	if err != nil || len(versions) == 0 {
+		return err
+	}
+	plan, err := planCRDs(ctx, r.Reader, versions...)
+	if err != nil {
+		return err
+	}
+	for _, planned := range plan {
+		recordHolders(planned.CRD, key, all)
+	}
+	return r.write(ctx, plan)
 }
 
 // hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will. Anybody can write labels:
@@ -97,6 +106,30 @@ func (r *CustomResourceDefinitionReconciler) owners(ctx context.Context, key col
 func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID, claimant string) bool {
 	return oc.DeletionTimestamp == nil && (importedID(oc) == key || labelledID(oc) == key && oc.Namespace == claimant)
 }
+
+// recordHolders records on a CRD of a collection which OperatorCollections have its kind, and reports whether that changes it. One
+// that is recorded already remains, unless it is seen to have the kind no longer. The finalizer of one that is being deleted
+// removes it.
+func recordHolders(definition *apiextensionsv1.CustomResourceDefinition, key collection.ID, all []v2beta2.OperatorCollection) (changed bool) {
+	holders := crd.Holders(definition)
+	for i := range all {
+		oc := &all[i]
+		name := holderName(oc)
+		switch has := importedID(oc) == key && hasKind(oc, definition); {
+		case oc.DeletionTimestamp != nil:
+		case has && !slices.Contains(holders, name):
+			holders = append(holders, name)
+		case !has && oc.Status.Collection != nil:
+			holders = slices.DeleteFunc(holders, func(holder string) bool { return holder == name })
+		}
+	}
+	before := maps.Clone(definition.Annotations)
+	crd.SetHolders(definition, holders, time.Now())
+	return !maps.Equal(before, definition.Annotations)
+}
+
+// holderName is the name under which an OperatorCollection is recorded on its CRDs.
+func holderName(oc *v2beta2.OperatorCollection) string { return oc.Namespace + "/" + oc.Name }
 
 // hasKind says whether an OperatorCollection has imported the kind of a CRD of its collection.
 func hasKind(oc *v2beta2.OperatorCollection, definition *apiextensionsv1.CustomResourceDefinition) bool {
@@ -121,16 +154,25 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 	return nil
 }
 
-// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more, once no custom
-// resource of them is left. As long as a SubOperatorConfig has the collection, its operator needs all of them.
-func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners []v2beta2.OperatorCollection) error {
+// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more according to what is
+// recorded on them, once no custom resource of them is left. As long as a SubOperatorConfig has the collection, its operator
+// needs all of them.
+func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, key collection.ID, owners, all []v2beta2.OperatorCollection) error {
 	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	crds, err := existing.CRDs(ctx, key)
 	if err != nil {
 		return err
 	}
+	for i := range crds {
+		if crds[i].DeletionTimestamp == nil && recordHolders(&crds[i], key, all) {
+			if err := r.Client.Update(ctx, &crds[i], client.FieldOwner(fieldOwner)); err != nil {
+				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", crds[i].Name, err)
+			}
+		}
+	}
 	unused := slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool {
-		return slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
+		return !crd.IsUnused(&definition) ||
+			slices.ContainsFunc(owners, func(oc v2beta2.OperatorCollection) bool { return hasKind(&oc, &definition) })
 	})
 	socs := &v2beta2.SubOperatorConfigList{}
 	if len(unused) > 0 && len(owners) == 0 {

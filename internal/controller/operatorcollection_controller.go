@@ -76,6 +76,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 		return ctrl.Result{}, nil
 	}
 	scope, err := r.reconcile(ctx, oc)
+	defer func() { scope.hold.Release() }()
 	err = errors.Join(err, r.removeRefused(ctx, oc, scope))
 	return r.patchStatus(ctx, oc, scope, err)
 }

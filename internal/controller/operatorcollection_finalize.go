@@ -1,13 +1,17 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +41,7 @@ func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.Operator
 	steps := []func(context.Context, *v2beta2.OperatorCollection) error{
 		f.releaseInstances,
 		f.removeSubOperatorConfigs,
+		f.releaseCRDs,
 		f.awaitCRDRemoval,
 		f.removeArtifact,
 	}
@@ -51,7 +56,7 @@ func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.Operator
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
 // policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	if oc.Status.Collection == nil || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	if f.Collections.recordedID(oc) == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
@@ -82,19 +87,19 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 		return nil, nil, err
 	}
 	for _, soc := range socs {
-		for _, installation := range soc.Status.Installations {
-			err := mapping.Consent(ctx, f.Reader, soc.Namespace, installation.Namespace)
-			if status.Is(err) || err == nil && !mapping.Maps(&soc, installation.Namespace) {
+		for _, namespace := range installedNamespaces(oc, &soc) {
+			err := mapping.Consent(ctx, f.Reader, soc.Namespace, namespace)
+			if status.Is(err) || err == nil && !mapping.Maps(&soc, namespace) {
 				continue // They belong to others now, or their operator is being removed.
 			}
 			if err != nil {
 				return nil, nil, err
 			}
-			items, err := existing.List(ctx, importedID(oc), installation.Namespace)
+			items, err := existing.List(ctx, f.Collections.recordedID(oc), namespace)
 			if err != nil {
 				return nil, nil, err
 			}
-			terminating, err := instances.IsTerminating(ctx, f.Reader, installation.Namespace)
+			terminating, err := instances.IsTerminating(ctx, f.Reader, namespace)
 			switch {
 			case err != nil:
 				return nil, nil, err
@@ -106,6 +111,22 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 		}
 	}
 	return served, abandoned, nil
+}
+
+// installedNamespaces are the namespaces where the collection is installed for a SubOperatorConfig. One that was restored without status
+// may be installed in all namespaces that it maps.
+func installedNamespaces(oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) []string {
+	var namespaces []string
+	for _, installation := range soc.Status.Installations {
+		namespaces = append(namespaces, installation.Namespace)
+	}
+	if oc.Status.Collection == nil {
+		for _, mapped := range soc.Spec.Mapping {
+			namespaces = append(namespaces, mapped.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }
 
 func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -129,7 +150,39 @@ func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *
 	return nil
 }
 
-// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources.
+// releaseCRDs records on the collection's CRDs that this OperatorCollection does not have them any more. The finalizer keeps it
+// until that is written: a CRD without this record is not removed.
+func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
+	key := cmp.Or(importedID(oc), labelledID(oc)) // A restored one may not be imported yet.
+	if key == (collection.ID{}) {
+		return nil
+	}
+	crds, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, key)
+	if err != nil {
+		return err
+	}
+	for i := range crds {
+		definition := &crds[i]
+		holders := crd.Holders(definition)
+		without := slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return holder == holderName(oc) })
+		if definition.DeletionTimestamp != nil || len(without) == len(holders) && (!hasKind(oc, definition) || crd.IsUnused(definition)) {
+			continue
+		}
+		before, now := maps.Clone(definition.Annotations), time.Now()
+		crd.SetHolders(definition, append(without, holderName(oc)), now) // Earlier versions recorded none.
+		crd.SetHolders(definition, without, now)
+		if maps.Equal(before, definition.Annotations) {
+			continue
+		}
+		if err := f.Client.Update(ctx, definition, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("recording on CRD %q that OperatorCollection %q is deleted: %w", definition.Name, oc.Name, err)
+		}
+	}
+	return nil
+}
+
+// awaitCRDRemoval waits for the CRD controller, which removes CRDs that have neither a collection nor custom resources. It does not
+// wait for those that other OperatorCollections have according to what is recorded on them, even if these do not exist.
 func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	key := importedID(oc)
 	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
@@ -137,14 +190,11 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	}
 	existing := &instances.Finder{Reader: f.Reader}
 	crds, err := existing.CRDs(ctx, key)
-	if err != nil || len(crds) == 0 {
+	if err != nil {
 		return err
 	}
-	list, claimant := &v2beta2.OperatorCollectionList{}, crd.Claimant(crds)
-	if err := f.Client.List(ctx, list, client.MatchingFields{indexCollection: key.String()}); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if slices.ContainsFunc(list.Items, func(other v2beta2.OperatorCollection) bool { return hasCollection(&other, key, claimant) }) {
+	crds = slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool { return !crd.IsUnused(&definition) })
+	if len(crds) == 0 {
 		return nil
 	}
 	items, err := existing.List(ctx, key, "")
@@ -172,10 +222,10 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// removeArtifact deletes the archive of a collection that goes.
+// removeArtifact sets the archive of a collection aside that goes.
 func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	if oc.Status.Artifact == nil {
 		return nil
 	}
-	return f.Collections.removeUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
+	return f.Collections.setAsideUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
 }

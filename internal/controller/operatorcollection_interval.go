@@ -68,7 +68,7 @@ func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators)
 // checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
 // returns that one, else nil. A failed check is a warning: the installed archive remains valid.
 func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	if oc.Spec.Interval == nil {
+	if oc.Spec.Interval == nil || oc.Status.Artifact == nil { // After a restore, status comes first.
 		return nil, nil
 	}
 	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
@@ -99,10 +99,11 @@ func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCol
 // checkOrder refuses an archive that replaced the installed one at the source, unless it is the same collection in the same or
 // a newer version: whoever can change the source, but not sign, must not bring an old version back.
 func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	was, is := oc.Status.Collection, scope.collection
-	if was == nil || scope.artifact.SourceHash != oc.Status.Artifact.SourceHash || scope.artifact.Digest == oc.Status.Artifact.Digest {
+	record := r.Collections.imported(oc)
+	if record == nil || record.collection == nil || scope.artifact.SourceHash != record.artifact.SourceHash || scope.artifact.Digest == record.artifact.Digest {
 		return nil
 	}
+	was, is := record.collection, scope.collection
 	version, err := semver.NewVersion(was.Version)
 	if err == nil && is.Domain == was.Domain && is.Name == was.Name && !is.Version.LessThan(version) {
 		return nil
@@ -122,9 +123,9 @@ func retryUntilNextCheck(oc *v2beta2.OperatorCollection, err error) error {
 
 // removeRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
 func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	current := oc.Status.Artifact
-	if scope.accepted || scope.artifact == nil || current != nil && scope.artifact.Digest == current.Digest {
+	current := r.Collections.imported(oc)
+	if scope.accepted || scope.artifact == nil || current != nil && current.signed && scope.artifact.Digest == current.artifact.Digest {
 		return nil
 	}
-	return r.Collections.removeUnlessUsed(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest))
+	return r.Collections.discard(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest), scope.hold)
 }

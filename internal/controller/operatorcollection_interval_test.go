@@ -89,7 +89,7 @@ func TestCheckOrder(t *testing.T) {
 				artifact:   &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source},
 				collection: &collection.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
-			err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), following(time.Hour), scope)
+			err := (&OperatorCollectionReconciler{Collections: &CollectionCache{}}).checkOrder(t.Context(), following(time.Hour), scope)
 			if f := status.AsError(err); (f != nil) != test.refused || f != nil && (f.Reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
 				t.Errorf("got %v, want refused: %t", err, test.refused)
 			}
@@ -97,7 +97,7 @@ func TestCheckOrder(t *testing.T) {
 	}
 	first := following(time.Hour)
 	first.Status = v2beta2.OperatorCollectionStatus{}
-	if err := (&OperatorCollectionReconciler{}).checkOrder(t.Context(), first, &importScope{}); err != nil {
+	if err := (&OperatorCollectionReconciler{Collections: &CollectionCache{}}).checkOrder(t.Context(), first, &importScope{}); err != nil {
 		t.Errorf("the first archive is refused: %v", err)
 	}
 }

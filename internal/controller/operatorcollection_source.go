@@ -48,6 +48,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 		return err
 	}
 	if scope.artifact != nil {
+		scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
 		fetchArchive = a.checkSource
 	}
 	file, err := fetchArchive(ctx, oc, scope)
@@ -57,20 +58,30 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	scope.check = newSourceCheck(oc, file.Validators)
 
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
-		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
-			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
+	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil {
+		return changedArtifact(oc, known.artifact.Digest, file.Digest)
 	}
 	verified, err := a.verifyFile(oc, policy, file)
 	if err != nil {
 		return err
 	}
+	scope.hold.Release() // Status names the former one.
+	scope.hold = a.Collections.Store.Hold(file.Digest)
 	if err := a.Collections.Store.Put(file); err != nil {
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	scope.artifact = verified
 	return nil
+}
+
+func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Digest) error {
+	accept := "change spec.digest or set spec.interval to accept it"
+	if oc.Status.Artifact == nil {
+		accept = "restore the storage of the manager, or accept it: change spec.digest, or remove the annotation " + annotationArtifact
+	}
+	return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
+		"the archive's content changed from %s to %s though the spec did not: %s", from, to, accept)
 }
 
 // fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server

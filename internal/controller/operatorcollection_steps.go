@@ -11,11 +11,13 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
@@ -28,6 +30,8 @@ import (
 type importScope struct {
 	// artifact is the archive that the spec asks for. It is verified and in the store.
 	artifact *v2beta2.Artifact
+	// hold keeps the archive in the store until status names it.
+	hold *artifact.Hold
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is what the archive holds.
@@ -76,29 +80,35 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 	return status.Patch(ctx, r.Client, oc, before)
 }
 
-// labelObject sets the labels that clients select by, unless the user set them.
+// labelObject sets the labels that clients select by, unless the user set them, and records what was imported.
 func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	return addLabels(ctx, r.Client, oc, render.Labels(scope.collection))
+	return r.recordImport(ctx, oc, render.Labels(scope.collection))
 }
 
 // addLabels sets the labels that an object lacks, and replaces other values of those named firm.
 func addLabels(ctx context.Context, c client.Client, object client.Object, wanted map[string]string, firm ...string) error {
 	before := object.DeepCopyObject().(client.Object)
+	if !setLabels(object, wanted, firm...) {
+		return nil
+	}
+	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+}
+
+// setLabels is addLabels without a write, and reports whether it changed anything.
+func setLabels(object client.Object, wanted map[string]string, firm ...string) (changed bool) {
 	labels := object.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	changed := false
 	for name, value := range wanted {
 		if is, set := labels[name]; !set || is != value && slices.Contains(firm, name) {
 			labels[name], changed = value, true
 		}
 	}
-	if !changed {
-		return nil
+	if changed {
+		object.SetLabels(labels)
 	}
-	object.SetLabels(labels)
-	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	return changed
 }
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
@@ -178,10 +188,7 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 			Labels:      render.Labels(scope.collection),
 			Annotations: map[string]string{annotationDefault: "true"},
 		},
-		Spec: v2beta2.SubOperatorConfigSpec{
-			OperatorCollection: oc.Name,
-			Mapping:            []v2beta2.NamespaceMapping{{Namespace: oc.Namespace}},
-		},
+		Spec: defaultSpec(client.ObjectKeyFromObject(oc)),
 	}
 	if err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
@@ -189,9 +196,18 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 	return nil
 }
 
-// untouchedDefault is a default whose spec nobody has changed since it was made.
+// defaultSpec is the spec of the default SubOperatorConfig of an OperatorCollection.
+func defaultSpec(oc client.ObjectKey) v2beta2.SubOperatorConfigSpec {
+	return v2beta2.SubOperatorConfigSpec{
+		OperatorCollection: oc.Name,
+		Mapping:            []v2beta2.NamespaceMapping{{Namespace: oc.Namespace}},
+	}
+}
+
+// untouchedDefault is a default whose spec is as it was made. Its generation does not tell: a restored object begins with the first.
 func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
-	return soc.Annotations[annotationDefault] == "true" && soc.Generation == 1 && soc.DeletionTimestamp == nil
+	made := defaultSpec(client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
+	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && equality.Semantic.DeepEqual(soc.Spec, made)
 }
 
 func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {

@@ -58,27 +58,30 @@ func (a *ArchiveSource) readEvidence(ctx context.Context, oc *v2beta2.OperatorCo
 	return nil
 }
 
-// isKnown says whether status has the archive that the spec asks for.
-func isKnown(oc *v2beta2.OperatorCollection) bool {
-	return oc.Status.Artifact != nil && oc.Status.Artifact.SourceHash == sourceHash(&oc.Spec)
+// isOf says whether the archive that was imported is the one that the spec asks for.
+func (i *importRecord) isOf(oc *v2beta2.OperatorCollection) bool {
+	return i != nil && i.artifact.SourceHash == sourceHash(&oc.Spec)
 }
 
 // verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
 // or for a verification that this one does not pass.
 func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
-	current, known := oc.Status.Artifact, isKnown(oc)
-	if current == nil || !known && !onlyVerificationChanged(oc, policy) {
+	record := a.Collections.imported(oc)
+	known := record.isOf(oc)
+	if record == nil || !record.signed || !known && !onlyVerificationChanged(oc, record.artifact, policy) {
 		return nil, nil
 	}
-	stored := digest.Digest(current.Digest)
-	if !a.Collections.Store.Has(stored) {
+	current, stored := record.artifact, digest.Digest(record.artifact.Digest)
+	content, size, err := a.Collections.Store.Open(stored)
+	if err != nil {
 		return nil, nil
 	}
+	_ = content.Close() // It was opened for its size.
 	open := func() (io.ReadCloser, error) {
 		content, _, err := a.Collections.Store.Open(stored)
 		return content, err
 	}
-	verified, err := a.accept(oc, policy, stored, current.Size, open)
+	verified, err := a.accept(oc, policy, stored, size, open)
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
 		// The store is damaged. The archive that is fetched must have the same digest.
@@ -98,8 +101,7 @@ func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *ver
 }
 
 // onlyVerificationChanged says whether the spec may ask for the stored archive, now verified in another way.
-func onlyVerificationChanged(oc *v2beta2.OperatorCollection, policy *verificationPolicy) bool {
-	current := oc.Status.Artifact
+func onlyVerificationChanged(oc *v2beta2.OperatorCollection, current *v2beta2.Artifact, policy *verificationPolicy) bool {
 	was, _, _ := strings.Cut(current.SourceHash, "-")
 	is, _, _ := strings.Cut(sourceHash(&oc.Spec), "-")
 	return oc.Spec.Digest == current.Digest || policy.Evidence != nil && was == is

@@ -101,6 +101,9 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	if s.endpoint.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
+	if err := r.restorePinned(ctx, s.endpoint); err != nil {
+		return ctrl.Result{}, err
+	}
 	memory := r.remember(s.endpoint)
 	err := r.Namespaces.Check(s.endpoint.Namespace)
 	if err == nil {
@@ -115,7 +118,11 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		err = status.Join(r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
 		r.probe(ctx, s, memory)
 	}
-	return r.patchStatus(ctx, s, memory, err)
+	result, err := r.patchStatus(ctx, s, memory, err)
+	if err == nil {
+		err = r.recordPinned(ctx, s.endpoint)
+	}
+	return result, err
 }
 
 // check parses what the API server could not check. All problems are in the error.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -61,15 +62,17 @@ func (f *Finder) List(ctx context.Context, id collection.ID, namespace string) (
 	return all, nil
 }
 
-// ListOf returns up to instanceLimit custom resources of one kind.
+// ListOf returns up to instanceLimit custom resources of one kind. That the API server does not serve the kind says nothing about
+// whether there are any: one of several servers may learn late of a CRD. Then it is an error with a reason, unless the CRD was
+// deleted, or was never established.
 func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{
-		Group: crd.Spec.Group, Version: StorageVersion(crd), Kind: crd.Spec.Names.ListKind,
+		Group: crd.Spec.Group, Version: servedVersion(crd), Kind: crd.Spec.Names.ListKind,
 	})
 	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil // The CRD is not established yet, or was deleted.
+		return nil, f.checkGone(ctx, crd)
 	}
 	if apierrors.IsForbidden(err) {
 		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
@@ -80,6 +83,26 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)
 	}
 	return list.Items, nil
+}
+
+// checkGone returns nil if a kind that is not served has no custom resources for sure.
+func (f *Finder) checkGone(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	err := apply.CheckKindGone(ctx, f.Reader, crd.Name)
+	if errors.Is(err, apply.ErrNotServed) {
+		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "it is not known whether there are custom resources of %w", err)
+	}
+	return err
+}
+
+// servedVersion returns the version in which custom resources are read: the storage version, unless it is not served.
+func servedVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+	storage := StorageVersion(crd)
+	for _, version := range crd.Spec.Versions {
+		if version.Served && !apihelpers.HasServedCRDVersion(crd, storage) {
+			return version.Name
+		}
+	}
+	return storage
 }
 
 // Delete deletes custom resources. Their finalizers, and thus their finalizer playbooks, still run.

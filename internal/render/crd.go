@@ -47,6 +47,12 @@ const (
 	// AnnotationClaimedBy names the namespace that the CRD's collection belongs to.
 	AnnotationClaimedBy = "zoscb.ibm.com/claimed-by"
 
+	// AnnotationHeldBy names the OperatorCollections that have the CRD's kind, as namespace/name, separated by commas.
+	AnnotationHeldBy = "zoscb.ibm.com/held-by"
+
+	// AnnotationUnused records that the last of them was deleted, or has the kind no longer: the UID of the CRD and the time.
+	AnnotationUnused = "zoscb.ibm.com/unused"
+
 	// AnnotationDigest, followed by the name of a version, is the digest of the archive that the version came from.
 	AnnotationDigest = "digest.zoscb.ibm.com/"
 )

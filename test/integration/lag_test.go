@@ -8,6 +8,8 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,8 @@ type laggingAPI struct {
 	url, certificate string
 	// late is the resource.
 	late atomic.Pointer[string]
+	// unserved is a resource that this API server does not know yet.
+	unserved atomic.Pointer[string]
 }
 
 // laggingWatch is the body of a watch.
@@ -54,7 +58,7 @@ func startLaggingAPI() *laggingAPI {
 	Expect(err).NotTo(HaveOccurred())
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(RestConfig))
 	Expect(err).NotTo(HaveOccurred())
-	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // At once.
@@ -64,7 +68,14 @@ func startLaggingAPI() *laggingAPI {
 			}
 			return nil
 		},
-	})
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if unserved := api.unserved.Load(); unserved != nil && slices.Contains(strings.Split(r.URL.Path, "/"), *unserved) {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
 	server.StartTLS()
 	DeferCleanup(func() {
 		server.CloseClientConnections()
@@ -125,4 +136,31 @@ var _ = Describe("A manager that learns late of what it wrote itself", func() {
 		Remove(ctx, other)
 		Eventually(users).WithContext(ctx).WithTimeout(soon).Should(HaveLen(1))
 	}, NodeTimeout(4*time.Minute))
+})
+
+var _ = Describe("An API server that does not serve a kind yet", func() {
+	It("makes nobody believe that there are no custom resources", func(ctx context.Context) {
+		namespace, s, api := newNamespace(ctx), newSample(), startLaggingAPI()
+		theManager.restartWith(ctx, api)
+		oc := installSample(ctx, namespace, s)
+		soc, thing := defaultSOC(oc), s.instance(namespace, "one")
+		Create(ctx, thing)
+		before := versions(installed(ctx, soc))
+		plural := s.plural()
+		api.unserved.Store(&plural)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "custom resources of "+s.crdName()+": the API server does not serve it", false)
+		Consistently(func(g Gomega) {
+			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
+			g.Expect(Live(ctx, g, thing).GetDeletionTimestamp()).To(BeNil())
+			g.Expect(Live(ctx, g, customResourceDefinition(s.crdName())).GetDeletionTimestamp()).To(BeNil())
+		}).WithContext(ctx).Should(Succeed())
+
+		By("waiting for them when it serves the kind")
+		api.unserved.Store(nil)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
+		Remove(ctx, thing)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		expectNothingLeft(ctx, namespace, s)
+	}, NodeTimeout(3*time.Minute))
 })

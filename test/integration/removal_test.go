@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
@@ -110,17 +111,8 @@ var _ = Describe("Removing", func() {
 		soc, thing := defaultSOC(oc), s.instance(namespace, "one")
 		Create(ctx, thing)
 		uid := Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName())).GetUID()
-		Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
 		began := time.Now()
-		Remove(ctx, oc)
-		// The manager may put its finalizer back between the two, as it may under a user.
-		Eventually(func(g Gomega) bool {
-			if gone := Gone(ctx, oc)(g); gone {
-				return true
-			}
-			g.Expect(TryPatch(ctx, oc, `{"metadata":{"finalizers":null}}`)).To(Or(Succeed(), MatchError(ContainSubstring("not found"))))
-			return false
-		}).WithContext(ctx).Should(BeTrue())
+		removeByForce(ctx, oc)
 		Eventually(Gone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
 		AddReportEntry("a SubOperatorConfig whose OperatorCollection was forced away went after", time.Since(began).Round(time.Second).String())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
@@ -138,6 +130,21 @@ var _ = Describe("Removing", func() {
 		expectNothingLeft(ctx, namespace, s)
 	}, NodeTimeout(4*time.Minute))
 })
+
+// removeByForce removes an object and its finalizers, as a user does who does not want to wait.
+func removeByForce(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Patch(ctx, object, `{"metadata":{"finalizers":null}}`)
+	Remove(ctx, object)
+	// The manager may put its finalizer back between the two, as it may under a user.
+	Eventually(func(g Gomega) bool {
+		if gone := Gone(ctx, object)(g); gone {
+			return true
+		}
+		g.Expect(TryPatch(ctx, object, `{"metadata":{"finalizers":null}}`)).To(Or(Succeed(), MatchError(ContainSubstring("not found"))))
+		return false
+	}).WithContext(ctx).Should(BeTrue())
+}
 
 var _ = Describe("A namespace that is deleted as a whole", func() {
 	It("ends, with everything in it", func(ctx context.Context) {

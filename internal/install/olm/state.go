@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -90,13 +91,9 @@ func (s *state) runtimeHash() string {
 	return s.subscription.Spec.Config.Annotations[render.RuntimeHashAnnotation]
 }
 
-// list reads live objects of OLM. If the cluster does not serve their kind, the list is empty.
+// list reads live objects of OLM. If the cluster does not have their kind, the list is empty.
 func list(ctx context.Context, reader client.Reader, into client.ObjectList, options ...client.ListOption) error {
-	err := reader.List(ctx, into, append(options, client.Limit(listLimit))...)
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	return client.IgnoreNotFound(err)
+	return apply.ConfirmAbsence(ctx, reader, reader.List(ctx, into, append(options, client.Limit(listLimit))...))
 }
 
 // findSubscription looks for a Subscription to the collection's package. A user-managed one from the manager's catalog is

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/controller"
+)
+
+// removalInterval is how often the store is searched for archives that are not in use.
+const removalInterval = time.Hour
+
+// archiveSettings configure the store of archives.
+type archiveSettings struct {
+	// retention is how long archives that nothing uses are kept.
+	retention time.Duration
+}
+
+func (s *archiveSettings) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&s.retention, "archive-retention", artifact.DefaultRetention, "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two")
+}
+
+func (s *archiveSettings) validate() error {
+	if s.retention < 0 {
+		return fmt.Errorf("--archive-retention must not be negative, not %s", s.retention)
+	}
+	return nil
+}
+
+// removeArchives returns what sets unused archives aside, and deletes those that were set aside long enough ago. It runs in the leader
+// alone, beside the controllers.
+func (s *archiveSettings) removeArchives(mgr manager.Manager, collections *controller.CollectionCache) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			now := time.Now()
+			err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), now.Add(-time.Minute), now.Add(-s.retention))
+			if err != nil && !errors.Is(err, context.Canceled) {
+				mgr.GetLogger().Error(err, "archives that are not in use are kept for another hour")
+			}
+		}, removalInterval)
+		return nil
+	}
+}
