@@ -18,6 +18,7 @@ var layers = map[string][]string{
 	"api/v2beta2":         {},
 	"internal/dialguard":  {},
 	"internal/fetch":      {"internal/dialguard"},
+	"internal/budget":     {},
 	"internal/verify":     {},
 	"internal/archive":    {},
 	"internal/findings":   {},
@@ -58,7 +59,7 @@ var layers = map[string][]string{
 		"internal/status",
 	},
 	"internal/controller": {
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/credential",
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection", "internal/credential",
 		"internal/crd", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
 		"internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
 	},
@@ -68,7 +69,7 @@ var layers = map[string][]string{
 		"internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
+		"api/v2beta2", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
 		"internal/probe", "internal/render",
 	},
 }
@@ -77,7 +78,7 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/findings", "internal/collection", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
-	"internal/endpoint", "internal/gate", "internal/runstatus",
+	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/budget",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

@@ -59,6 +59,7 @@ type settings struct {
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
 	catalog         catalogSettings
+	budgets         budgetSettings
 	log             zap.Options
 }
 
@@ -100,6 +101,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
+	s.budgets.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -140,7 +142,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate())
+	errs = append(errs, s.lease.validate(), s.budgets.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -156,6 +158,7 @@ func run(ctx context.Context, s settings) error {
 		return fmt.Errorf("--artifact-bind-address: %w", err)
 	}
 	s.render.ArtifactServer.Port = port
+	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	mgr, err := newManager(s)
 	if err != nil {
@@ -168,14 +171,18 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.artifactAddress)
+	if err != nil {
+		return fmt.Errorf("--artifact-bind-address: %w", err)
+	}
 	// It serves in every manager and not just in the leader.
-	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Server: &http.Server{
+	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Listener: artifact.Limit(listener, s.budgets.connections), Server: &http.Server{
 		Addr: s.artifactAddress, Handler: store.Handler(),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}); err != nil {
 		return err
 	}
-	collections := &controller.CollectionCache{Store: store}
+	collections := &controller.CollectionCache{Store: store, LoadedBytes: int64(s.budgets.loadedBytes)}
 	// It runs in the leader alone, beside the controllers.
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil {
@@ -269,8 +276,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
+		Budgets: s.budgets.ofCollections(),
 		Source: &controller.ArchiveSource{
-			Reader: mgr.GetAPIReader(), Collections: collections,
+			Reader: mgr.GetAPIReader(), Collections: collections, Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 			Fetcher: &fetch.Fetcher{
 				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -286,11 +294,11 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key,
+			CredentialKey: key, Workers: s.budgets.workers,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
-			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval,
+			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
 		},
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}

@@ -3,6 +3,8 @@ package controller
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"syscall"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -29,10 +31,22 @@ var fetchReasons = map[fetch.Reason]string{
 	fetch.StorageFailed:    v2beta2.ReasonStorageFailed,
 }
 
+// storageFailure gives an error of the artifact store its reason.
+func storageFailure(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return status.Retry(v2beta2.ReasonStorageFull, fmt.Errorf(
+			"the manager's volume for archives is full: enlarge it, or delete OperatorCollections that are not needed; what is installed is unaffected: %w", err))
+	}
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
 func fetchFailure(err error) error {
 	var f *fetch.Error
 	if !errors.As(err, &f) {
 		return status.Retry(v2beta2.ReasonFetchFailed, err)
+	}
+	if f.Reason == fetch.StorageFailed {
+		return storageFailure(err)
 	}
 	reason := cmp.Or(fetchReasons[f.Reason], v2beta2.ReasonFetchFailed)
 	if !f.Retryable {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
@@ -41,6 +42,8 @@ type SubOperatorConfigReconciler struct {
 	Settings render.Settings
 	// CredentialKey is the key of the hashes that identify credentials.
 	CredentialKey endpoint.Key
+	// Workers limits concurrent reconciles.
+	Workers budget.Limits
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 }
