@@ -55,7 +55,7 @@ func (s *budgetSettings) addFlags(all *pflag.FlagSet) {
 		flags.Var(of, name, what)
 	}
 	limits(&s.collections, "max-collections", "OperatorCollections that are imported", 50, 1000)
-	limits(&s.kinds, "max-kinds", "different kinds that are imported", 500, 2000)
+	limits(&s.kinds, "max-kinds", "different kinds that are imported", 200, 2000)
 	limits(&s.endpoints, "max-probed-endpoints", "ZosEndpoints that are probed", 1000, 5000)
 	limits(&s.downloads, "max-downloads", "concurrent downloads of archives", 4, 32)
 	limits(&s.workers, "max-workers", "concurrent reconciles of OperatorCollections, and of SubOperatorConfigs", 2, 4)

@@ -40,6 +40,10 @@ type CollectionBudgets struct {
 // collectionNeeds are what a collection needs of each budget.
 type collectionNeeds struct{ kinds, archives budget.Items }
 
+func (n collectionNeeds) equal(others collectionNeeds) bool {
+	return maps.Equal(n.kinds, others.kinds) && maps.Equal(n.archives, others.archives)
+}
+
 func (b *CollectionBudgets) collections() budget.Budget {
 	return budget.Budget{Limits: b.Collections, Name: "OperatorCollections", Flag: "--max-collections"}
 }
@@ -119,10 +123,24 @@ func budgetFailure(err error) error {
 	return status.Waiting(v2beta2.ReasonBudgetExceeded, changedInterval, "%w", err)
 }
 
+// checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.
+// It reads from the cache; [OperatorCollectionReconciler.acceptWithinBudgets] decides.
+func (r *OperatorCollectionReconciler) checkNeeds(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	wants := wantedNeeds(oc, scope)
+	if importedNeeds(oc).equal(wants) {
+		return nil
+	}
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	return r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)
+}
+
 // acceptWithinBudgets accepts the archive if the budgets allow what it needs.
 func (r *OperatorCollectionReconciler) acceptWithinBudgets(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	has, wants := importedNeeds(oc), wantedNeeds(oc, scope)
-	if maps.Equal(has.kinds, wants.kinds) && maps.Equal(has.archives, wants.archives) {
+	wants := wantedNeeds(oc, scope)
+	if importedNeeds(oc).equal(wants) {
 		return r.acceptArtifact(ctx, oc, scope)
 	}
 	r.Budgets.accepting.Lock()
@@ -131,14 +149,13 @@ func (r *OperatorCollectionReconciler) acceptWithinBudgets(ctx context.Context, 
 	if err := r.Reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
-	err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(list.Items, oc), oc, wants))
-	if err != nil {
-		r.Budgets.waiting.Store(client.ObjectKeyFromObject(oc), &wants)
+	if err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)); err != nil {
 		return err
 	}
 	return r.acceptArtifact(ctx, oc, scope)
 }
 
+// check remembers what the OperatorCollection wants if it has to wait for it.
 func (b *CollectionBudgets) check(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, wants collectionNeeds) error {
 	ofKinds, ofArchives := make([]budget.Claim, len(all)), make([]budget.Claim, len(all))
 	for i := range all {
@@ -154,7 +171,11 @@ func (b *CollectionBudgets) check(all []v2beta2.OperatorCollection, own *v2beta2
 		ofArchives[i] = budget.Claim{Namespace: oc.Namespace, Held: has.archives, Wanted: needs.archives}
 	}
 	index := indexOf(all, own)
-	return status.Join(budgetFailure(b.kinds().Check(ofKinds, index)), budgetFailure(b.archives().Check(ofArchives, index)))
+	err := status.Join(budgetFailure(b.kinds().Check(ofKinds, index)), budgetFailure(b.archives().Check(ofArchives, index)))
+	if err != nil {
+		b.waiting.Store(client.ObjectKeyFromObject(own), &wants)
+	}
+	return err
 }
 
 // checkVersions refuses another version of a CRD that has too many.

@@ -77,6 +77,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.checkNumber,
 		r.Source.ensureArtifact,
 		r.loadCollection,
+		r.checkNeeds,
 		r.checkOrder,
 		r.checkClaim,
 		r.checkCRDs,

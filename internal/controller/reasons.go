@@ -33,19 +33,21 @@ var fetchReasons = map[fetch.Reason]string{
 
 // storageFailure gives an error of the artifact store its reason.
 func storageFailure(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if isFull(err) {
 		return status.Retry(v2beta2.ReasonStorageFull, fmt.Errorf(
 			"the manager's volume for archives is full: enlarge it, or delete OperatorCollections that are not needed; what is installed is unaffected: %w", err))
 	}
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
 }
 
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 func fetchFailure(err error) error {
 	var f *fetch.Error
 	if !errors.As(err, &f) {
 		return status.Retry(v2beta2.ReasonFetchFailed, err)
 	}
-	if f.Reason == fetch.StorageFailed {
+	if isFull(err) {
 		return storageFailure(err)
 	}
 	reason := cmp.Or(fetchReasons[f.Reason], v2beta2.ReasonFetchFailed)
