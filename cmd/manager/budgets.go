@@ -63,7 +63,7 @@ func (s *budgetSettings) addFlags(all *pflag.FlagSet) {
 	bytes(&s.storedBytes, "max-stored-bytes", 4<<30, "maximum size of the different archives that are imported in all namespaces; should be less than the size of the volume")
 	bytes(&s.loadedBytes, "max-loaded-bytes", controller.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
-	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD")
+	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD, of which unused ones are removed")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", artifact.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
 	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", artifact.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
 	flags.VisitAll(func(flag *pflag.Flag) {
@@ -102,8 +102,8 @@ func (s *budgetSettings) validate() error {
 	if s.connections.PerClient < 1 || s.connections.Total < s.connections.PerClient {
 		errs = append(errs, errors.New("--max-archive-connections-per-client must be at least 1, and --max-archive-connections at least that"))
 	}
-	if s.loadedBytes < 1 || s.crdVersions < 1 || s.memoryLimit < 0 {
-		errs = append(errs, errors.New("--max-loaded-bytes and --max-crd-versions must be positive, and --memory-limit must not be negative"))
+	if s.loadedBytes < 1 || s.crdVersions < 2 || s.memoryLimit < 0 {
+		errs = append(errs, errors.New("--max-loaded-bytes must be positive, --max-crd-versions at least 2, and --memory-limit not negative"))
 	}
 	return errors.Join(append(errs, s.environment)...)
 }

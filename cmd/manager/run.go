@@ -291,7 +291,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	}{
 		cluster,
 		importer,
-		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
+		&controller.CustomResourceDefinitionReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, MaxVersions: s.budgets.crdVersions,
+		},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
 			CredentialKey: key, Workers: s.budgets.workers,

@@ -35,6 +35,8 @@ type CustomResourceDefinitionReconciler struct {
 	Reader client.Reader
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
+	// MaxVersions is the number of versions of a CRD from which on unused ones are removed, or zero.
+	MaxVersions int
 }
 
 // Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
@@ -60,7 +62,7 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if err != nil || len(versions) == 0 {
 		return status.Result(err)
 	}
-	plan, err := planCRDs(ctx, r.Reader, versions...)
+	plan, err := planCRDs(ctx, r.Reader, r.MaxVersions, versions...)
 	if err != nil {
 		return status.Result(err)
 	}
@@ -105,7 +107,9 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 		case planned.Live == nil:
 			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(fieldOwner))
 		case planned.Changed():
-			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			if err = r.forgetVersions(ctx, planned); err == nil {
+				err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
@@ -210,8 +214,8 @@ func importedVersions(collections *CollectionCache, owners []v2beta2.OperatorCol
 }
 
 // planCRDs plans the CRDs of versions, all of one collection, without a write. Whatever keeps one of them from being written
-// is in the error.
-func planCRDs(ctx context.Context, reader client.Reader, versions ...crd.Version) ([]crd.Planned, error) {
+// is in the error. A CRD that would have more than maxVersions loses its unused ones.
+func planCRDs(ctx context.Context, reader client.Reader, maxVersions int, versions ...crd.Version) ([]crd.Planned, error) {
 	contributions, err := crd.Contributions(versions...)
 	if err != nil {
 		return nil, planFailure(err)
@@ -219,13 +223,13 @@ func planCRDs(ctx context.Context, reader client.Reader, versions ...crd.Version
 	var plan []crd.Planned
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(contributions)) {
-		planned, err := planCRD(ctx, reader, versions[0].Collection.ID(), name, contributions[name])
+		planned, err := planCRD(ctx, reader, maxVersions, versions[0].Collection.ID(), name, contributions[name])
 		plan, problems = append(plan, planned), append(problems, planFailure(err))
 	}
 	return plan, status.Join(problems...)
 }
 
-func planCRD(ctx context.Context, reader client.Reader, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
+func planCRD(ctx context.Context, reader client.Reader, maxVersions int, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, live)
 	if apierrors.IsNotFound(err) {
@@ -234,8 +238,12 @@ func planCRD(ctx context.Context, reader client.Reader, id collection.ID, name s
 	if err != nil {
 		return crd.Planned{}, fmt.Errorf("reading CRD %q: %w", name, err)
 	}
-	return crd.Plan(id, live, wanted, func() (string, error) {
+	planned, err := crd.Plan(id, live, wanted, func() (string, error) {
 		items, err := (&instances.Finder{Reader: reader}).ListOf(ctx, live, "")
 		return instances.Describe(items), err
 	})
+	if err != nil {
+		return crd.Planned{}, err
+	}
+	return pruneVersions(ctx, reader, planned, wanted, id, maxVersions)
 }

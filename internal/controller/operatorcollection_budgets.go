@@ -28,7 +28,7 @@ type CollectionBudgets struct {
 	Kinds budget.Limits
 	// StoredBytes limits the size of the different archives that are imported.
 	StoredBytes budget.Limits
-	// CRDVersions is the maximum number of versions of a CRD, or zero.
+	// CRDVersions is the maximum number of versions of a CRD, or zero. Unused ones are removed before another one is refused.
 	CRDVersions int
 
 	// accepting makes the check and the acceptance of an archive one step.
@@ -187,7 +187,7 @@ func (b *CollectionBudgets) checkVersions(scope *importScope) error {
 		}
 		if b.CRDVersions > 0 && after > b.CRDVersions && after > before {
 			return budgetFailure(fmt.Errorf(
-				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: delete the collection with its resources and import it anew, or ask an administrator to raise --max-crd-versions",
+				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: delete the custom resources of this kind, so that versions which no OperatorCollection and no operator uses can be removed, or ask an administrator to raise --max-crd-versions",
 				planned.CRD.Name, before, b.CRDVersions, after-before))
 		}
 	}

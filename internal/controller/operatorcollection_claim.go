@@ -107,7 +107,7 @@ func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta
 	if err != nil {
 		return err
 	}
-	scope.plan, err = planCRDs(ctx, r.Reader, append(versions, crd.Version{
+	scope.plan, err = planCRDs(ctx, r.Reader, r.Budgets.CRDVersions, append(versions, crd.Version{
 		Collection: scope.collection, Digest: digest.Digest(scope.artifact.Digest), Group: groupOf(oc, scope.collection), Namespace: oc.Namespace,
 	})...)
 	return err

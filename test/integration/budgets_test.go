@@ -105,16 +105,50 @@ var _ = Describe("A budget", attack.Label, func() {
 		attack.Repelled(group, "fill the manager's volume with archives", "refused, and not kept", readySays(ctx, refused))
 	}, NodeTimeout(time.Minute))
 
-	It("of versions keeps a CRD from growing without end, and the operator runs on", func(ctx context.Context) {
+	It("of versions keeps a CRD from growing without end: unused ones are removed, and others refused while there are resources", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
-		withFlags(ctx, "--max-crd-versions=1")
-		s.version = "1.1.0"
-		Patch(ctx, oc, MustJSON(map[string]any{"spec": s.pinned()}))
-		expectOverBudget(ctx, oc, fmt.Sprintf("the budget of versions of CRD %q is exceeded: 1 of 1 are used and 1 more is needed", s.crdName()))
+		withFlags(ctx, "--max-crd-versions=2")
+		upgrade := func(version string) {
+			s.version = version
+			Patch(ctx, oc, MustJSON(map[string]any{"spec": s.pinned()}))
+		}
+		runs := func(version string) {
+			GinkgoHelper()
+			Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("version "+version)))
+			ExpectReady(ctx, defaultSOC(oc))
+		}
+		definition := customResourceDefinition(s.crdName())
+		names := func() []string {
+			Get(ctx, NewWithT(GinkgoT()), definition)
+			var names []string
+			for _, version := range definition.Spec.Versions {
+				names = append(names, version.Name)
+			}
+			return names
+		}
+		upgrade("1.1.0")
+		runs("1.1.0")
+		Expect(names()).To(Equal([]string{"v1minor1patch0", "v1minor0patch0"}), "an unused version is kept while there is room")
+		By("refusing a third version while there is a resource")
+		resource := s.instance(namespace, "one")
+		Create(ctx, resource)
+		upgrade("1.2.0")
+		expectOverBudget(ctx, oc, fmt.Sprintf("the budget of versions of CRD %q is exceeded: 2 of 2 are used and 1 more is needed", s.crdName()))
+		observed := readySays(ctx, oc)
+		Expect(names()).To(Equal([]string{"v1minor1patch0", "v1minor0patch0"}))
 		Expect(Condition(ctx, defaultSOC(oc), v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(ConditionTrue())
-		attack.Repelled(group, "publish version after version", "the next one is not imported, and the operator runs on", readySays(ctx, oc))
-	}, NodeTimeout(time.Minute))
+		By("removing the unused one when there is no resource any more")
+		Remove(ctx, resource)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"again":"1"}}}`)
+		runs("1.2.0")
+		Eventually(names).WithContext(ctx).Should(Equal([]string{"v1minor2patch0", "v1minor1patch0"}))
+		Eventually(func() []string {
+			Get(ctx, NewWithT(GinkgoT()), definition)
+			return definition.Status.StoredVersions
+		}).WithContext(ctx).ShouldNot(ContainElement("v1minor0patch0"))
+		attack.Repelled(group, "publish version after version", "unused ones are removed, the next one is refused while there are resources, and the operator runs on", observed)
+	}, NodeTimeout(2*time.Minute))
 
 	It("of probed ZosEndpoints lets the oldest be probed", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
