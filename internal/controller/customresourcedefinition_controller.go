@@ -173,10 +173,10 @@ func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) 
 	return builder.TypedControllerManagedBy[collection.ID](mgr).
 		Named("customresourcedefinition").
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(labelledID)).
-		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID)).
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID), builder.WithPredicates(importChanged)).
 		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
 			return importedID(object.(*v2beta2.OperatorCollection))
-		})).
+		}), builder.WithPredicates(importChanged)).
 		WithOptions(typedOptions[collection.ID](1)).
 		Complete(r)
 }

@@ -2,15 +2,20 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/budget"
 )
 
@@ -131,3 +136,17 @@ func typedOptions[request comparable](concurrency int) controller.TypedOptions[r
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
 	}
 }
+
+// importChanged ignores updates of OperatorCollections and SubOperatorConfigs that change nothing which CRDs depend on, such as
+// those of an annotation that somebody changes in a loop.
+var importChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) {
+		return true
+	}
+	was, ok := before.(*v2beta2.OperatorCollection)
+	is, _ := after.(*v2beta2.OperatorCollection)
+	return ok && is != nil && !(equality.Semantic.DeepEqual(was.Status.Collection, is.Status.Collection) &&
+		equality.Semantic.DeepEqual(was.Status.Artifact, is.Status.Artifact))
+}}
