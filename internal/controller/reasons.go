@@ -43,12 +43,12 @@ func storageFailure(err error) error {
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 func fetchFailure(err error) error {
+	if isFull(err) {
+		return storageFailure(err)
+	}
 	var f *fetch.Error
 	if !errors.As(err, &f) {
 		return status.Retry(v2beta2.ReasonFetchFailed, err)
-	}
-	if isFull(err) {
-		return storageFailure(err)
 	}
 	reason := cmp.Or(fetchReasons[f.Reason], v2beta2.ReasonFetchFailed)
 	if !f.Retryable {
