@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,34 +61,49 @@ func (f *flood) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go f.watchMemory(ctx, theManager.command.Process.Pid)
-	f.part(ctx, "nothing", func(ctx context.Context) { <-ctx.Done() })
-	f.part(ctx, fmt.Sprintf("%d Secrets with 256 KiB of annotations", f.scaled(1000)), f.secrets(ctx))
-	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 4 MiB", f.scaled(200)), f.archives(ctx))
-	f.part(ctx, fmt.Sprintf("%d OperatorCollections of 500 kinds", f.scaled(100)), f.kinds(ctx))
-	f.part(ctx, fmt.Sprintf("%d stalled downloads", f.scaled(5000)), f.downloads(ctx))
-	f.part(ctx, "annotations changed in a loop", f.annotations(ctx))
+	f.part(ctx, "nothing", true, func(ctx context.Context) { <-ctx.Done() })
+	f.part(ctx, fmt.Sprintf("%d Secrets with 256 KiB of annotations", f.scaled(1000)), false, f.secrets(ctx))
+	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 4 MiB", f.scaled(200)), false, f.archives(ctx))
+	f.part(ctx, fmt.Sprintf("%d OperatorCollections of 500 kinds", f.scaled(100)), false, f.kinds(ctx))
+	f.part(ctx, fmt.Sprintf("%d stalled downloads", f.scaled(5000)), true, f.downloads(ctx))
+	f.part(ctx, "annotations changed in a loop", true, f.annotations(ctx))
 	cancel()
 	f.write()
 	Expect(f.report.MostBytes()).To(BeNumerically("<", floodMemory), "memory of the manager")
 }
 
-// part measures installations in other namespaces while something goes on.
-func (f *flood) part(ctx context.Context, name string, goesOn func(context.Context)) {
+// A part measures at least fewestInstalls installations, and goes on until the manager has dealt with all of its flood, but for
+// not more than mostInstalls.
+const (
+	fewestInstalls = 5
+	mostInstalls   = 60
+)
+
+// part measures installations in other namespaces while something goes on, which returns when the manager has dealt with all of it,
+// or when its context ends.
+func (f *flood) part(ctx context.Context, name string, endless bool, goesOn func(context.Context)) {
 	GinkgoHelper()
 	By(name)
 	part := plot.Part{Name: name, Begin: time.Since(f.begin).Seconds()}
 	ctx, cancel := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	wait.Go(func() {
+	finished := make(chan struct{})
+	go func() {
 		defer GinkgoRecover()
+		defer close(finished)
 		goesOn(ctx)
-	})
-	const installs = 5
-	for range installs {
+	}()
+	for isOver := false; len(part.Installs) < fewestInstalls || !isOver && len(part.Installs) < mostInstalls; {
 		part.Installs = append(part.Installs, f.install(ctx).Seconds())
+		part.Writes = append(part.Writes, writes(ctx).Seconds())
+		select {
+		case <-finished:
+			isOver = true
+		default:
+			isOver = endless
+		}
 	}
 	cancel()
-	wait.Wait()
+	<-finished
 	part.End = time.Since(f.begin).Seconds()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,6 +121,17 @@ func (f *flood) install(ctx context.Context) time.Duration {
 	took := time.Since(begin)
 	Remove(ctx, oc)
 	return took
+}
+
+// writes returns the time that as many writes take as an installation, without the manager: floods also occupy the API server.
+func writes(ctx context.Context) time.Duration {
+	GinkgoHelper()
+	namespace := newNamespace(ctx)
+	begin := time.Now()
+	for i := range 25 {
+		Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("one-", i)}})
+	}
+	return time.Since(begin)
 }
 
 // watchMemory records the resident memory of a process twice per second.
@@ -151,6 +178,30 @@ func create(ctx context.Context, objects []client.Object) {
 	wait.Wait()
 }
 
+// awaitJudged waits until the manager has imported or refused each OperatorCollection, or the context ends. The reasons are
+// reported with their numbers.
+func awaitJudged(ctx context.Context, objects []client.Object) {
+	reasons := map[string]int{}
+	for _, object := range objects {
+		for ctx.Err() == nil {
+			oc := &v2beta2.OperatorCollection{}
+			if err := K8s.Get(ctx, client.ObjectKeyFromObject(object), oc); err != nil {
+				break
+			}
+			imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
+			if imported != nil && imported.Reason != v2beta2.ReasonProgressing {
+				reasons[imported.Reason]++
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}
+	AddReportEntry("OperatorCollections", fmt.Sprint(reasons), ReportEntryVisibilityAlways)
+}
+
 func (f *flood) secrets(ctx context.Context) func(context.Context) {
 	namespace := newNamespace(ctx)
 	large := strings.Repeat("x", 256<<10-100)
@@ -177,7 +228,7 @@ func (f *flood) archives(ctx context.Context) func(context.Context) {
 		config := s.operatorConfig() + "\ndescription: " + strings.Repeat("word ", 4<<20/5)
 		objects = append(objects, newCollection(namespace, fmt.Sprintf("large-%d", i), pinned(Build(Minimal(domain, s.name, s.version, config, nil)))))
 	}
-	return func(ctx context.Context) { create(ctx, objects) }
+	return func(ctx context.Context) { create(ctx, objects); awaitJudged(ctx, objects) }
 }
 
 func (f *flood) kinds(ctx context.Context) func(context.Context) {
@@ -192,7 +243,7 @@ func (f *flood) kinds(ctx context.Context) func(context.Context) {
 		}
 		objects = append(objects, newCollection(namespace, fmt.Sprintf("many-%d", i), pinned(Build(Minimal(domain, s.name, "1.0.0", config.String(), nil)))))
 	}
-	return func(ctx context.Context) { create(ctx, objects) }
+	return func(ctx context.Context) { create(ctx, objects); awaitJudged(ctx, objects) }
 }
 
 func (f *flood) downloads(ctx context.Context) func(context.Context) {

@@ -27,6 +27,8 @@ type Part struct {
 	End   float64 `json:"end"`
 	// Installs are the times, in seconds, that installations in other namespaces took.
 	Installs []float64 `json:"installs"`
+	// Writes are the times, in seconds, that 25 writes took which the manager had nothing to do with.
+	Writes []float64 `json:"writes"`
 }
 
 // Sample is the resident memory at a time.
@@ -55,28 +57,35 @@ func (f *Flood) mostBetween(begin, end float64) int64 {
 	return most
 }
 
-func (p *Part) median() float64 {
-	if len(p.Installs) == 0 {
+func median(times []float64) float64 {
+	if len(times) == 0 {
 		return 0
 	}
-	return slices.Sorted(slices.Values(p.Installs))[len(p.Installs)/2]
+	return slices.Sorted(slices.Values(times))[len(times)/2]
 }
 
-// Table is a table in Markdown: for each part the memory, and how long installations took, also as the ratio to the first part.
+// ratio of two medians, or 0 if there is nothing to compare with.
+func ratio(times, base []float64) float64 {
+	if median(base) == 0 {
+		return 0
+	}
+	return median(times) / median(base)
+}
+
+// Table is a table in Markdown: for each part the memory, and how long installations took, also as the ratio of the medians to the first part. The
+// same ratio of writes that the manager has nothing to do with tells how busy the API server and the machine were.
 func (f *Flood) Table() string {
 	var b strings.Builder
-	b.WriteString("| flood | time | most memory | install, median | slowest | ratio of medians |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| flood | time | most memory | installs | median | slowest | ratio | ratio of 25 writes |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range f.Parts {
 		part := &f.Parts[i]
-		ratio := 0.0
-		if base := f.Parts[0].median(); base > 0 {
-			ratio = part.median() / base
-		}
 		slowest := 0.0
 		if len(part.Installs) > 0 {
 			slowest = slices.Max(part.Installs)
 		}
-		fmt.Fprintf(&b, "| %s | %.0f s | %d MiB | %.1f s | %.1f s | %.1f |\n", part.Name, part.End-part.Begin, f.mostBetween(part.Begin, part.End)>>20, part.median(), slowest, ratio)
+		fmt.Fprintf(&b, "| %s | %.0f s | %d MiB | %d | %.1f s | %.1f s | %.1f | %.1f |\n",
+			part.Name, part.End-part.Begin, f.mostBetween(part.Begin, part.End)>>20, len(part.Installs), median(part.Installs), slowest,
+			ratio(part.Installs, f.Parts[0].Installs), ratio(part.Writes, f.Parts[0].Writes))
 	}
 	return b.String()
 }
