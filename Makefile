@@ -94,6 +94,11 @@ chaos: cluster-up images ## Kill the manager, operators, the API server and a sy
 caps: cluster-up images ## Run CAPS custom resources against two systems with four places each (Linux, root).
 	CAPS=$(or $(CAPS),200) $(E2E) --procs=1 --label-filter caps ./test/e2e
 
+.PHONY: flood
+flood: build devcluster ## Flood the manager with hostile objects and downloads, and draw its memory: FLOOD=0.1 for a small one.
+	$(DEVCLUSTER) build --control-plane
+	FLOOD=$(or $(FLOOD),1) FLOOD_OUTPUT=$(or $(FLOOD_OUTPUT),$(CURDIR)/docs/benchmarks) $(GINKGO) --label-filter flood ./test/integration
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)

@@ -19,6 +19,7 @@ var layers = map[string][]string{
 	"config":              {},
 	"internal/dialguard":  {},
 	"internal/fetch":      {"internal/dialguard"},
+	"internal/budget":     {},
 	"internal/verify":     {},
 	"internal/printable":  {},
 	"internal/reserved":   {"internal/collection"},
@@ -62,10 +63,10 @@ var layers = map[string][]string{
 		"internal/render", "internal/status",
 	},
 	"internal/controller": {
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd",
-		"internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings", "internal/grants",
-		"internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/printable", "internal/probe",
-		"internal/render", "internal/reserved", "internal/status", "internal/verify",
+		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
+		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
+		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/printable",
+		"internal/probe", "internal/render", "internal/reserved", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
@@ -73,9 +74,9 @@ var layers = map[string][]string{
 		"internal/printable", "internal/render", "internal/runstatus", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential",
-		"internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants", "internal/install/olm",
-		"internal/probe", "internal/render", "internal/reserved",
+		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
+		"internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
+		"internal/install/olm", "internal/probe", "internal/render", "internal/reserved",
 	},
 }
 
@@ -83,7 +84,7 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
-	"internal/endpoint", "internal/gate", "internal/runstatus",
+	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/budget",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

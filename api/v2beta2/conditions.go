@@ -42,6 +42,13 @@ const (
 	ReasonNotInstalled = "NotInstalled"
 )
 
+// Reasons that more than one kind has.
+const (
+	// ReasonBudgetExceeded signals that an OperatorCollection is not imported, or a ZosEndpoint not probed, because its
+	// namespace or all namespaces together would use more of something than the manager allows.
+	ReasonBudgetExceeded = "BudgetExceeded"
+)
+
 // Reasons of an OperatorCollection whose archive could not be fetched.
 const (
 	// ReasonInvalidURL signals that spec.collectionURL cannot be used.
@@ -70,6 +77,8 @@ const (
 	ReasonCredentialsInvalid = "CredentialsInvalid"
 	// ReasonStorageFailed signals that the manager could not write to or read from its artifact store.
 	ReasonStorageFailed = "StorageFailed"
+	// ReasonStorageFull signals that no space is left on the manager's volume for archives.
+	ReasonStorageFull = "StorageFull"
 )
 
 // Reasons of an OperatorCollection whose archive is not accepted.

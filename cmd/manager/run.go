@@ -64,6 +64,7 @@ type settings struct {
 	permissions     permissionSettings
 	reserved        reservedSettings
 	archives        archiveSettings
+	budgets         budgetSettings
 	log             zap.Options
 }
 
@@ -107,6 +108,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	s.lease.addFlags(flags)
 	s.namespaces.addFlags(flags)
 	s.archives.addFlags(flags)
+	s.budgets.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -149,7 +151,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate())
+	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -165,6 +167,7 @@ func run(ctx context.Context, s settings) error {
 		return fmt.Errorf("--artifact-bind-address: %w", err)
 	}
 	s.render.ArtifactServer.Port = port
+	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	if err := s.namespaces.keepPermitted(ctx); err != nil {
 		return err
@@ -180,14 +183,18 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.artifactAddress)
+	if err != nil {
+		return fmt.Errorf("--artifact-bind-address: %w", err)
+	}
 	// It serves in every manager and not just in the leader.
-	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Server: &http.Server{
+	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Listener: artifact.Limit(listener, s.budgets.connections), Server: &http.Server{
 		Addr: s.artifactAddress, Handler: store.Handler(),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}}); err != nil {
 		return err
 	}
-	collections := &controller.CollectionCache{Store: store}
+	collections := &controller.CollectionCache{Store: store, LoadedBytes: int64(s.budgets.loadedBytes)}
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
 		return err
@@ -284,9 +291,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Reserved: reservedDomains,
+		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(),
 		Source: &controller.ArchiveSource{
-			Reader: mgr.GetAPIReader(), Collections: collections,
+			Reader: mgr.GetAPIReader(), Collections: collections, Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 			Fetcher: &fetch.Fetcher{
 				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -299,14 +306,16 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	}{
 		cluster,
 		importer,
-		&controller.CustomResourceDefinitionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections},
+		&controller.CustomResourceDefinitionReconciler{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, MaxVersions: s.budgets.crdVersions,
+		},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted,
+			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers,
 		},
 		&controller.ZosEndpointReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder,
-			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Namespaces: s.namespaces.names,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
+			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
 		},
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}

@@ -22,22 +22,30 @@ import (
 )
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
-// what it made, of Secrets the metadata, and of Subscriptions those to its own packages.
+// what it made, and of Subscriptions those to its own packages. Of all objects it caches only the fields that controllers read
+// from the cache; see [keepMetadata], [keepDefinition] and [keepOwn].
 func CacheOptions() cache.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})}
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&apiextensionsv1.CustomResourceDefinition{}: ours,
-		&appsv1.Deployment{}:                        ours,
-		&corev1.ServiceAccount{}:                    ours,
-		&corev1.ConfigMap{}:                         ours,
-		&networkingv1.NetworkPolicy{}:               ours,
-		&rbacv1.Role{}:                              ours,
-		&rbacv1.RoleBinding{}:                       ours,
-		&rbacv1.ClusterRole{}:                       ours,
-		&rbacv1.ClusterRoleBinding{}:                ours,
-		&operatorsv1alpha1.CatalogSource{}:          ours,
-		&operatorsv1alpha1.ClusterServiceVersion{}:  ours,
+	made := labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})
+	metadata := cache.ByObject{Label: made, Transform: keepMetadata}
+	own := cache.ByObject{Transform: keepOwn}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
+		&apiextensionsv1.CustomResourceDefinition{}: {Label: made, Transform: keepDefinition},
+		&appsv1.Deployment{}:                        metadata,
+		&corev1.ServiceAccount{}:                    metadata,
+		&corev1.ConfigMap{}:                         metadata,
+		&networkingv1.NetworkPolicy{}:               metadata,
+		&rbacv1.Role{}:                              metadata,
+		&rbacv1.RoleBinding{}:                       metadata,
+		&rbacv1.ClusterRole{}:                       metadata,
+		&rbacv1.ClusterRoleBinding{}:                metadata,
+		&corev1.Secret{}:                            {Transform: keepMetadata},
+		&corev1.Namespace{}:                         {Transform: keepMetadata},
+		&operatorsv1alpha1.CatalogSource{}:          {Label: made},
+		&operatorsv1alpha1.ClusterServiceVersion{}:  metadata,
 		&operatorsv1alpha1.Subscription{}:           {Transform: keepSubscription},
+		&v2beta2.OperatorCollection{}:               own,
+		&v2beta2.SubOperatorConfig{}:                own,
+		&v2beta2.ZosEndpoint{}:                      own,
 	}}
 }
 

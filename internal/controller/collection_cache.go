@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +22,17 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// CollectionCache loads collections from the artifact store and remembers them by digest.
+// CollectionCache loads collections from the artifact store and remembers, by digest, those that were used last.
 type CollectionCache struct {
 	Store *artifact.Store
 	// Key signs what is recorded of an import.
 	Key endpoint.Key
+	// LoadedBytes is about how much memory the remembered collections may take; zero means DefaultLoadedBytes.
+	LoadedBytes int64
 
 	// reading lets one archive be read at a time: it takes memory. Collections that are loaded already do not wait for it.
 	reading sync.Mutex
-	// loaded has a *collection.Collection by digest.
-	loaded sync.Map
+	loaded  loadedCollections
 
 	signatures signatureCache
 }
@@ -38,26 +40,20 @@ type CollectionCache struct {
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
 // of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
 func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, error) {
-	if loaded := c.cached(archive); loaded != nil {
+	if loaded := c.loaded.get(archive); loaded != nil {
 		return loaded, nil
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	if loaded := c.cached(archive); loaded != nil {
+	if loaded := c.loaded.get(archive); loaded != nil {
 		return loaded, nil
 	}
 	loaded, err := c.read(archive)
 	if err != nil {
 		return nil, err
 	}
-	c.loaded.Store(archive, loaded)
+	c.loaded.add(archive, loaded, cmp.Or(c.LoadedBytes, DefaultLoadedBytes))
 	return loaded, nil
-}
-
-func (c *CollectionCache) cached(archive digest.Digest) *collection.Collection {
-	found, _ := c.loaded.Load(archive)
-	loaded, _ := found.(*collection.Collection)
-	return loaded
 }
 
 func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, error) {
@@ -92,7 +88,7 @@ func (c *CollectionCache) forget(archive digest.Digest) {
 	c.signatures.forget(archive)
 	c.reading.Lock() // Else one that is being read would be remembered.
 	defer c.reading.Unlock()
-	c.loaded.Delete(archive)
+	c.loaded.remove(archive)
 }
 
 // problemSummaryLines bounds how many problems of an archive a status message shows.

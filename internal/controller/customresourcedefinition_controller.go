@@ -23,6 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -38,6 +39,8 @@ type CustomResourceDefinitionReconciler struct {
 	Reader client.Reader
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
+	// MaxVersions is the number of versions of a CRD from which on unused ones are removed, or zero.
+	MaxVersions int
 }
 
 // Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
@@ -91,7 +94,7 @@ func (r *CustomResourceDefinitionReconciler) update(ctx context.Context, key col
 	if err != nil || len(versions) == 0 {
 		return err
 	}
-	plan, err := planCRDs(ctx, r.Reader, versions...)
+	plan, err := crdPlanner{reader: r.Reader, key: r.Collections.Key, maxVersions: r.MaxVersions}.plan(ctx, versions...)
 	if err != nil {
 		return err
 	}
@@ -145,7 +148,9 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, plan []c
 		case planned.Live == nil:
 			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(fieldOwner))
 		case planned.Changed():
-			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			if err = r.forgetVersions(ctx, planned); err == nil {
+				err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
@@ -223,7 +228,7 @@ func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) 
 		}), builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
 		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
 			return importedID(object.(*v2beta2.OperatorCollection))
-		})).
+		}), builder.WithPredicates(importChanged)).
 		WithOptions(typedOptions[collection.ID](1)).
 		Complete(r)
 }
@@ -260,9 +265,17 @@ func importedVersions(collections *CollectionCache, owners []v2beta2.OperatorCol
 	return versions, nil
 }
 
-// planCRDs plans the CRDs of versions, all of one collection, without a write. Whatever keeps one of them from being written
-// is in the error.
-func planCRDs(ctx context.Context, reader client.Reader, versions ...crd.Version) ([]crd.Planned, error) {
+// crdPlanner plans CRDs without a write.
+type crdPlanner struct {
+	reader client.Reader
+	// key of the records of imports.
+	key endpoint.Key
+	// maxVersions is the number of versions of a CRD from which on unused ones are removed, or zero.
+	maxVersions int
+}
+
+// plan plans the CRDs of versions, all of one collection. Whatever keeps one of them from being written is in the error.
+func (p crdPlanner) plan(ctx context.Context, versions ...crd.Version) ([]crd.Planned, error) {
 	contributions, err := crd.Contributions(versions...)
 	if err != nil {
 		return nil, planFailure(err)
@@ -270,23 +283,27 @@ func planCRDs(ctx context.Context, reader client.Reader, versions ...crd.Version
 	var plan []crd.Planned
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(contributions)) {
-		planned, err := planCRD(ctx, reader, versions[0].Collection.ID(), name, contributions[name])
+		planned, err := p.planOne(ctx, versions[0].Collection.ID(), name, contributions[name])
 		plan, problems = append(plan, planned), append(problems, planFailure(err))
 	}
 	return plan, status.Join(problems...)
 }
 
-func planCRD(ctx context.Context, reader client.Reader, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
+func (p crdPlanner) planOne(ctx context.Context, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
-	err := reader.Get(ctx, client.ObjectKey{Name: name}, live)
+	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, live)
 	if apierrors.IsNotFound(err) {
 		live, err = nil, nil
 	}
 	if err != nil {
 		return crd.Planned{}, fmt.Errorf("reading CRD %q: %w", name, err)
 	}
-	return crd.Plan(id, live, wanted, func() (string, error) {
-		items, err := (&instances.Finder{Reader: reader}).ListOf(ctx, live, "")
+	planned, err := crd.Plan(id, live, wanted, func() (string, error) {
+		items, err := (&instances.Finder{Reader: p.reader}).ListOf(ctx, live, "")
 		return instances.Describe(items), err
 	})
+	if err != nil {
+		return crd.Planned{}, err
+	}
+	return p.prune(ctx, planned, wanted, id)
 }

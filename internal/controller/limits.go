@@ -1,17 +1,26 @@
 package controller
 
 import (
+	"context"
+	"maps"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
 )
 
-// namespaceLimit limits what waits for servers that users chose: in all, and for one namespace, so that servers which do
-// not answer delay only those who named them.
+// namespaceLimit limits what is done at the same time: in all, and for one namespace, so that what takes long, such as a server
+// that does not answer, delays only those who asked for it.
 type namespaceLimit struct {
 	total *semaphore.Weighted
 	each  int64
@@ -25,8 +34,7 @@ func newNamespaceLimit(total, each int64) *namespaceLimit {
 
 // tryAcquire does not wait. Release is nil if a limit is reached.
 func (l *namespaceLimit) tryAcquire(namespace string) (release func()) {
-	found, _ := l.own.LoadOrStore(namespace, semaphore.NewWeighted(l.each))
-	own := found.(*semaphore.Weighted)
+	own := l.of(namespace)
 	if !own.TryAcquire(1) {
 		return nil
 	}
@@ -40,6 +48,83 @@ func (l *namespaceLimit) tryAcquire(namespace string) (release func()) {
 	}
 }
 
+func (l *namespaceLimit) of(namespace string) *semaphore.Weighted {
+	found, _ := l.own.LoadOrStore(namespace, semaphore.NewWeighted(l.each))
+	return found.(*semaphore.Weighted)
+}
+
+// enter waits for others to leave if the limit of all namespaces is reached. If that of the namespace is reached, it does not
+// wait and returns false: its objects must not occupy the workers of a controller.
+func (l *namespaceLimit) enter(ctx context.Context, namespace string) (bool, error) {
+	own := l.of(namespace)
+	if !own.TryAcquire(1) {
+		return false, nil
+	}
+	if err := l.total.Acquire(ctx, 1); err != nil {
+		own.Release(1)
+		return false, err
+	}
+	return true, nil
+}
+
+// enterAgain waits until neither limit is reached. The context must not end.
+func (l *namespaceLimit) enterAgain(ctx context.Context, namespace string) {
+	_ = l.of(namespace).Acquire(ctx, 1)
+	_ = l.total.Acquire(ctx, 1)
+}
+
+func (l *namespaceLimit) leave(namespace string) {
+	l.total.Release(1)
+	l.of(namespace).Release(1)
+}
+
+// busyInterval is the delay, give or take a tenth, before an object is reconciled whose namespace is too busy.
+const busyInterval = time.Second
+
+// Limits of the reconciles of one namespace by one controller: after reconcileBurst, reconcilesPerSecond. They are far above what
+// installations need, and keep an object that somebody changes in a loop from occupying the manager.
+const (
+	reconcilesPerSecond = 10
+	reconcileBurst      = 200
+)
+
+// pacedReconciler limits the rate of reconciles for each namespace, and their number at the same time.
+type pacedReconciler struct {
+	reconcile.Reconciler
+	// running is nil if the reconciler limits that itself.
+	running *namespaceLimit
+	// rates has a [flowcontrol.PassiveRateLimiter] for each namespace.
+	rates sync.Map
+}
+
+// paced limits the rate of reconciles for each namespace.
+func paced(r reconcile.Reconciler) *pacedReconciler { return &pacedReconciler{Reconciler: r} }
+
+// pacedWithin also limits the number of concurrent reconciles.
+func pacedWithin(r reconcile.Reconciler, workers budget.Limits) *pacedReconciler {
+	return &pacedReconciler{Reconciler: r, running: newNamespaceLimit(workers.Total, workers.PerNamespace)}
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (p *pacedReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	again := reconcile.Result{RequeueAfter: jitter(busyInterval)}
+	if p.running != nil {
+		free, err := p.running.enter(ctx, req.Namespace)
+		if err != nil || !free {
+			return again, err
+		}
+		defer p.running.leave(req.Namespace)
+	}
+	found, ok := p.rates.Load(req.Namespace)
+	if !ok {
+		found, _ = p.rates.LoadOrStore(req.Namespace, flowcontrol.NewTokenBucketPassiveRateLimiter(reconcilesPerSecond, reconcileBurst))
+	}
+	if !found.(flowcontrol.PassiveRateLimiter).TryAccept() {
+		return again, nil
+	}
+	return p.Reconciler.Reconcile(ctx, req)
+}
+
 // options are those of all controllers: a limit of concurrent reconciles, and growing delays between attempts.
 func options(concurrency int) controller.Options {
 	return typedOptions[reconcile.Request](concurrency)
@@ -51,3 +136,17 @@ func typedOptions[request comparable](concurrency int) controller.TypedOptions[r
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
 	}
 }
+
+// importChanged ignores updates of OperatorCollections and SubOperatorConfigs that change nothing which CRDs depend on, such as
+// those of an annotation that somebody changes in a loop.
+var importChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) {
+		return true
+	}
+	was, ok := before.(*v2beta2.OperatorCollection)
+	is, _ := after.(*v2beta2.OperatorCollection)
+	return ok && is != nil && !(equality.Semantic.DeepEqual(was.Status.Collection, is.Status.Collection) &&
+		equality.Semantic.DeepEqual(was.Status.Artifact, is.Status.Artifact))
+}}

@@ -1,6 +1,18 @@
 package controller
 
-import "testing"
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
+)
 
 func TestNamespaceLimit(t *testing.T) {
 	limit := newNamespaceLimit(3, 2)
@@ -27,5 +39,87 @@ func TestNamespaceLimit(t *testing.T) {
 	second()
 	if !limit.total.TryAcquire(3) {
 		t.Error("not all was released")
+	}
+}
+
+func requestIn(namespace string) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "a"}}
+}
+
+func TestPaced(t *testing.T) {
+	reconciled := map[string]int{}
+	r := paced(reconcile.Func(func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+		reconciled[request.Namespace]++
+		return reconcile.Result{}, nil
+	}))
+	begin := time.Now()
+	const attempts = 20 * reconcileBurst
+	postponed := 0
+	for range attempts {
+		result, err := r.Reconcile(t.Context(), requestIn("loop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.RequeueAfter > 0 {
+			postponed++
+		}
+	}
+	most := reconcileBurst + reconcilesPerSecond*(int(time.Since(begin).Seconds())+1)
+	if n := reconciled["loop"]; n < reconcileBurst || n > most || n+postponed != attempts {
+		t.Errorf("%d were reconciled, and %d postponed", n, postponed)
+	}
+	if _, err := r.Reconcile(t.Context(), requestIn("other")); err != nil || reconciled["other"] != 1 {
+		t.Errorf("another namespace was reconciled %d times, %v", reconciled["other"], err)
+	}
+}
+
+func TestPacedWithin(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	r := pacedWithin(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		begun <- struct{}{}
+		<-end
+		return reconcile.Result{}, nil
+	}), budget.Limits{PerNamespace: 1, Total: 2})
+	done := make(chan error)
+	run := func(namespace string) {
+		_, err := r.Reconcile(t.Context(), requestIn(namespace))
+		done <- err
+	}
+	go run("busy")
+	<-begun
+	result, err := r.Reconcile(t.Context(), requestIn("busy"))
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %v, %v", result, err)
+	}
+	go run("other") // It does not wait for the busy one.
+	<-begun
+	close(end)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestImportChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v2beta2.OperatorCollection)
+		want   bool
+	}{
+		"annotation": {func(oc *v2beta2.OperatorCollection) { oc.Annotations = map[string]string{"again": "1"} }, false},
+		"condition":  {func(oc *v2beta2.OperatorCollection) { oc.Status.Conditions = []metav1.Condition{{Type: "Ready"}} }, false},
+		"label":      {func(oc *v2beta2.OperatorCollection) { oc.Labels = map[string]string{"a": "b"} }, true},
+		"spec":       {func(oc *v2beta2.OperatorCollection) { oc.Generation++ }, true},
+		"deletion":   {func(oc *v2beta2.OperatorCollection) { oc.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, true},
+		"archive":    {func(oc *v2beta2.OperatorCollection) { oc.Status.Artifact = &v2beta2.Artifact{Digest: "x"} }, true},
+		"collection": {func(oc *v2beta2.OperatorCollection) {
+			oc.Status.Collection = &v2beta2.ImportedCollection{Version: "1.0.0"}
+		}, true},
+	} {
+		before, after := &v2beta2.OperatorCollection{}, &v2beta2.OperatorCollection{}
+		test.change(after)
+		if got := importChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+			t.Errorf("%s: got %t", name, got)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta
 	if err != nil {
 		return err
 	}
-	_, err = planCRDs(ctx, r.Reader, append(versions, crd.Version{
+	scope.plan, err = crdPlanner{reader: r.Reader, key: r.Collections.Key, maxVersions: r.Budgets.CRDVersions}.plan(ctx, append(versions, crd.Version{
 		Collection: scope.collection, Digest: digest.Digest(scope.artifact.Digest), Group: groupOf(oc, scope.collection), Namespace: oc.Namespace,
 	})...)
 	return err

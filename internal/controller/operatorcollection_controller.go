@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,28 +41,22 @@ type OperatorCollectionReconciler struct {
 	Source *ArchiveSource
 	// Reserved says for whom domains are reserved.
 	Reserved reserved.Domains
+	// Budgets limit what is imported.
+	Budgets *CollectionBudgets
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
 }
 
-const (
-	// maxConcurrentCollections limits concurrent reconciles of OperatorCollections that do not download: it bounds memory.
-	maxConcurrentCollections = 4
-	// maxDownloads limits concurrent downloads of archives.
-	maxDownloads = 32
-	// maxDownloadsPerNamespace limits those of one namespace.
-	maxDownloadsPerNamespace = 4
-)
-
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Source.working.Acquire(ctx, 1); err != nil {
-		return ctrl.Result{}, err
+	if free, err := r.Source.working.enter(ctx, req.Namespace); err != nil || !free {
+		return ctrl.Result{RequeueAfter: jitter(busyInterval)}, err
 	}
-	defer r.Source.working.Release(1)
+	defer r.Source.working.leave(req.Namespace)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.Source.checks.Delete(req.NamespacedName)
+		r.Budgets.settle(req.NamespacedName, nil)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if oc.DeletionTimestamp != nil {
@@ -77,6 +70,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	}
 	scope, err := r.reconcile(ctx, oc)
 	defer func() { scope.hold.Release() }()
+	r.Budgets.settle(req.NamespacedName, err)
 	err = errors.Join(err, r.removeRefused(ctx, oc, scope))
 	return r.patchStatus(ctx, oc, scope, err)
 }
@@ -88,13 +82,15 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 	}
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
+		r.checkNumber,
 		r.Source.ensureArtifact,
 		r.loadCollection,
+		r.checkNeeds,
 		r.checkOrder,
 		r.checkReserved,
 		r.checkClaim,
 		r.checkCRDs,
-		r.acceptArtifact,
+		r.acceptWithinBudgets,
 		r.labelObject,
 		r.awaitCRDs,
 		r.ensureDefaultSubOperatorConfig,
@@ -114,19 +110,21 @@ func (r *OperatorCollectionReconciler) checkNamespace(_ context.Context, oc *v2b
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.Source.working = semaphore.NewWeighted(maxConcurrentCollections)
-	r.Source.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
+	workers := r.Source.Workers
+	r.Source.working = newNamespaceLimit(workers.Total, workers.PerNamespace)
+	r.Source.downloads = newNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithEventFilter(withoutRelists).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofDeleted), builder.WithPredicates(onlyDeletions)).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}
-	return b.WithOptions(options(maxConcurrentCollections + maxDownloads)).Complete(r)
+	return b.WithOptions(options(int(workers.Total + r.Source.Downloads.Total))).Complete(paced(r))
 }
 
 func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {

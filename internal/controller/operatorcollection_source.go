@@ -6,11 +6,11 @@ import (
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
-	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -28,10 +28,11 @@ type ArchiveSource struct {
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
 	UploadDir string
 
-	checks sourceChecks
-	// working limits concurrent reconciles that do not download. Those that do are limited by downloads.
-	working   *semaphore.Weighted
-	downloads *namespaceLimit
+	// Workers limits concurrent reconciles that do not download: it bounds memory. Those that do are limited by Downloads.
+	Workers, Downloads budget.Limits
+
+	checks             sourceChecks
+	working, downloads *namespaceLimit
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
@@ -68,7 +69,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	scope.hold.Release() // Status names the former one.
 	scope.hold = a.Collections.Store.Hold(file.Digest)
 	if err := a.Collections.Store.Put(file); err != nil {
-		return status.Retry(v2beta2.ReasonStorageFailed, err)
+		return storageFailure(err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	scope.artifact = verified
@@ -109,9 +110,9 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
 	defer release()
-	a.working.Release(1)
-	// Reconcile releases it again, also if ctx ends.
-	defer func() { _ = a.working.Acquire(context.WithoutCancel(ctx), 1) }()
+	a.working.leave(oc.Namespace)
+	// Reconcile leaves again, also if ctx ends.
+	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
 	file, err := a.Fetcher.Fetch(ctx, request, a.Collections.Store.TempDir())
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)

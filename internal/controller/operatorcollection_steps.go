@@ -38,6 +38,8 @@ type importScope struct {
 	collection *collection.Collection
 	// others are the other OperatorCollections that have it.
 	others []v2beta2.OperatorCollection
+	// plan is how the collection's CRDs should be.
+	plan []crd.Planned
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
 	// imported says that the collection's CRDs are Established too.

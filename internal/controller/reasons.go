@@ -3,6 +3,8 @@ package controller
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"syscall"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
@@ -29,7 +31,21 @@ var fetchReasons = map[fetch.Reason]string{
 	fetch.StorageFailed:    v2beta2.ReasonStorageFailed,
 }
 
+// storageFailure gives an error of the artifact store its reason.
+func storageFailure(err error) error {
+	if isFull(err) {
+		return status.Retry(v2beta2.ReasonStorageFull, fmt.Errorf(
+			"the manager's volume for archives is full: enlarge it, or delete OperatorCollections that are not needed; what is installed is unaffected: %w", err))
+	}
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 func fetchFailure(err error) error {
+	if isFull(err) {
+		return storageFailure(err)
+	}
 	var f *fetch.Error
 	if !errors.As(err, &f) {
 		return status.Retry(v2beta2.ReasonFetchFailed, err)

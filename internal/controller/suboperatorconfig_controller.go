@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/grants"
@@ -44,6 +45,8 @@ type SubOperatorConfigReconciler struct {
 	CredentialKey endpoint.Key
 	// Namespaces has those that the manager may use.
 	Namespaces mapping.Selection
+	// Workers limits concurrent reconciles.
+	Workers budget.Limits
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 	// Grants decide which permissions operators may have.

@@ -69,7 +69,7 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	} {
 		b = b.WatchesMetadata(object, owner)
 	}
-	c, err := b.WithOptions(options(4)).Build(r)
+	c, err := b.WithOptions(options(int(r.Workers.Total))).Build(pacedWithin(r, r.Workers))
 	if err != nil {
 		return err
 	}

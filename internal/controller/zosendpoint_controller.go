@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/mapping"
@@ -44,6 +45,8 @@ type ZosEndpointReconciler struct {
 	Recorder events.EventRecorder
 	// Prober probes endpoints.
 	Prober *probe.Prober
+	// Probed limits the number of ZosEndpoints that are probed.
+	Probed budget.Limits
 	// ProbeInterval is how often a reachable endpoint is probed, give or take a tenth. One that is not reachable is
 	// probed a little more often at first.
 	ProbeInterval time.Duration
@@ -87,6 +90,8 @@ type endpointScope struct {
 	conflict bool
 	// probe is the result of the probe, nil if there was none.
 	probe *probeResult
+	// exceeded is not nil if the endpoint is not probed because there are too many.
+	exceeded error
 	// postponed is true if a probe was due, but too many others run.
 	postponed bool
 }
@@ -115,6 +120,7 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	if err == nil {
 		s.accepted = true
 		// A failure of one does not affect the others.
+		s.exceeded = r.checkNumber(ctx, s.endpoint)
 		err = status.Join(r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
 		r.probe(ctx, s, memory)
 	}
@@ -193,6 +199,7 @@ func operatorsOf(soc *v2beta2.SubOperatorConfig) []rbacv1.Subject {
 // SetupWithManager registers the controller.
 func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.probes = newNamespaceLimit(maxProbes, maxProbesPerNamespace)
+	workers := budget.Limits{PerNamespace: maxProbesPerNamespace + maxConcurrentEndpoints/2, Total: maxProbes + maxConcurrentEndpoints}
 	states, err := newStateCache(mgr, r.Namespaces)
 	if err != nil {
 		return err
@@ -211,8 +218,8 @@ func (r *ZosEndpointReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&rbacv1.Role{}, owner).
 		WatchesMetadata(&rbacv1.RoleBinding{}, owner).
 		WatchesRawSource(source.Kind(states, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofState), stateHasNews())).
-		WithOptions(options(maxProbes + maxConcurrentEndpoints)).
-		Complete(r)
+		WithOptions(options(int(workers.Total))).
+		Complete(pacedWithin(r, workers))
 }
 
 func (r *ZosEndpointReconciler) ofSubOperatorConfig(ctx context.Context, object client.Object) []reconcile.Request {

@@ -93,6 +93,10 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 		return
 	}
 	now := time.Now()
+	if s.exceeded != nil {
+		memory.due = now.Add(jitter(exceededInterval))
+		return
+	}
 	outage := s.outage(memory)
 	if s.state != nil {
 		var since time.Time

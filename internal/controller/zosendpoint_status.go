@@ -70,6 +70,8 @@ func describeReachable(s *endpointScope, outage *endpoint.Outage) {
 	case local:
 		now.Latency = ""
 		set(nil, "playbooks run in the operator's own pod")
+	case s.exceeded != nil:
+		set(s.exceeded, "")
 	case s.probe != nil && s.probe.err != nil:
 		now.Latency = ""
 		set(probeError(s.probe.err), "")

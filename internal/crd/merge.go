@@ -37,7 +37,7 @@ func invalid(format string, args ...any) error {
 
 // Merge joins the versions of a live CRD, which may be nil, with those that are contributed.
 //
-// No version of live is dropped; a version that is to go must be removed from live before. A contributed version is rendered
+// No version of live is dropped; a version that is to go must be removed from live before, see [Prune]. A contributed version is rendered
 // anew; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
 // default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,9 @@ type managerProcess struct {
 	binary, storage, kubeconfig, logFile string
 	artifactAddress, healthAddress       string
 	// flags are those that a spec may change before it starts the manager again.
-	flags   []string
+	flags []string
+	// wrapper is a command that runs the binary, if it is set.
+	wrapper []string
 	command *exec.Cmd
 	exited  chan struct{}
 }
@@ -120,7 +123,8 @@ func (m *managerProcess) start(ctx context.Context) {
 	log, err := os.OpenFile(m.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	Expect(err).NotTo(HaveOccurred())
 	defer log.Close()
-	m.command = exec.Command(m.binary, append([]string{
+	words := append(slices.Clone(m.wrapper), m.binary)
+	m.command = exec.Command(words[0], append(words[1:], append([]string{
 		"--runtime-image=registry.invalid/runtime:integration",
 		"--storage-dir=" + m.storage,
 		"--artifact-bind-address=" + m.artifactAddress,
@@ -131,7 +135,7 @@ func (m *managerProcess) start(ctx context.Context) {
 		"--fetch-timeout=" + fetchTimeout.String(),
 		fmt.Sprintf("--fetch-max-bytes=%d", fetchMaxBytes),
 		"--zap-log-level=debug", "--zap-time-encoding=rfc3339nano",
-	}, m.flags...)...)
+	}, m.flags...)...)...)
 	m.command.Env = append(os.Environ(), "KUBECONFIG="+m.kubeconfig)
 	m.command.Stdout, m.command.Stderr = log, log
 	Expect(m.command.Start()).To(Succeed())

@@ -1,0 +1,108 @@
+package controller
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// Labels and annotations that controllers read from the cache.
+var (
+	cachedLabels = []string{
+		render.LabelManagedBy, render.LabelDomain, render.LabelName, render.LabelVersion, operatorsv1alpha1.CopiedLabelKey,
+	}
+	cachedAnnotations = []string{install.AnnotationOwner, mapping.AnnotationAllow}
+)
+
+// keepMetadata transforms objects for the cache of which controllers read only the metadata. Of an object with 256 KiB of
+// annotations a few hundred bytes remain.
+func keepMetadata(cached any) (any, error) {
+	object, ok := cached.(client.Object)
+	if !ok {
+		return cached, nil // The last state of an object that was deleted unseen.
+	}
+	object.SetManagedFields(nil)
+	object.SetFinalizers(nil)
+	object.SetLabels(only(object.GetLabels(), cachedLabels))
+	object.SetAnnotations(only(object.GetAnnotations(), cachedAnnotations))
+	if deployment, ok := object.(*appsv1.Deployment); ok {
+		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
+	}
+	return object, nil
+}
+
+// only returns the entries with these keys, or nil. The values are copied: else they would keep the whole response of the API
+// server in memory.
+func only(all map[string]string, keys []string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		value, ok := all[key]
+		if !ok {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = strings.Clone(value)
+	}
+	return kept
+}
+
+// keepDefinition transforms CRDs for the cache, without their schemas: these are rendered or read live.
+func keepDefinition(cached any) (any, error) {
+	definition, ok := cached.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return cached, nil
+	}
+	definition.ManagedFields = nil
+	for i := range definition.Spec.Versions {
+		version := &definition.Spec.Versions[i]
+		version.Schema, version.AdditionalPrinterColumns = nil, nil
+	}
+	return definition, nil
+}
+
+// annotationOthers has, in the cache, the hash of all annotations that controllers do not read there. It changes with each.
+const annotationOthers = "zoscb.ibm.com/others"
+
+// keepOwn transforms OperatorCollections, SubOperatorConfigs and ZosEndpoints for the cache. A changed annotation still triggers
+// a reconcile, which reads the object live.
+func keepOwn(cached any) (any, error) {
+	object, ok := cached.(client.Object)
+	if !ok {
+		return cached, nil
+	}
+	object.SetManagedFields(nil)
+	all := object.GetAnnotations()
+	kept := only(all, []string{annotationDefault, olm.AnnotationMadeFor})
+	if others := len(all) - len(kept); others > 1 || others == 1 && len(all[annotationOthers]) != 2*sha256.Size {
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[annotationOthers] = hashOf(all)
+	} else if others == 1 {
+		return object, nil // It was transformed before.
+	}
+	object.SetAnnotations(kept)
+	return object, nil
+}
+
+func hashOf(annotations map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		fmt.Fprintf(sum, "%q %q\n", name, annotations[name])
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}

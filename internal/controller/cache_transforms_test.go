@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// foreign is metadata as large as the API server accepts.
+func foreign(annotations map[string]string) metav1.ObjectMeta {
+	annotations["example.com/large"] = strings.Repeat("x", 256<<10)
+	return metav1.ObjectMeta{
+		Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", Annotations: annotations,
+		Labels:          map[string]string{render.LabelName: "files", "example.com/tier": strings.Repeat("x", 63)},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "x", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat("x", 1<<10))}}},
+		OwnerReferences: []metav1.OwnerReference{{UID: "d"}},
+	}
+}
+
+func TestKeepMetadata(t *testing.T) {
+	annotations := map[string]string{install.AnnotationOwner: "a/soc", mapping.AnnotationAllow: "x"}
+	deployment := &appsv1.Deployment{ObjectMeta: foreign(annotations)}
+	deployment.Spec.Template.Labels = map[string]string{"a": "b"}
+	kept := metav1.ObjectMeta{
+		Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{UID: "d"}},
+		Labels:      map[string]string{render.LabelName: "files"},
+		Annotations: map[string]string{install.AnnotationOwner: "a/soc", mapping.AnnotationAllow: "x"},
+	}
+	for want, object := range map[any]any{
+		&metav1.PartialObjectMetadata{ObjectMeta: kept}: &metav1.PartialObjectMetadata{ObjectMeta: foreign(annotations)},
+		&appsv1.Deployment{ObjectMeta: kept}:            deployment,
+	} {
+		got, err := keepMetadata(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestKeepDefinition(t *testing.T) {
+	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{},
+			AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{{Name: "x"}},
+		}},
+	}}
+	if _, err := keepDefinition(definition); err != nil {
+		t.Fatal(err)
+	}
+	want := []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}}
+	if diff := cmp.Diff(want, definition.Spec.Versions); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Any change of an annotation asks for a reconcile.
+func TestKeepOwnKeepsThatAnnotationsChanged(t *testing.T) {
+	seen := map[string]bool{}
+	for _, annotations := range []map[string]string{{}, {"again": "1"}, {"again": "2"}, {"again": "2", "b": ""}, {annotationDefault: "x", "again": "2"}} {
+		oc := &v2beta2.OperatorCollection{ObjectMeta: foreign(annotations)}
+		if _, err := keepOwn(oc); err != nil {
+			t.Fatal(err)
+		}
+		once := maps.Clone(oc.Annotations)
+		if _, err := keepOwn(oc); err != nil || !maps.Equal(once, oc.Annotations) {
+			t.Errorf("the second time it is %v, %v", oc.Annotations, err)
+		}
+		content, err := json.Marshal(oc.Annotations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(content) > 200 || seen[string(content)] || oc.Annotations[annotationDefault] != annotations[annotationDefault] {
+			t.Errorf("%v: got %s", len(annotations), content)
+		}
+		seen[string(content)] = true
+	}
+	none := &v2beta2.OperatorCollection{}
+	if _, err := keepOwn(none); err != nil || none.Annotations != nil {
+		t.Errorf("got %v, %v", none.Annotations, err)
+	}
+}

@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+// described is a collection with a description of a number of bytes.
+func described(bytes int) *collection.Collection {
+	return &collection.Collection{Description: strings.Repeat("x", bytes)}
+}
+
+func TestLoadedCollections(t *testing.T) {
+	var loaded loadedCollections
+	overhead := sizeOf(reflect.ValueOf(described(0)))
+	limit := 3 * (overhead + 100)
+	for _, name := range []digest.Digest{"a", "b", "c"} {
+		loaded.add(name, described(100), limit)
+	}
+	if loaded.get("a") == nil { // It is used again.
+		t.Fatal("a is not remembered")
+	}
+	loaded.add("d", described(100), limit)
+	for name, want := range map[digest.Digest]bool{"a": true, "b": false, "c": true, "d": true} {
+		if got := loaded.get(name) != nil; got != want {
+			t.Errorf("%s is remembered: %t", name, got)
+		}
+	}
+	loaded.add("large", described(int(limit)), limit)
+	if loaded.get("large") != nil || loaded.get("d") == nil {
+		t.Error("one that is too large took the place of others")
+	}
+	for _, name := range []digest.Digest{"a", "c", "d", "d"} {
+		loaded.remove(name)
+	}
+	if loaded.used != 0 || loaded.order.Len() != 0 || len(loaded.of) != 0 {
+		t.Errorf("%d bytes are left", loaded.used)
+	}
+}
+
+// The estimate decides how much memory the manager takes.
+func TestSizeOf(t *testing.T) {
+	make500 := func() *collection.Collection {
+		c := &collection.Collection{}
+		for range 500 {
+			resource := collection.Resource{Description: strings.Repeat("d", 500)}
+			for range 50 {
+				resource.Vars = append(resource.Vars, collection.Var{
+					Name: strings.Repeat("n", 10), Description: strings.Repeat("d", 50), Options: []string{strings.Clone("a"), strings.Clone("b")},
+					Default: map[string]any{"a": []any{"x", int64(1)}},
+				})
+			}
+			c.Resources = append(c.Resources, resource)
+		}
+		return c
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	c := make500()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	real, estimate := int64(after.HeapAlloc-before.HeapAlloc), sizeOf(reflect.ValueOf(c))
+	runtime.KeepAlive(c)
+	if estimate < real/2 || estimate > 2*real {
+		t.Errorf("estimated %d bytes, it takes %d", estimate, real)
+	}
+}

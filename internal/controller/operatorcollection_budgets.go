@@ -1,0 +1,227 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/budget"
+	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// CollectionBudgets limit what OperatorCollections use. What is imported stays, whatever the limits are.
+type CollectionBudgets struct {
+	// Collections limits the number of OperatorCollections.
+	Collections budget.Limits
+	// Kinds limits the number of different kinds that are imported.
+	Kinds budget.Limits
+	// StoredBytes limits the size of the different archives that are imported.
+	StoredBytes budget.Limits
+	// CRDVersions is the maximum number of versions of a CRD, or zero. Unused ones are removed before another one is refused.
+	CRDVersions int
+
+	// accepting makes the check and the acceptance of an archive one step.
+	accepting sync.Mutex
+	// waiting has the *collectionNeeds of each OperatorCollection that waits for a budget, by its [client.ObjectKey].
+	waiting sync.Map
+}
+
+// collectionNeeds are what a collection needs of each budget.
+type collectionNeeds struct{ kinds, archives budget.Items }
+
+func (n collectionNeeds) equal(others collectionNeeds) bool {
+	return maps.Equal(n.kinds, others.kinds) && maps.Equal(n.archives, others.archives)
+}
+
+func (b *CollectionBudgets) collections() budget.Budget {
+	return budget.Budget{Limits: b.Collections, Name: "OperatorCollections", Flag: "--max-collections"}
+}
+
+func (b *CollectionBudgets) kinds() budget.Budget {
+	return budget.Budget{Limits: b.Kinds, Name: "kinds", Flag: "--max-kinds"}
+}
+
+func (b *CollectionBudgets) archives() budget.Budget {
+	return budget.Budget{Limits: b.StoredBytes, Name: "stored archives", Flag: "--max-stored-bytes", Format: budget.MiB}
+}
+
+// importedNeeds are what an OperatorCollection uses.
+func importedNeeds(oc *v2beta2.OperatorCollection) collectionNeeds {
+	if oc.Status.Artifact == nil || oc.Status.Collection == nil {
+		return collectionNeeds{}
+	}
+	needs := collectionNeeds{kinds: budget.Items{}, archives: budget.Items{oc.Status.Artifact.Digest: oc.Status.Artifact.Size}}
+	group, _, _ := strings.Cut(oc.Status.Collection.APIVersion, "/")
+	for _, kind := range oc.Status.Collection.Kinds {
+		needs.kinds[group+"/"+kind] = 1
+	}
+	return needs
+}
+
+// wantedNeeds are what an OperatorCollection will use when the archive of the scope is accepted.
+func wantedNeeds(oc *v2beta2.OperatorCollection, scope *importScope) collectionNeeds {
+	needs := collectionNeeds{kinds: budget.Items{}, archives: budget.Items{scope.artifact.Digest: scope.artifact.Size}}
+	for _, kind := range kinds(scope.collection) {
+		needs.kinds[groupOf(oc, scope.collection)+"/"+kind] = 1
+	}
+	return needs
+}
+
+// checkNumber refuses an OperatorCollection of which there are too many, before anything is fetched for it.
+func (r *OperatorCollectionReconciler) checkNumber(ctx context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
+	if oc.Status.Artifact != nil {
+		return nil
+	}
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	all := oldestFirst(list.Items, oc)
+	claims := make([]budget.Claim, len(all))
+	for i := range all {
+		one := budget.Items{string(all[i].UID): 1}
+		claims[i] = budget.Claim{Namespace: all[i].Namespace, Wanted: one}
+		if all[i].Status.Artifact != nil {
+			claims[i].Held = one
+		}
+	}
+	return budgetFailure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+}
+
+// oldestFirst sorts OperatorCollections by age. Own replaces the copy of the same object, or is added.
+func oldestFirst(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) []v2beta2.OperatorCollection {
+	all = append(slices.DeleteFunc(all, func(oc v2beta2.OperatorCollection) bool { return oc.UID == own.UID }), *own)
+	slices.SortFunc(all, func(a, b v2beta2.OperatorCollection) int {
+		if mapping.Older(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+func indexOf(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) int {
+	return slices.IndexFunc(all, func(oc v2beta2.OperatorCollection) bool { return oc.UID == own.UID })
+}
+
+// budgetFailure gives an error of [budget.Budget.Check] its reason. The deletion of an OperatorCollection triggers a reconcile.
+func budgetFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonBudgetExceeded, changedInterval, "%w", err)
+}
+
+// checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.
+// It reads from the cache; [OperatorCollectionReconciler.acceptWithinBudgets] decides.
+func (r *OperatorCollectionReconciler) checkNeeds(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	wants := wantedNeeds(oc, scope)
+	if importedNeeds(oc).equal(wants) {
+		return nil
+	}
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	return r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)
+}
+
+// acceptWithinBudgets accepts the archive if the budgets allow what it needs.
+func (r *OperatorCollectionReconciler) acceptWithinBudgets(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	wants := wantedNeeds(oc, scope)
+	if importedNeeds(oc).equal(wants) {
+		return r.acceptArtifact(ctx, oc, scope)
+	}
+	r.Budgets.accepting.Lock()
+	defer r.Budgets.accepting.Unlock()
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Reader.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	if err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)); err != nil {
+		return err
+	}
+	return r.acceptArtifact(ctx, oc, scope)
+}
+
+// check remembers what the OperatorCollection wants if it has to wait for it.
+func (b *CollectionBudgets) check(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, wants collectionNeeds) error {
+	ofKinds, ofArchives := make([]budget.Claim, len(all)), make([]budget.Claim, len(all))
+	for i := range all {
+		oc := &all[i]
+		has, needs := importedNeeds(oc), collectionNeeds{}
+		if found, ok := b.waiting.Load(client.ObjectKeyFromObject(oc)); ok {
+			needs = *found.(*collectionNeeds)
+		}
+		if oc.UID == own.UID {
+			needs = wants
+		}
+		ofKinds[i] = budget.Claim{Namespace: oc.Namespace, Held: has.kinds, Wanted: needs.kinds}
+		ofArchives[i] = budget.Claim{Namespace: oc.Namespace, Held: has.archives, Wanted: needs.archives}
+	}
+	index := indexOf(all, own)
+	err := status.Join(budgetFailure(b.kinds().Check(ofKinds, index)), budgetFailure(b.archives().Check(ofArchives, index)))
+	if err != nil {
+		b.waiting.Store(client.ObjectKeyFromObject(own), &wants)
+	}
+	return err
+}
+
+// checkVersions refuses another version of a CRD that has too many.
+func (b *CollectionBudgets) checkVersions(scope *importScope) error {
+	for _, planned := range scope.plan {
+		before, after := 0, len(planned.CRD.Spec.Versions)
+		if planned.Live != nil {
+			before = len(planned.Live.Spec.Versions)
+		}
+		if b.CRDVersions > 0 && after > b.CRDVersions && after > before {
+			return budgetFailure(fmt.Errorf(
+				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: delete the custom resources of this kind, so that versions which no OperatorCollection and no operator uses can be removed, or ask an administrator to raise --max-crd-versions",
+				planned.CRD.Name, before, b.CRDVersions, after-before))
+		}
+	}
+	return nil
+}
+
+// settle forgets what an OperatorCollection waits for, unless err says that it still does.
+func (b *CollectionBudgets) settle(key client.ObjectKey, err error) {
+	var failed *status.Error
+	if !errors.As(err, &failed) || failed.Reason != v2beta2.ReasonBudgetExceeded {
+		b.waiting.Delete(key)
+	}
+}
+
+// ofDeleted maps an OperatorCollection that is gone to those that wait for what it has used.
+func (r *OperatorCollectionReconciler) ofDeleted(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		for _, condition := range list.Items[i].Status.Conditions {
+			if condition.Type == v2beta2.ConditionReady && condition.Reason == v2beta2.ReasonBudgetExceeded {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+	}
+	return requests
+}
+
+// onlyDeletions accepts the event that an object is gone.
+var onlyDeletions = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
