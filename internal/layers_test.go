@@ -37,6 +37,7 @@ var layers = map[string][]string{
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard"},
+	"internal/replica":    {"internal/artifact", "internal/fetch", "internal/render"},
 	"internal/engine":     {},
 	"internal/podclient":  {},
 	"internal/podlock":    {},
@@ -60,7 +61,7 @@ var layers = map[string][]string{
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/credential",
 		"internal/crd", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings", "internal/grants", "internal/install", "internal/install/olm", "internal/instances",
-		"internal/mapping", "internal/probe", "internal/render", "internal/status", "internal/verify",
+		"internal/mapping", "internal/probe", "internal/render", "internal/replica", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
@@ -69,7 +70,7 @@ var layers = map[string][]string{
 	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
-		"internal/probe", "internal/render",
+		"internal/probe", "internal/render", "internal/replica",
 	},
 }
 

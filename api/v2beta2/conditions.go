@@ -70,6 +70,8 @@ const (
 	ReasonCredentialsInvalid = "CredentialsInvalid"
 	// ReasonStorageFailed signals that the manager could not write to or read from its artifact store.
 	ReasonStorageFailed = "StorageFailed"
+	// ReasonReplicating signals that another manager does not have the archive yet.
+	ReasonReplicating = "Replicating"
 )
 
 // Reasons of an OperatorCollection whose archive is not accepted.

@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -41,6 +40,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
 // settings are the manager's flags.
@@ -59,6 +59,7 @@ type settings struct {
 	allowedSources  fetch.AllowList
 	guard           dialguard.Guard
 	catalog         catalogSettings
+	replicas        replicaSettings
 	log             zap.Options
 }
 
@@ -100,6 +101,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
+	s.replicas.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -140,7 +142,7 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate())
+	errs = append(errs, s.lease.validate(), s.replicas.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -176,20 +178,20 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	collections := &controller.CollectionCache{Store: store}
-	// It runs in the leader alone, beside the controllers.
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		if err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), time.Now().Add(-time.Minute)); err != nil {
-			mgr.GetLogger().Error(err, "archives that are not in use are kept until the next start")
-		}
-		return nil
-	})); err != nil {
+	peers := newPeers(mgr, s, port)
+	replicator, err := addReplicas(ctx, mgr, peers, store, s.fetchMaxBytes)
+	if err := errors.Join(err, mgr.Add(&cleaner{collections: collections, mgr: mgr})); err != nil {
 		return err
 	}
+	ready := &readiness{store: store, replicator: replicator}
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := addControllers(ctx, mgr, s, collections, key); err != nil {
+	if err := addControllers(ctx, mgr, s, collections, peers, key, ready); err != nil {
+		return err
+	}
+	if err := ready.addTo(mgr); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -228,6 +230,7 @@ func newManager(s settings) (manager.Manager, error) {
 		HealthProbeBindAddress:        s.probeAddress,
 		LeaderElection:                s.leaderElect,
 		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
+		LeaderElectionNamespace:       s.render.ArtifactServer.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &s.lease.duration,
 		RenewDeadline:                 &s.lease.renewDeadline,
@@ -236,10 +239,7 @@ func newManager(s settings) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+	return mgr, nil
 }
 
 // newOLM returns nil if the manager serves no catalog.
@@ -257,7 +257,7 @@ func newOLM(mgr manager.Manager, s catalogSettings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, key endpoint.Key) error {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers, key endpoint.Key, ready *readiness) error {
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -268,9 +268,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Peers: peers,
 		Source: &controller.ArchiveSource{
-			Reader: mgr.GetAPIReader(), Collections: collections,
+			Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers,
 			Fetcher: &fetch.Fetcher{
 				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -297,12 +297,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if cluster != nil {
 		importer.Publications = controller.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
+		ready.cluster, ready.catalog = cluster, server
 		if err := mgr.Add(server); err != nil {
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster,
-			Server: server, Publications: importer.Publications,
+			Server: server, Publications: importer.Publications, Elected: mgr.Elected(),
 		})
 	}
 	for _, c := range controllers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -163,8 +164,17 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// RemoveUnused deletes the archives that are not in use, which only the leader may do. Those stored after a time are kept:
-// they may belong to an import that has not written its status yet.
+// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or SubOperatorConfigs run, sorted.
+func ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {
+	inUse, err := listArchivesInUse(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
+}
+
+// RemoveUnused deletes the archives that are not in use from the store of this manager. Those stored after a time are kept: they
+// may belong to an import that has not written its status yet. The reader must read live objects.
 func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, before time.Time) error {
 	inUse, err := listArchivesInUse(ctx, reader)
 	if err != nil {

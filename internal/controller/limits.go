@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -48,6 +49,8 @@ func options(concurrency int) controller.Options {
 func typedOptions[request comparable](concurrency int) controller.TypedOptions[request] {
 	return controller.TypedOptions[request]{
 		MaxConcurrentReconciles: concurrency,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
+		// A manager that is not the leader keeps its caches up to date, so that it can take over at once.
+		EnableWarmup: ptr.To(true),
+		RateLimiter:  workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
 	}
 }

@@ -15,12 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
 // OperatorCollectionReconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -36,8 +39,13 @@ type OperatorCollectionReconciler struct {
 	Collections *CollectionCache
 	// Source brings archives into the store.
 	Source *ArchiveSource
+	// Peers are the other managers.
+	Peers *replica.Peers
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
+
+	// lost has OperatorCollections whose archive another manager lacks.
+	lost chan event.GenericEvent
 }
 
 const (
@@ -85,9 +93,11 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.checkOrder,
 		r.checkClaim,
 		r.checkCRDs,
+		r.checkCopies,
 		r.acceptArtifact,
 		r.labelObject,
 		r.awaitCRDs,
+		r.awaitCopies,
 		r.ensureDefaultSubOperatorConfig,
 		r.collectSubOperatorConfigs,
 	}
@@ -101,6 +111,10 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.lost = make(chan event.GenericEvent)
+	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
+		return err
+	}
 	r.Source.working = semaphore.NewWeighted(maxConcurrentCollections)
 	r.Source.downloads = newNamespaceLimit(maxDownloads, maxDownloadsPerNamespace)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -110,6 +124,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
+	b = b.WatchesRawSource(source.Channel(r.lost, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}

@@ -43,6 +43,9 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = r.Source.checks.wait(oc)
+		if scope != nil && scope.copies.Lacking() {
+			result.RequeueAfter = status.PollInterval
+		}
 	}
 	return result, err
 }
@@ -149,6 +152,9 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	var texts []string
 	if f.check != nil && f.check.failed != "" {
 		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
+	}
+	for _, lacking := range f.copies.Reported {
+		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")

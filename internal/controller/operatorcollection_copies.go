@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+const (
+	// copyInterval is how soon another manager is asked again for an archive that an import waits for.
+	copyInterval = time.Second
+	// copiesInterval is how often the leader checks that the other managers have all archives.
+	copiesInterval = time.Minute
+)
+
+// restore copies an archive that was imported, and that this manager lost, from another manager: its origin may be gone.
+// Without success it is fetched.
+func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollection) {
+	if !isKnown(oc) || a.Collections.Store.Has(digest.Digest(oc.Status.Artifact.Digest)) {
+		return
+	}
+	a.working.Release(1)
+	// Reconcile releases it again, also if ctx ends.
+	defer func() { _ = a.working.Acquire(context.WithoutCancel(ctx), 1) }()
+	lost := digest.Digest(oc.Status.Artifact.Digest)
+	if err := a.Peers.Fetch(ctx, a.Collections.Store, lost, a.Fetcher.MaxBytes); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("the archive is fetched again", "digest", lost, "reason", err.Error())
+	}
+}
+
+// checkCopies asks the other managers for the archive.
+func (r *OperatorCollectionReconciler) checkCopies(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.kept = oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.artifact.Digest &&
+		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
+	var err error
+	scope.copies, err = r.Peers.Copies(ctx, digest.Digest(scope.artifact.Digest))
+	return err
+}
+
+// awaitCopies waits until the other managers have copied the archive that status names now. An archive that was imported
+// already remains so if one of them loses it.
+func (r *OperatorCollectionReconciler) awaitCopies(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+	if len(scope.copies.Awaited) > 0 && !scope.kept {
+		return status.Waiting(v2beta2.ReasonReplicating, copyInterval,
+			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.copies.Awaited, ", "))
+	}
+	scope.imported = true
+	return nil
+}
+
+// watchCopies makes the OperatorCollections whose archive another manager lacks be reconciled, which reports it.
+func (r *OperatorCollectionReconciler) watchCopies(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("replicas")
+	for r.Peers != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(copiesInterval):
+		}
+		list := &v2beta2.OperatorCollectionList{}
+		if err := r.Client.List(ctx, list); err != nil {
+			log.Error(err, "cannot check whether all managers have all archives, retrying")
+			continue
+		}
+		for i := range list.Items {
+			oc := &list.Items[i]
+			if oc.Status.Artifact == nil {
+				continue
+			}
+			copies, err := r.Peers.Copies(ctx, digest.Digest(oc.Status.Artifact.Digest))
+			if err != nil {
+				log.Error(err, "cannot check whether all managers have all archives, retrying")
+				break
+			}
+			if !copies.Lacking() {
+				continue
+			}
+			select {
+			case r.lost <- event.GenericEvent{Object: oc}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
