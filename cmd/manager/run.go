@@ -166,6 +166,9 @@ func run(ctx context.Context, s settings) error {
 	if err := controller.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
+	if err := controller.CheckPredecessor(ctx, mgr.GetAPIReader(), s.render.ArtifactServer.Namespace); err != nil {
+		return err
+	}
 	store, err := artifact.Open(filepath.Join(s.storageDir, ".artifacts"))
 	if err != nil {
 		return err
