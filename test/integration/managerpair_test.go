@@ -99,12 +99,13 @@ func (p *managerPair) setStatus(ctx context.Context, i int, address string, read
 	Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 }
 
-// cut makes the managers unreachable for each other, and heal undoes it.
+// cut makes the managers unreachable for each other, and heal undoes it. They use a list of their Pods for a second.
 func (p *managerPair) cut(ctx context.Context) {
 	GinkgoHelper()
 	for i := range p.managers {
 		p.setStatus(ctx, i, nowhere, true)
 	}
+	Eventually(time.After(1500 * time.Millisecond)).WithContext(ctx).Should(Receive())
 }
 
 func (p *managerPair) heal(ctx context.Context) {

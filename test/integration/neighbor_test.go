@@ -10,8 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -67,12 +70,12 @@ var _ = Describe("A good neighbour", func() {
 			output, err := command.CombinedOutput()
 			return string(output), err
 		}
-		manager := deployment(ManagerNamespace, "collection-operator-controller-manager")
+		manager := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
 		output, err := deploy("registry.invalid/manager:1")
 		Expect(err).NotTo(HaveOccurred(), output)
 		DeferCleanup(func(ctx context.Context) {
 			Remove(ctx, manager)
-			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
+			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &policyv1.PodDisruptionBudgetList{}} {
 				for _, object := range listObjects(ctx, list, client.InNamespace(ManagerNamespace)) {
 					Patch(ctx, object, `{"metadata":{"finalizers":null}}`)
 					Remove(ctx, object)

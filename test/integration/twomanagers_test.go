@@ -66,7 +66,7 @@ var _ = Describe("Two managers", func() {
 	}, NodeTimeout(3*time.Minute))
 
 	DescribeTable("finish an install during which the leader is killed, once",
-		func(ctx context.Context, stop func(context.Context, *managerPair, string, *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context))) {
+		func(ctx context.Context, stop stopFunc) {
 			pair := startPair(ctx)
 			namespace, s := newNamespace(ctx), newSample()
 			spec, stopped, proceed := stop(ctx, pair, namespace, s)
@@ -89,7 +89,7 @@ var _ = Describe("Two managers", func() {
 		},
 		Entry("while it downloads", stopDownload, NodeTimeout(4*time.Minute)),
 		Entry("when it has stored the archive, and the other has not", stopReplication, NodeTimeout(4*time.Minute)),
-		Entry("when the CRDs are written", stopBefore("serviceaccounts"), NodeTimeout(4*time.Minute)),
+		Entry("when the CRDs are written", stopBefore("deployments", "serviceaccounts"), NodeTimeout(4*time.Minute)),
 		Entry("when all objects but one are applied", stopBefore("deployments"), NodeTimeout(4*time.Minute)),
 	)
 
@@ -169,6 +169,7 @@ var _ = Describe("Two managers", func() {
 	}, NodeTimeout(3*time.Minute))
 })
 
+// stopFunc prepares an install that stops. It returns the spec, what waits until it has stopped, and what lets it go on.
 type stopFunc = func(context.Context, *managerPair, string, *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context))
 
 // stopDownload lets the first download never end.
@@ -194,10 +195,10 @@ func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample
 	}, func(context.Context) {}
 }
 
-// stopBefore lets the installation fail at the first object of a resource.
-func stopBefore(resource string) stopFunc {
+// stopBefore lets the installation fail at the first object of some resources.
+func stopBefore(resources ...string) stopFunc {
 	return func(ctx context.Context, _ *managerPair, namespace string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
-		allow := refuseRealWrites(ctx, namespace, resource)
+		allow := refuseRealWrites(ctx, namespace, resources...)
 		return s.pinned(), func(ctx context.Context, oc client.Object) {
 			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
 			Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeFalse())
