@@ -59,8 +59,8 @@ wait_for() {
 	done
 	echo
 	kubectl get -n "$namespace" pods
-	kubectl logs -n "$manager_namespace" -l component=manager --tail=20
-	fail "$1/$2 did not become $3 within five minutes; see the end of the manager's log above"
+	kubectl logs -n "$manager_namespace" -l app.kubernetes.io/name=collection-operator --prefix --tail=20
+	fail "$1/$2 did not become $3 within five minutes; see the end of the managers' logs above"
 }
 
 # build_id identifies the content of the development cluster's images, whose tags do not change.

@@ -1,11 +1,14 @@
 package artifact
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 )
 
-// CheckWritable writes a small file into the store and removes it.
+// CheckWritable writes a small file into the store and removes it. A full volume passes: archives in it can be served, and imports
+// report it.
 func (s *Store) CheckWritable() error {
 	f, err := os.CreateTemp(s.TempDir(), "check-*.tmp")
 	if err == nil {
@@ -17,8 +20,10 @@ func (s *Store) CheckWritable() error {
 			err = removeErr
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("the artifact store cannot be written: %w", err)
+	if err == nil || isFull(err) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the artifact store cannot be written: %w", err)
 }
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

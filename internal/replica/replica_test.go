@@ -39,8 +39,10 @@ func TestLivePods(t *testing.T) {
 		"on a node that is lost": {func(p *corev1.Pod) {
 			p.Status.Conditions = ready(corev1.ConditionUnknown, time.Hour)
 		}, false},
-		"new":                     {func(p *corev1.Pod) { p.Status.Conditions = nil }, true},
-		"old without a condition": {func(p *corev1.Pod) { p.Status.Conditions, p.CreationTimestamp = nil, metav1.NewTime(now.Add(-time.Hour)) }, false},
+		"new": {func(p *corev1.Pod) { p.Status.Conditions = nil }, true},
+		"old without a condition": {func(p *corev1.Pod) {
+			p.Status.Conditions, p.CreationTimestamp = nil, metav1.NewTime(now.Add(-time.Hour))
+		}, false},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
 		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "192.0.2.1", Conditions: ready(corev1.ConditionTrue, time.Hour)}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,7 +24,6 @@ var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
 	e := &environment{namespace: "e2e-two", domain: domain}
 	second := &v2beta2.OperatorCollection{ObjectMeta: e.meta("second.example.1.0.0")}
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(second.Name + "-soc")}
-	deployment := &appsv1.Deployment{ObjectMeta: e.meta("example-second-operator")}
 
 	BeforeAll(func(ctx context.Context) {
 		buildArchives()
@@ -50,22 +50,30 @@ var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
 		Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
 	}, NodeTimeout(8*time.Minute))
 
-	It("serve an operator's archive while one of them is down, whichever it is", func(ctx context.Context) {
-		for _, down := range []string{ManagerName + "-0", ManagerName + "-1"} {
-			kubectl(ctx, "scale", "-n", e.namespace, "deployment/"+deployment.Name, "--replicas=0")
-			Expect(K8s.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: down}})).To(Succeed())
-			kubectl(ctx, "scale", "-n", e.namespace, "deployment/"+deployment.Name, "--replicas=1")
-			kubectl(ctx, "rollout", "status", "-n", e.namespace, "deployment/"+deployment.Name, "--timeout=3m")
+	It("serve an operator's archive while one of them is away, whichever it is", func(ctx context.Context) {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
+		both := func(ctx context.Context) {
+			Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":2,"ordinals":null}}`)
 			Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
+		}
+		DeferCleanup(both, NodeTimeout(4*time.Minute))
+		for stays := range 2 {
+			Patch(ctx, set.DeepCopy(), fmt.Sprintf(`{"spec":{"replicas":1,"ordinals":{"start":%d}}}`, stays))
+			Eventually(managersReady(ctx)).WithContext(ctx).Should(ConsistOf(fmt.Sprintf("%s-%d", ManagerName, stays)))
+			operators := readyPods(ctx, e.namespace, client.MatchingLabels{"operator-name": "second"})
+			before := operators(Default)
+			kubectl(ctx, "delete", "pods", "-n", e.namespace, "-l", "operator-name=second", "--wait=false")
+			Eventually(operators).WithContext(ctx).Should(And(HaveLen(1), Not(Equal(before))))
+			both(ctx)
 		}
 	}, NodeTimeout(10*time.Minute))
 })
 
-// managersReady are the names of the managers' pods that are ready and stay.
-func managersReady(ctx context.Context) func(Gomega) []string {
+// readyPods are the names of the pods that are ready and stay.
+func readyPods(ctx context.Context, namespace string, labels client.MatchingLabels) func(Gomega) []string {
 	return func(g Gomega) []string {
 		var pods corev1.PodList
-		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), managerPods)).To(Succeed())
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(namespace), labels)).To(Succeed())
 		var ready []string
 		for _, pod := range pods.Items {
 			if pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -76,6 +84,10 @@ func managersReady(ctx context.Context) func(Gomega) []string {
 		}
 		return ready
 	}
+}
+
+func managersReady(ctx context.Context) func(Gomega) []string {
+	return readyPods(ctx, ManagerNamespace, managerPods)
 }
 
 // leaderPod waits for the one pod with the label that authors' tools look for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -26,7 +27,7 @@ type managerPair struct {
 // nowhere is a loopback address at which nobody listens.
 const nowhere = "127.0.0.9"
 
-// startPair ends the usual manager, which elects no leader, until the spec ends.
+// startPair ends the usual manager, which elects no leader, until the spec ends. HOST in a flag is a manager's own address.
 func startPair(ctx context.Context, flags ...string) *managerPair {
 	GinkgoHelper()
 	theManager.stop()
@@ -37,10 +38,13 @@ func startPair(ctx context.Context, flags ...string) *managerPair {
 	for i, host := range pair.hosts {
 		m := newManager(ctx, theManager.binary)
 		m.artifactAddress = net.JoinHostPort(host, port)
-		m.flags = append([]string{
+		m.flags = []string{
 			"--allow-local-addresses", "--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
 			"--leader-elect-retry-period=500ms", "--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
-		}, flags...)
+		}
+		for _, flag := range flags {
+			m.flags = append(m.flags, strings.ReplaceAll(flag, "HOST", host))
+		}
 		pair.managers[i] = m
 		pair.makePod(ctx, i)
 		DeferCleanup(func() {
@@ -159,8 +163,13 @@ func (p *managerPair) restart(ctx context.Context, i int) {
 func (p *managerPair) takeOver(ctx context.Context, leader int) int {
 	GinkgoHelper()
 	p.kill(ctx, leader)
-	Eventually(p.marked(ctx)).WithContext(ctx).WithTimeout(10 * time.Second).Should(ConsistOf(1 - leader))
+	p.awaitLeader(ctx, 1-leader)
 	return 1 - leader
+}
+
+func (p *managerPair) awaitLeader(ctx context.Context, leader int) {
+	GinkgoHelper()
+	Eventually(p.marked(ctx)).WithContext(ctx).WithTimeout(10 * time.Second).Should(ConsistOf(leader))
 }
 
 // holds says whether a manager has an archive.

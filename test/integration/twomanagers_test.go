@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -74,8 +75,9 @@ var _ = Describe("Two managers", func() {
 			oc := newCollection(namespace, "oc", spec)
 			Create(ctx, oc)
 			stopped(ctx, oc)
-			pair.takeOver(ctx, leader)
+			pair.kill(ctx, leader)
 			proceed(ctx)
+			pair.awaitLeader(ctx, 1-leader)
 			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 			ExpectReady(ctx, oc)
@@ -148,6 +150,33 @@ var _ = Describe("Two managers", func() {
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue(), "it is ready")
 	}, NodeTimeout(3*time.Minute))
 
+	It("both serve the catalog for the Operator Lifecycle Manager, and only the leader writes", func(ctx context.Context) {
+		withoutOLM()
+		installOLM(ctx)
+		allowOLM(ctx)
+		namespace, s := newNamespace(ctx), newSample()
+		_, port, err := net.SplitHostPort(freeAddress())
+		Expect(err).NotTo(HaveOccurred())
+		pair := startPair(ctx, "--catalog-bind-address=HOST:"+port, "--catalog-address=catalog.example:50051", "--catalog-namespace="+namespace)
+		oc := importSample(ctx, newNamespace(ctx), s)
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		catalogs := [2]*testCatalog{}
+		for i, host := range pair.hosts {
+			catalogs[i] = newTestCatalog(net.JoinHostPort(host, port), namespace)
+			Eventually(catalogs[i].packages(ctx)).WithContext(ctx).Should(ConsistOf(s.operator()))
+		}
+		settled(ctx, oc)
+
+		By("and not again after a takeover")
+		source := Live(ctx, NewWithT(GinkgoT()), catalogs[0].source())
+		mark := markAudit()
+		leader := pair.takeOver(ctx, pair.leader(ctx))
+		Consistently(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		Expect(catalogs[leader].packages(ctx)()).To(ConsistOf(s.operator()))
+		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
+		Expect(mark.writesIn(oc.Namespace)()).To(BeEmpty())
+	}, NodeTimeout(4*time.Minute))
+
 	It("let clients upload to the leader, and report an upload that was lost with it", func(ctx context.Context) {
 		pair := startPair(ctx)
 		namespace, s, lost := newNamespace(ctx), newSample(), newSample()
@@ -190,7 +219,7 @@ func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2bet
 func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
 	pair.cut(ctx)
 	return s.pinned(), func(ctx context.Context, oc client.Object) {
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(20*time.Millisecond).Should(And(
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
 	}, func(context.Context) {}
 }
