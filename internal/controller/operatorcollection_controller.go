@@ -44,8 +44,8 @@ type OperatorCollectionReconciler struct {
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
 
-	// lost has OperatorCollections whose archive another manager lacks.
-	lost chan event.GenericEvent
+	// copies has OperatorCollections whose archive another manager lacks, or has again.
+	copies chan event.GenericEvent
 }
 
 const (
@@ -111,7 +111,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 
 // SetupWithManager registers the controller.
 func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.lost = make(chan event.GenericEvent)
+	r.copies = make(chan event.GenericEvent)
 	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
-	b = b.WatchesRawSource(source.Channel(r.lost, &handler.EnqueueRequestForObject{}))
+	b = b.WatchesRawSource(source.Channel(r.copies, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}

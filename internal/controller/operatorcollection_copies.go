@@ -2,12 +2,17 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -18,7 +23,7 @@ const (
 	// copyInterval is how soon another manager is asked again for an archive that an import waits for.
 	copyInterval = time.Second
 	// copiesInterval is how often the leader checks that the other managers have all archives.
-	copiesInterval = time.Minute
+	copiesInterval = 10 * time.Second
 )
 
 // restore copies an archive that was imported, and that this manager lost, from another manager: its origin may be gone.
@@ -56,39 +61,60 @@ func (r *OperatorCollectionReconciler) awaitCopies(_ context.Context, _ *v2beta2
 	return nil
 }
 
-// watchCopies makes the OperatorCollections whose archive another manager lacks be reconciled, which reports it.
+// watchCopies triggers a reconcile of each OperatorCollection whose archive another manager lacks now, or has again.
 func (r *OperatorCollectionReconciler) watchCopies(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("replicas")
+	lacking := map[types.NamespacedName]string{}
 	for r.Peers != nil {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(copiesInterval):
 		}
-		list := &v2beta2.OperatorCollectionList{}
-		if err := r.Client.List(ctx, list); err != nil {
+		now, err := r.listLacking(ctx)
+		if err != nil {
 			log.Error(err, "cannot check whether all managers have all archives, retrying")
 			continue
 		}
-		for i := range list.Items {
-			oc := &list.Items[i]
-			if oc.Status.Artifact == nil {
-				continue
-			}
-			copies, err := r.Peers.Copies(ctx, digest.Digest(oc.Status.Artifact.Digest))
-			if err != nil {
-				log.Error(err, "cannot check whether all managers have all archives, retrying")
-				break
-			}
-			if !copies.Lacking() {
-				continue
-			}
-			select {
-			case r.lost <- event.GenericEvent{Object: oc}:
-			case <-ctx.Done():
-				return nil
+		all := maps.Clone(lacking)
+		maps.Copy(all, now)
+		for name := range all {
+			if now[name] != lacking[name] {
+				r.reportCopies(ctx, name)
 			}
 		}
+		lacking = now
 	}
 	return nil
+}
+
+// listLacking says who lacks the archive of which OperatorCollection.
+func (r *OperatorCollectionReconciler) listLacking(ctx context.Context) (map[types.NamespacedName]string, error) {
+	list := &v2beta2.OperatorCollectionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	lacking := map[types.NamespacedName]string{}
+	for i := range list.Items {
+		oc := &list.Items[i]
+		if oc.Status.Artifact == nil {
+			continue
+		}
+		copies, err := r.Peers.Copies(ctx, digest.Digest(oc.Status.Artifact.Digest))
+		if err != nil {
+			return nil, err
+		}
+		if copies.Lacking() {
+			lacking[client.ObjectKeyFromObject(oc)] = fmt.Sprint(copies)
+		}
+	}
+	return lacking, nil
+}
+
+func (r *OperatorCollectionReconciler) reportCopies(ctx context.Context, name types.NamespacedName) {
+	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	select {
+	case r.copies <- event.GenericEvent{Object: oc}:
+	case <-ctx.Done():
+	}
 }

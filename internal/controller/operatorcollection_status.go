@@ -43,9 +43,6 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	result, err := writer.Write(ctx, oc, before, err)
 	if err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = r.Source.checks.wait(oc)
-		if scope != nil && scope.copies.Lacking() {
-			result.RequeueAfter = status.PollInterval
-		}
 	}
 	return result, err
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -31,6 +32,8 @@ const (
 	unreachableGrace = 10 * time.Second
 	// heldInterval is how long a peer is not asked again for an archive that it has.
 	heldInterval = 10 * time.Minute
+	// silentInterval is how long a peer that did not answer is not asked again: each question would take its time.
+	silentInterval = 3 * time.Second
 	// headTimeout limits one question to a peer.
 	headTimeout = 5 * time.Second
 )
@@ -56,6 +59,8 @@ type Peers struct {
 	held map[copyKey]time.Time
 	// lacking has the time since when a peer is known to lack an archive.
 	lacking map[copyKey]time.Time
+	// silent has the time at which a peer did not answer.
+	silent map[types.UID]time.Time
 }
 
 // peer is a live manager.
@@ -109,15 +114,14 @@ func isLive(pod *corev1.Pod, now time.Time) bool {
 	return now.Sub(pod.CreationTimestamp.Time) < notReadyGrace
 }
 
-// forget drops what is known of pods that do not exist any more.
+// forget drops what is known of pods that do not exist any more, and what is too old to be used.
 func (p *Peers) forget(pods []corev1.Pod) {
-	for _, known := range []map[copyKey]time.Time{p.held, p.lacking} {
-		for key := range known {
-			if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == key.pod }) {
-				delete(known, key)
-			}
-		}
+	exists := func(uid types.UID) bool {
+		return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid })
 	}
+	maps.DeleteFunc(p.silent, func(uid types.UID, _ time.Time) bool { return !exists(uid) })
+	maps.DeleteFunc(p.held, func(key copyKey, at time.Time) bool { return !exists(key.pod) || time.Since(at) >= heldInterval })
+	maps.DeleteFunc(p.lacking, func(key copyKey, _ time.Time) bool { return !exists(key.pod) })
 }
 
 // Copies says which live peers lack an archive. The texts name the pods, and are sorted.
@@ -186,14 +190,33 @@ func (p *Peers) record(key copyKey, has bool) time.Time {
 
 // ask says whether a peer answers, and has an archive.
 func (p *Peers) ask(ctx context.Context, of peer, archive digest.Digest) (reached, has bool) {
+	if p.isSilent(of.uid) {
+		return false, false
+	}
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
 	response, err := p.send(ctx, http.MethodHead, of, archive)
 	if err != nil {
+		p.recordSilence(of.uid)
 		return false, false
 	}
 	defer response.Body.Close()
 	return true, response.StatusCode == http.StatusOK
+}
+
+func (p *Peers) isSilent(pod types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Since(p.silent[pod]) < silentInterval
+}
+
+func (p *Peers) recordSilence(pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent == nil {
+		p.silent = map[types.UID]time.Time{}
+	}
+	p.silent[pod] = time.Now()
 }
 
 func (p *Peers) send(ctx context.Context, method string, to peer, archive digest.Digest) (*http.Response, error) {

@@ -132,3 +132,17 @@ func TestCopies(t *testing.T) {
 		t.Errorf("without peers: %+v, %v", copies, err)
 	}
 }
+
+func TestPeersThatDoNotAnswerAreAskedOnce(t *testing.T) {
+	asked := 0
+	peers := peersAt(t, func(http.ResponseWriter, *http.Request) {
+		asked++
+		panic(http.ErrAbortHandler)
+	})
+	for _, content := range []string{"a", "b", "c"} {
+		copies, err := peers.Copies(t.Context(), digest.FromString(content))
+		if err != nil || len(copies.Awaited) != 1 || asked != 1 {
+			t.Errorf("got %+v, %v after %d requests", copies, err, asked)
+		}
+	}
+}
