@@ -191,7 +191,7 @@ func TestOperatorGetsThePermissionsOfTheManager(t *testing.T) {
 	}
 }
 
-func TestOneManagerLeadsWithoutALabelOfItsOwn(t *testing.T) {
+func TestManagerIsOneDeployment(t *testing.T) {
 	strategy := load(t, written(t, testOptions())).CSV.Spec.InstallStrategy.StrategySpec
 	if len(strategy.DeploymentSpecs) != 1 {
 		t.Fatalf("there are %d Deployments", len(strategy.DeploymentSpecs))

@@ -8,7 +8,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,13 +111,21 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 		Expect(err).To(HaveOccurred(), "there is nothing left to migrate")
 	}, NodeTimeout(3*time.Minute))
 
-	It("is a StatefulSet with the claim that the migration makes", func(ctx context.Context) {
-		rendered := Run(ctx, findKubectl(), "kustomize", "../../config/default")
-		Expect(rendered).To(And(ContainSubstring("kind: StatefulSet"), ContainSubstring("name: archives\n")))
-		set := &appsv1.StatefulSet{}
-		for _, object := range Manifests("../../config/manager/manager.yaml") {
-			Expect(K8s.Scheme().Convert(object, set, nil)).To(Succeed())
-		}
+	It("is replaced by two with the claims that the migration expects, or by one without a volume", func(ctx context.Context) {
+		output, err := deployManager(ctx, "registry.invalid/manager:1")
+		Expect(err).NotTo(HaveOccurred(), output)
+		set := managerSet()
+		Get(ctx, NewWithT(GinkgoT()), set)
+		Expect(*set.Spec.Replicas).To(BeEquivalentTo(2))
 		Expect(set.Spec.VolumeClaimTemplates[0].Name + "-" + set.Name + "-0").To(Equal(newClaim.Name))
+
+		Remove(ctx, set)
+		Eventually(Gone(ctx, set)).WithContext(ctx).Should(BeTrue())
+		output, err = deployManager(ctx, "registry.invalid/manager:1", "single-manager", "ephemeral-storage")
+		Expect(err).NotTo(HaveOccurred(), output)
+		set = managerSet()
+		Get(ctx, NewWithT(GinkgoT()), set)
+		Expect(*set.Spec.Replicas).To(BeEquivalentTo(1))
+		Expect(set.Spec.VolumeClaimTemplates).To(BeEmpty())
 	}, NodeTimeout(time.Minute))
 })
