@@ -71,7 +71,7 @@ type leaseSettings struct {
 func (s *leaseSettings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.duration, "leader-elect-lease-duration", 137*time.Second, "time after which another manager takes over if the leader has not renewed its lease")
 	flags.DurationVar(&s.renewDeadline, "leader-elect-renew-deadline", 107*time.Second, "time after which the leader ends if it cannot renew its lease, such as while the API server is not available; must be less than leader-elect-lease-duration")
-	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 26*time.Second, "interval between attempts to acquire or renew the lease")
+	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 5*time.Second, "interval between attempts to acquire or renew the lease; after the leader has ended, another manager takes over within twice that time")
 }
 
 // validate returns an error if client-go would refuse the settings.
