@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -28,10 +29,13 @@ const managerName = "collection-operator-controller-manager"
 func CheckPredecessor(ctx context.Context, reader client.Reader, namespace string) error {
 	earlier := &appsv1.Deployment{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: managerName}, earlier)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("reading Deployment %q in namespace %q: %w", managerName, namespace, err)
 	}
-	if err != nil || earlier.Spec.Template.Labels[render.ManagerLabel] == render.ManagerLabelValue {
+	if earlier.Spec.Template.Labels[render.ManagerLabel] == render.ManagerLabelValue {
 		return nil
 	}
 	return fmt.Errorf("the Deployment %q in namespace %q is a manager of an earlier version: run hack/migrate.sh, which removes it and "+

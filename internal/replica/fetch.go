@@ -17,8 +17,12 @@ import (
 // fetchTimeout limits the copy of one archive from one peer.
 const fetchTimeout = 5 * time.Minute
 
-// errNoCopy: no live peer has the archive.
-var errNoCopy = errors.New("no other manager that is live has the archive")
+var (
+	// errNoCopy: no live peer has the archive.
+	errNoCopy = errors.New("no other manager that is live has the archive")
+	// errSilent: a live peer was not asked, because it has just not answered.
+	errSilent = errors.New("another manager does not answer")
+)
 
 // Fetch copies an archive of at most maxBytes from a live peer that has it into the store.
 func (p *Peers) Fetch(ctx context.Context, store *artifact.Store, archive digest.Digest, maxBytes int64) error {
@@ -34,6 +38,7 @@ func (p *Peers) fetch(ctx context.Context, store *artifact.Store, archive digest
 	var errs []error
 	for _, each := range peers {
 		if _, skip := unreachable.Load(each.uid); skip {
+			errs = append(errs, errSilent)
 			continue
 		}
 		err := p.fetchFrom(ctx, each, store, archive, maxBytes, unreachable)

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// LeaderLabel and LeaderLabelValue are on the leader's pod alone. Authors' tools upload archives to the one pod that
-	// has them.
-	LeaderLabel, LeaderLabelValue = "component", "manager"
+	// LeaderLabel is on the leader's pod alone, with LeaderLabelValue. Authors' tools upload archives to the one pod that has it.
+	LeaderLabel = "component"
+	// LeaderLabelValue is the value of LeaderLabel.
+	LeaderLabelValue = "manager"
 
 	// labelInterval is how often the leader checks the labels, and labelRetry how soon after the first of
 	// several errors.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,15 +136,56 @@ func TestCopies(t *testing.T) {
 }
 
 func TestPeersThatDoNotAnswerAreAskedOnce(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64
 	peers := peersAt(t, func(http.ResponseWriter, *http.Request) {
-		asked++
+		asked.Add(1)
 		panic(http.ErrAbortHandler)
 	})
 	for _, content := range []string{"a", "b", "c"} {
 		copies, err := peers.Copies(t.Context(), digest.FromString(content))
-		if err != nil || len(copies.Awaited) != 1 || asked != 1 {
-			t.Errorf("got %+v, %v after %d requests", copies, err, asked)
+		if err != nil || len(copies.Awaited) != 1 || asked.Load() != 1 {
+			t.Errorf("got %+v, %v after %d requests", copies, err, asked.Load())
 		}
 	}
+}
+
+func TestReplicatorIsCompleteWhenNoPeerHasMore(t *testing.T) {
+	content := []byte("an archive")
+	var aborts, lacks atomic.Bool
+	aborts.Store(true)
+	peers := peersAt(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case aborts.Load():
+			panic(http.ErrAbortHandler)
+		case lacks.Load():
+			http.NotFound(w, r)
+		default:
+			_, _ = w.Write(content)
+		}
+	})
+	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inUse := []digest.Digest{digest.FromBytes(content), digest.FromString("another")}
+	replicator := NewReplicator(peers, store, 100, func(context.Context) ([]digest.Digest, error) { return inUse, nil })
+	expect := func(stored, complete bool) {
+		t.Helper()
+		replicator.failed = nil // Nothing is delayed.
+		replicator.round(t.Context())
+		if store.Has(inUse[0]) != stored || replicator.Complete() != complete {
+			t.Errorf("stored: %t, complete: %t", store.Has(inUse[0]), replicator.Complete())
+		}
+	}
+	expect(false, false)
+	aborts.Store(false)
+	expect(true, false) // The peer sends something else as the other archive.
+	lacks.Store(true)
+	expect(true, true)
+
+	replicator.complete.Store(false)
+	aborts.Store(true)
+	expect(true, false)
+	replicator.began = time.Now().Add(-2 * completeTimeout)
+	expect(true, true)
 }

@@ -21,6 +21,8 @@ const (
 	maxCopies = 4
 	// minDelay and maxDelay are the delays after a failed copy of an archive, which double.
 	minDelay, maxDelay = 500 * time.Millisecond, 30 * time.Second
+	// completeTimeout is how long a manager that starts waits for peers that do not answer.
+	completeTimeout = time.Minute
 )
 
 // Replicator copies the archives in use that the store lacks from the peers. It runs in every manager. It never deletes one.
@@ -34,6 +36,8 @@ type Replicator struct {
 
 	wake     chan struct{}
 	complete atomic.Bool
+	// began is the time of the first round.
+	began time.Time
 	// failed has the archives that could not be copied.
 	failed map[digest.Digest]attempt
 }
@@ -43,6 +47,8 @@ type attempt struct {
 	next  time.Time
 	delay time.Duration
 	err   string
+	// none: no live peer has the archive.
+	none bool
 }
 
 // NewReplicator makes one that is not started yet.
@@ -61,7 +67,8 @@ func (r *Replicator) Wake() {
 	}
 }
 
-// Complete says whether every archive in use was looked for once since the start.
+// Complete says whether every archive in use that a live peer has was copied once since the start. Peers that do not answer are
+// waited for, for at most a minute.
 func (r *Replicator) Complete() bool { return r.complete.Load() }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: followers replicate too.
@@ -114,16 +121,30 @@ func (r *Replicator) round(ctx context.Context) time.Duration {
 				log.Info("copied an archive from another manager", "digest", archive)
 				return nil
 			}
-			if err.Error() != last.err && !errors.Is(err, errNoCopy) && ctx.Err() == nil {
+			if err.Error() != last.err && !errors.Is(err, errNoCopy) && !errors.Is(err, errSilent) && ctx.Err() == nil {
 				log.Error(err, "cannot copy an archive from another manager, retrying")
 			}
 			delay := min(max(2*last.delay, minDelay), maxDelay)
-			failed[archive], next = attempt{next: time.Now().Add(delay), delay: delay, err: err.Error()}, min(next, delay)
+			failed[archive], next = attempt{
+				next: time.Now().Add(delay), delay: delay, err: err.Error(), none: errors.Is(err, errNoCopy),
+			}, min(next, delay)
 			return nil
 		})
 	}
 	_ = copies.Wait() // Failures are recorded.
 	r.failed = failed
-	r.complete.Store(true)
+	r.checkComplete()
 	return max(next, 0)
+}
+
+func (r *Replicator) checkComplete() {
+	if r.began.IsZero() {
+		r.began = time.Now()
+	}
+	for _, last := range r.failed {
+		if !last.none && time.Since(r.began) < completeTimeout {
+			return
+		}
+	}
+	r.complete.Store(true)
 }
