@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -24,6 +25,9 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 	migrate := func(ctx context.Context, args ...string) (string, error) {
 		command := exec.CommandContext(ctx, "../../hack/migrate.sh", args...)
 		command.Env = append(os.Environ(), "KUBECTL="+findKubectl())
+		// An interruption ends the script's commands too.
+		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 		output, err := command.CombinedOutput()
 		return string(output), err
 	}
