@@ -59,8 +59,8 @@ wait_for() {
 	done
 	echo
 	kubectl get -n "$namespace" pods
-	kubectl logs -n "$manager_namespace" "deployment/$manager" --tail=20
-	fail "$1/$2 did not become $3 within five minutes; see the end of the manager's log above"
+	kubectl logs -n "$manager_namespace" -l app.kubernetes.io/name=collection-operator --prefix --tail=20
+	fail "$1/$2 did not become $3 within five minutes; see the end of the managers' logs above"
 }
 
 # build_id identifies the content of the development cluster's images, whose tags do not change.
@@ -75,11 +75,11 @@ install_manager() {
 	build=$(build_id)
 	mkdir -p "$state"
 	if [[ $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
-		kubectl rollout restart -n "$manager_namespace" "deployment/$manager"
+		kubectl rollout restart -n "$manager_namespace" "statefulset/$manager"
 		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false --ignore-not-found
 		echo "$build" >"$state/build"
 	fi
-	kubectl rollout status -n "$manager_namespace" "deployment/$manager" --timeout=5m
+	kubectl rollout status -n "$manager_namespace" "statefulset/$manager" --timeout=5m
 }
 
 # Creates the key pair of the demo's user and the host key of the SSH target once, so that the demo can be repeated.
@@ -177,7 +177,7 @@ next_steps() {
 		  kubectl exec -n $namespace deployment/$endpoint -- ls -lR /home/$user/files
 
 		  kubectl logs -n $namespace -l operator-name=zos-files -c operator -f      what the playbooks do
-		  kubectl logs -n $manager_namespace deployment/$manager -f
+		  kubectl logs -n $manager_namespace -l component=manager -f
 
 		To remove the demo: hack/demo.sh clean. To stop the cluster: make cluster-down
 	EOF

@@ -3,6 +3,8 @@
 #
 #   deploy.sh MANAGER_IMAGE RUNTIME_IMAGE [ARCHITECTURES]
 #
+# A manager of an earlier version, which was a Deployment, is replaced: see migrate.sh.
+#
 # ARCHITECTURES of the runtime image, such as amd64,s390x. COMPONENTS lists directories of config/components to add. Fields
 # of other field managers are never overwritten.
 set -euo pipefail
@@ -29,7 +31,7 @@ trap 'rm -rf "$overlay"' EXIT
 		      - {op: replace, path: /spec/template/spec/containers/0/image, value: "$manager_image"}
 		      # A pod reads its settings when it starts.
 		      - {op: add, path: /spec/template/metadata/annotations/zoscb.ibm.com~1settings, value: "$runtime_image $architectures"}
-		    target: {kind: Deployment, name: collection-operator-controller-manager}
+		    target: {kind: StatefulSet, name: collection-operator-controller-manager}
 		  - patch: |
 		      - {op: replace, path: /data/runtimeImage, value: "$runtime_image"}
 		      - {op: replace, path: /data/runtimeArchitectures, value: "$architectures"}
@@ -37,4 +39,11 @@ trap 'rm -rf "$overlay"' EXIT
 	END
 } >"$overlay/kustomization.yaml"
 
-"$KUBECTL" apply --server-side --field-manager=collection-operator-deploy -k "$overlay"
+apply() { "$KUBECTL" apply --server-side --field-manager=collection-operator-deploy -k "$overlay" "$@"; }
+
+if hack/migrate.sh --check; then
+	# The earlier manager keeps running if the new one cannot be installed.
+	apply --dry-run=server >/dev/null
+	hack/migrate.sh
+fi
+apply

@@ -66,7 +66,7 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
 		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/printable",
-		"internal/probe", "internal/render", "internal/reserved", "internal/status", "internal/verify",
+		"internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/status", "internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
@@ -76,8 +76,9 @@ var layers = map[string][]string{
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
 		"internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/probe", "internal/render", "internal/reserved",
+		"internal/install/olm", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
 	},
+	"internal/replica": {"internal/artifact", "internal/fetch", "internal/render"},
 }
 
 // pure packages turn bytes and values into values.

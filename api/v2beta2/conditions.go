@@ -79,6 +79,8 @@ const (
 	ReasonStorageFailed = "StorageFailed"
 	// ReasonStorageFull signals that no space is left on the manager's volume for archives.
 	ReasonStorageFull = "StorageFull"
+	// ReasonReplicating signals that another manager does not have the archive yet.
+	ReasonReplicating = "Replicating"
 )
 
 // Reasons of an OperatorCollection whose archive is not accepted.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,17 +33,25 @@ func (s *archiveSettings) validate() error {
 	return nil
 }
 
-// removeArchives returns what sets unused archives aside, and deletes those that were set aside long enough ago. It runs in the leader
-// alone, beside the controllers.
-func (s *archiveSettings) removeArchives(mgr manager.Manager, collections *controller.CollectionCache) manager.RunnableFunc {
-	return func(ctx context.Context) error {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			now := time.Now()
-			err := collections.RemoveUnused(ctx, mgr.GetAPIReader(), now.Add(-time.Minute), now.Add(-s.retention))
-			if err != nil && !errors.Is(err, context.Canceled) {
-				mgr.GetLogger().Error(err, "archives that are not in use are kept for another hour")
-			}
-		}, removalInterval)
-		return nil
-	}
+// cleaner sets the archives aside that are not in use, and deletes those that were set aside long enough ago. It runs in every manager,
+// for its own store.
+type cleaner struct {
+	collections *controller.CollectionCache
+	mgr         manager.Manager
+	retention   time.Duration
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*cleaner) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (c *cleaner) Start(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		now := time.Now()
+		err := c.collections.RemoveUnused(ctx, c.mgr.GetAPIReader(), now.Add(-time.Minute), now.Add(-c.retention))
+		if err != nil && ctx.Err() == nil {
+			c.mgr.GetLogger().Error(err, "archives that are not in use are kept for another hour")
+		}
+	}, removalInterval)
+	return nil
 }

@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,6 +41,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
 // settings are the manager's flags.
@@ -65,6 +65,7 @@ type settings struct {
 	reserved        reservedSettings
 	archives        archiveSettings
 	budgets         budgetSettings
+	replicas        replicaSettings
 	log             zap.Options
 }
 
@@ -76,7 +77,7 @@ type leaseSettings struct {
 func (s *leaseSettings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.duration, "leader-elect-lease-duration", 137*time.Second, "time after which another manager takes over if the leader has not renewed its lease")
 	flags.DurationVar(&s.renewDeadline, "leader-elect-renew-deadline", 107*time.Second, "time after which the leader ends if it cannot renew its lease, such as while the API server is not available; must be less than leader-elect-lease-duration")
-	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 26*time.Second, "interval between attempts to acquire or renew the lease")
+	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 5*time.Second, "interval between attempts to acquire or renew the lease; after the leader has ended, another manager takes over within twice that time")
 }
 
 // validate returns an error if client-go would refuse the settings.
@@ -109,6 +110,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	s.namespaces.addFlags(flags)
 	s.archives.addFlags(flags)
 	s.budgets.addFlags(flags)
+	s.replicas.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")
@@ -151,7 +153,8 @@ func (s *settings) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate())
+	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate(),
+		s.replicas.validate())
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -179,6 +182,9 @@ func run(ctx context.Context, s settings) error {
 	if err := controller.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
+	if err := controller.CheckPredecessor(ctx, mgr.GetAPIReader(), s.render.ArtifactServer.Namespace); err != nil {
+		return err
+	}
 	store, err := artifact.Open(filepath.Join(s.storageDir, ".artifacts"))
 	if err != nil {
 		return err
@@ -194,16 +200,21 @@ func run(ctx context.Context, s settings) error {
 	}}); err != nil {
 		return err
 	}
-	collections := &controller.CollectionCache{Store: store, LoadedBytes: int64(s.budgets.loadedBytes)}
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
 		return err
 	}
-	collections.Key = key
-	if err := mgr.Add(s.archives.removeArchives(mgr, collections)); err != nil {
+	collections := &controller.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
+	peers := newPeers(mgr, s, port)
+	replicator, err := addReplicas(ctx, mgr, peers, collections, s.fetchMaxBytes)
+	if err := errors.Join(err, mgr.Add(&cleaner{collections: collections, mgr: mgr, retention: s.archives.retention})); err != nil {
 		return err
 	}
-	if err := addControllers(ctx, mgr, s, collections, key); err != nil {
+	ready := &readiness{store: store, replicator: replicator}
+	if err := addControllers(ctx, mgr, s, collections, peers, key, ready); err != nil {
+		return err
+	}
+	if err := ready.addTo(mgr); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -242,6 +253,7 @@ func newManager(s settings) (manager.Manager, error) {
 		HealthProbeBindAddress:        s.probeAddress,
 		LeaderElection:                s.leaderElect,
 		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
+		LeaderElectionNamespace:       s.render.ArtifactServer.Namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &s.lease.duration,
 		RenewDeadline:                 &s.lease.renewDeadline,
@@ -250,10 +262,7 @@ func newManager(s settings) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+	return mgr, nil
 }
 
 // newOLM returns nil if the manager serves no catalog.
@@ -271,7 +280,7 @@ func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, key endpoint.Key) error {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers, key endpoint.Key, ready *readiness) error {
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -291,9 +300,9 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(),
+		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: peers,
 		Source: &controller.ArchiveSource{
-			Reader: mgr.GetAPIReader(), Collections: collections, Workers: s.budgets.workers, Downloads: s.budgets.downloads,
+			Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers, Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 			Fetcher: &fetch.Fetcher{
 				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
@@ -322,12 +331,13 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 	if cluster != nil {
 		importer.Publications = controller.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
+		ready.cluster, ready.catalog = cluster, server
 		if err := mgr.Add(server); err != nil {
 			return err
 		}
 		controllers = append(controllers, &controller.CatalogReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster, Grants: granted,
-			Server: server, Publications: importer.Publications,
+			Server: server, Publications: importer.Publications, Elected: mgr.Elected(),
 		})
 	}
 	for _, c := range controllers {

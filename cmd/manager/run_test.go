@@ -15,7 +15,7 @@ func TestLeaseSettings(t *testing.T) {
 		"default":                      {nil, true},
 		"short":                        {[]string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"}, true},
 		"a lease that ends too early":  {[]string{"--leader-elect-lease-duration=100s"}, false},
-		"a deadline that is too early": {[]string{"--leader-elect-renew-deadline=26s"}, false},
+		"a deadline that is too early": {[]string{"--leader-elect-renew-deadline=6s"}, false},
 		"no retry":                     {[]string{"--leader-elect-retry-period=0s"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/pkg/api"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -193,6 +194,25 @@ func TestOperatorGetsThePermissionsOfTheManager(t *testing.T) {
 	}
 	if strategy.Permissions != nil {
 		t.Errorf("OLM would give in all namespaces: %v", strategy.Permissions)
+	}
+}
+
+func TestManagerIsOneDeployment(t *testing.T) {
+	strategy := load(t, written(t, testOptions())).CSV.Spec.InstallStrategy.StrategySpec
+	if len(strategy.DeploymentSpecs) != 2 || strategy.DeploymentSpecs[1].Name != "collection-operator-policies" {
+		t.Fatalf("there are %d Deployments", len(strategy.DeploymentSpecs))
+	}
+	manager := strategy.DeploymentSpecs[0]
+	if manager.Name != "collection-operator-controller-manager" || *manager.Spec.Replicas != 1 || manager.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		t.Errorf("got %d of %s with the strategy %s", *manager.Spec.Replicas, manager.Name, manager.Spec.Strategy.Type)
+	}
+	selector := map[string]string{"component": "manager"} // OLM cannot change that of an installed Deployment.
+	if diff := cmp.Diff(selector, manager.Spec.Selector.MatchLabels); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]string{"component": "manager", "app.kubernetes.io/name": "collection-operator"}
+	if diff := cmp.Diff(want, manager.Spec.Template.Labels); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -114,6 +115,30 @@ func TestStoreForgetsUnfinishedFiles(t *testing.T) {
 		}
 		if _, err := os.Stat(leftover); errors.Is(err, fs.ErrNotExist) == step.kept || !store.Has(whole) {
 			t.Errorf("leftover: %v, archive kept: %t", err, store.Has(whole))
+		}
+	}
+}
+
+func TestCheckWritable(t *testing.T) {
+	store, err := Open(filepath.Join(t.TempDir(), "artifacts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CheckWritable(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(store.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := os.RemoveAll(store.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CheckWritable(); err == nil {
+		t.Error("a store without its folder passes")
+	}
+	for err, want := range map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: false, syscall.EACCES: false} {
+		if got := isFull(&fs.PathError{Op: "write", Err: err}); got != want {
+			t.Errorf("%v: full: %t", err, got)
 		}
 	}
 }

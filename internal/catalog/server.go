@@ -81,8 +81,18 @@ func (s *Server) Set(catalog *declcfg.DeclarativeConfig) (digest string, changed
 	return digest, true, nil
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: only the leader's controllers set a catalog.
-func (*Server) NeedLeaderElection() bool { return true }
+// NeedLeaderElection implements manager.LeaderElectionRunnable: each manager serves the catalog.
+func (*Server) NeedLeaderElection() bool { return false }
+
+// Loaded says whether there is a catalog.
+func (s *Server) Loaded() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
 
 // Start implements manager.Runnable.
 func (s *Server) Start(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,8 +58,10 @@ type CatalogReconciler struct {
 	OLM *olm.Cluster
 	// Server serves the catalog.
 	Server *catalog.Server
-	// Publications take the result for each OperatorCollection.
+	// Publications take the result for each OperatorCollection. Only the leader sets them.
 	Publications *Publications
+	// Elected is closed when this manager becomes the leader. The others serve the same catalog, and write nothing.
+	Elected <-chan struct{}
 
 	// began is the time of the first attempt to make a catalog.
 	began time.Time
@@ -80,7 +83,9 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	}
 	if !r.OLM.Available() {
 		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olm.Interval, "%w", r.OLM.Err()))
-		r.Publications.set(ctx, candidates.publications())
+		if r.leads() {
+			r.Publications.set(ctx, candidates.publications())
+		}
 		return ctrl.Result{RequeueAfter: olm.Interval}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
@@ -90,18 +95,32 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 		return ctrl.Result{RequeueAfter: status.PollInterval}, nil
 	}
 	digest, err := r.serve(ctx, candidates)
-	if err != nil {
-		return status.Result(err)
+	if err == nil && r.leads() {
+		err = r.publish(ctx, candidates, digest)
 	}
-	err = r.applyCatalogSource(ctx, digest)
-	if err != nil {
-		candidates.refuseAll(err)
-	}
-	r.Publications.set(ctx, candidates.publications())
 	if err != nil {
 		return status.Result(err)
 	}
 	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
+}
+
+func (r *CatalogReconciler) leads() bool {
+	select {
+	case <-r.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// publish tells OLM and the OperatorCollections what the catalog has.
+func (r *CatalogReconciler) publish(ctx context.Context, candidates candidates, digest string) error {
+	err := r.applyCatalogSource(ctx, digest)
+	if err != nil {
+		candidates.refuseAll(err)
+	}
+	r.Publications.set(ctx, candidates.publications())
+	return err
 }
 
 // awaitsArchives says whether the first catalog has to wait: it would lack what is installed, because the manager lost its
@@ -136,6 +155,8 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	request := handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, client.Object) []catalogRequest {
 		return []catalogRequest{{}}
 	})
+	options := typedOptions[catalogRequest](1)
+	options.NeedLeaderElection = ptr.To(false)
 	c, err := builder.TypedControllerManagedBy[catalogRequest](mgr).
 		Named("catalog").
 		Watches(&v2beta2.OperatorCollection{}, request, builder.WithPredicates(changes(importOf))).
@@ -144,7 +165,8 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&rbacv1.ClusterRole{}, afterGrants(isAggregated)).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRole"), afterGrants(nil), withoutRelists)).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRoleBinding"), afterGrants(nil), withoutRelists)).
-		WithOptions(typedOptions[catalogRequest](1)).
+		WatchesRawSource(source.TypedFunc[catalogRequest](r.afterElection)).
+		WithOptions(options).
 		Build(r)
 	if err != nil {
 		return err
@@ -160,6 +182,18 @@ func (r *CatalogReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return nil
 		}))
 	})
+	return nil
+}
+
+// afterElection makes the catalog again when this manager becomes the leader, which publishes it.
+func (r *CatalogReconciler) afterElection(ctx context.Context, queue workqueue.TypedRateLimitingInterface[catalogRequest]) error {
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-r.Elected:
+			queue.Add(catalogRequest{})
+		}
+	}()
 	return nil
 }
 

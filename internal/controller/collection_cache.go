@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -175,8 +176,18 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// RemoveUnused sets the archives aside that are not in use, and deletes those that were set aside before expired, which only the leader
-// may do. Archives stored after a time are kept: they may belong to an import that has not written its status yet.
+// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or SubOperatorConfigs run, sorted.
+func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {
+	inUse, err := listArchivesInUse(ctx, reader, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
+}
+
+// RemoveUnused sets the archives aside, in the store of this manager, that are not in use, and deletes those that were set aside before
+// expired. Archives stored after a time are kept: they may belong to an import that has not written its status yet. The reader must
+// read live objects.
 func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, stored, expired time.Time) error {
 	inUse, err := listArchivesInUse(ctx, reader, c.Key)
 	if err != nil {

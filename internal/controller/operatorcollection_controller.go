@@ -14,13 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/reserved"
 )
 
@@ -43,8 +46,13 @@ type OperatorCollectionReconciler struct {
 	Reserved reserved.Domains
 	// Budgets limit what is imported.
 	Budgets *CollectionBudgets
+	// Peers are the other managers.
+	Peers *replica.Peers
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *Publications
+
+	// copies has OperatorCollections whose archive another manager lacks, or has again.
+	copies chan event.GenericEvent
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -90,9 +98,11 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.checkReserved,
 		r.checkClaim,
 		r.checkCRDs,
+		r.checkCopies,
 		r.acceptWithinBudgets,
 		r.labelObject,
 		r.awaitCRDs,
+		r.awaitCopies,
 		r.ensureDefaultSubOperatorConfig,
 		r.collectSubOperatorConfigs,
 	}
@@ -113,6 +123,10 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	workers := r.Source.Workers
 	r.Source.working = newNamespaceLimit(workers.Total, workers.PerNamespace)
 	r.Source.downloads = newNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
+	r.copies = make(chan event.GenericEvent)
+	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
+		return err
+	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithEventFilter(withoutRelists).
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
@@ -121,6 +135,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
+	b = b.WatchesRawSource(source.Channel(r.copies, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -23,6 +24,8 @@ type ArchiveSource struct {
 	Reader client.Reader
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
+	// Peers are the other managers.
+	Peers *replica.Peers
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
 	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
@@ -43,6 +46,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	if err != nil {
 		return err
 	}
+	a.restore(ctx, oc)
 	fetchArchive := a.fetchArchive
 	scope.artifact, err = a.verifyStored(oc, policy)
 	if err != nil && oc.Spec.Interval == nil {

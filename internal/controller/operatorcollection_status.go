@@ -150,6 +150,9 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	if f.check != nil && f.check.failed != "" {
 		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
 	}
+	for _, lacking := range f.copies.Reported {
+		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
+	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
 	}

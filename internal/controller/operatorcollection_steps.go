@@ -23,6 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -42,7 +43,11 @@ type importScope struct {
 	plan []crd.Planned
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
-	// imported says that the collection's CRDs are Established too.
+	// kept says that the archive was imported before.
+	kept bool
+	// copies says which other managers lack the archive.
+	copies replica.Copies
+	// imported says that the collection's CRDs are Established too, and that the other managers have the archive.
 	imported bool
 	// check is the result of the last source check, if there is one.
 	check *sourceCheck
@@ -120,7 +125,6 @@ func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta
 	} else if len(missing) > 0 {
 		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
-	scope.imported = true
 	return nil
 }
 

@@ -16,6 +16,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
+// ManagerLabel with ManagerLabelValue is on the pods of all managers, and selects them.
+const ManagerLabel, ManagerLabelValue = "app.kubernetes.io/name", "collection-operator"
+
 // ArtifactServer identifies the manager's archive server for network policies.
 type ArtifactServer struct {
 	// Namespace of the manager's pod.
@@ -56,7 +59,7 @@ func egressRules(o InstallationOptions) []networkingv1.NetworkPolicyEgressRule {
 		{Ports: append(policyPorts(corev1.ProtocolUDP, dnsPorts), policyPorts(corev1.ProtocolTCP, dnsPorts)...)},
 		{To: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: o.ArtifactServer.Namespace}},
-			PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"component": "manager"}},
+			PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{ManagerLabel: ManagerLabelValue}},
 		}}, Ports: policyPorts(corev1.ProtocolTCP, []int32{o.ArtifactServer.Port})},
 	}
 	rules = append(rules, endpointRules(o.Endpoints)...)

@@ -31,7 +31,7 @@ func readManifest(t *testing.T, name string, into any) {
 
 func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 	var values corev1.ConfigMap
-	var manager appsv1.Deployment
+	var manager appsv1.StatefulSet
 	readManifest(t, "settings.yaml", &values)
 	readManifest(t, "manager.yaml", &manager)
 	container := manager.Spec.Template.Spec.Containers[0]
@@ -46,11 +46,13 @@ func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 			server.Port = port.ContainerPort
 		}
 	}
-	if manager.Spec.Template.Labels["component"] != "manager" {
+	if manager.Spec.Template.Labels[ManagerLabel] != ManagerLabelValue {
 		t.Errorf("the manager's pod cannot be found by its labels %v", manager.Spec.Template.Labels)
 	}
-	if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "POD_NAMESPACE" }) {
-		t.Error("nothing tells the manager its namespace")
+	for _, name := range []string{"POD_NAMESPACE", "POD_NAME"} {
+		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }) {
+			t.Errorf("nothing sets the manager's variable %s", name)
+		}
 	}
 	want := Settings{
 		RuntimeImage:   values.Data["runtimeImage"],

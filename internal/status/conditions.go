@@ -75,7 +75,8 @@ func Phase(conditions []metav1.Condition, conditionType string) v2beta2.Phase {
 func IsProgress(reason string) bool {
 	switch reason {
 	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
-		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded:
+		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded,
+		v2beta2.ReasonReplicating:
 		return true
 	}
 	return false

@@ -73,7 +73,7 @@ func explainFailure(ctx context.Context) {
 		{"get", "pods,deployments", "-A", "-o", "wide"},
 		{"get", "zoscb", "-n", namespace, "-o", "yaml"},
 		{"get", "datafiles,filecopys,filediscoverys,mirrors", "-n", namespace, "-o", "yaml"},
-		{"logs", "-n", ManagerNamespace, "deployment/" + ManagerName, "--tail=60"},
+		{"logs", "-n", ManagerNamespace, "-l", ManagerSelector, "--tail=60"},
 		{"logs", "-n", namespace, "-l", "operator-name", "--all-containers", "--tail=150"},
 	} {
 		printed, _ := Output(ctx, kubectlPath(), args...)

@@ -146,7 +146,7 @@ func expectSecrecy(ctx context.Context, e *environment, zos *system) {
 
 	for what, args := range map[string][]string{
 		"the operator's log":                           {"logs", "-n", e.namespace, "deployment/" + notesPod, "-c", "operator"},
-		"the manager's log":                            {"logs", "-n", ManagerNamespace, "deployment/" + ManagerName},
+		"the manager's log":                            {"logs", "-n", ManagerNamespace, "-l", ManagerSelector, "--tail=-1"},
 		"the operator's Deployment and Pod":            {"get", "deployments,pods", "-n", e.namespace, "-l", "operator-name=notes", "-o", "yaml"},
 		"events, ConfigMaps and the product's objects": {"get", "events,configmaps,zoscb,notes", "-n", e.namespace, "-o", "yaml"},
 	} {

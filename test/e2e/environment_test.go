@@ -157,7 +157,7 @@ func (e *environment) explain(ctx context.Context) {
 	}
 	for _, args := range [][]string{
 		{"get", "pods,deployments,zoscb", "-n", e.namespace, "-o", "wide"},
-		{"logs", "-n", ManagerNamespace, "deployment/" + ManagerName, "--tail=30"},
+		{"logs", "-n", ManagerNamespace, "-l", ManagerSelector, "--tail=30"},
 		{"logs", "-n", e.namespace, "-l", "operator-name", "-c", "operator", "--tail=120"},
 		{"logs", "-n", e.namespace, "-l", "system", "--tail=60"},
 	} {

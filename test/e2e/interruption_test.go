@@ -205,15 +205,15 @@ func apiRequests(ctx context.Context) float64 {
 // newManager replaces the manager by one of another image, which then does its work.
 func (i *interruption) newManager(ctx context.Context) {
 	before, logons, operator := i.snapshot(ctx, Default, "held"), i.zos.logons(ctx), i.pod(ctx, Default).UID
-	manager := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: ManagerNamespace}}
+	manager := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: ManagerNamespace}}
 	old := Live(ctx, Default, manager)
 	begin := time.Now()
-	kubectl(ctx, "set", "image", "-n", ManagerNamespace, "deployment/"+ManagerName, "manager=localhost/collection-operator/manager-next:dev")
+	kubectl(ctx, "set", "image", "-n", ManagerNamespace, "statefulset/"+ManagerName, "manager=localhost/collection-operator/manager-next:dev")
 	DeferCleanup(func(ctx context.Context) {
-		kubectl(ctx, "set", "image", "-n", ManagerNamespace, "deployment/"+ManagerName, "manager=localhost/collection-operator/manager:dev")
-		kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "deployment/"+ManagerName, "--timeout=3m")
+		kubectl(ctx, "set", "image", "-n", ManagerNamespace, "statefulset/"+ManagerName, "manager=localhost/collection-operator/manager:dev")
+		kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--timeout=3m")
 	}, NodeTimeout(4*time.Minute))
-	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "deployment/"+ManagerName, "--timeout=3m")
+	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--timeout=3m")
 	Expect(Live(ctx, Default, manager).GetGeneration()).To(BeNumerically(">", old.GetGeneration()))
 	i.endpoint(ctx, "new", v2beta2.ZosEndpointSpec{Host: i.zos.host(), CredentialName: "zos1"})
 

@@ -50,11 +50,14 @@ func (p *plays) drain(ctx context.Context) {
 	uncordon(ctx)
 }
 
-// killManager ends the manager's process and pod without a graceful shutdown. An administrator who removes the lease of a
-// manager that is gone for sure need not wait until it expires.
+// managerPods selects the pods of all managers. Only the leader's has component=manager.
+var managerPods = client.MatchingLabels{"app.kubernetes.io/name": "collection-operator"}
+
+// killManager ends the processes and pods of all managers without a graceful shutdown. An administrator who removes the lease of
+// managers that are gone for sure need not wait until it expires.
 func killManager(ctx context.Context) {
 	GinkgoHelper()
-	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"},
+	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace), managerPods,
 		client.GracePeriodSeconds(0))).To(Succeed())
 	removeManagerLease(ctx)
 }

@@ -20,8 +20,10 @@ import (
 func uploadSpecs() {
 	It("imports it the way authors' tools do", func(ctx context.Context) {
 		var managers corev1.PodList
-		Expect(K8s.List(ctx, &managers, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
-		Expect(managers.Items).To(HaveLen(1))
+		Eventually(func(g Gomega) {
+			g.Expect(K8s.List(ctx, &managers, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
+			g.Expect(managers.Items).To(HaveLen(1))
+		}).WithContext(ctx).Should(Succeed())
 		pod, folder := managers.Items[0].Name, "/opt/collections/suboperator/uploaded/1.0.0"
 		local := filepath.Join(GinkgoT().TempDir(), "example-uploaded-1.0.0.tar.gz")
 		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())

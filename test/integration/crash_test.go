@@ -140,11 +140,11 @@ var _ = Describe("The manager", func() {
 	}, NodeTimeout(2*time.Minute))
 })
 
-// refuseRealWrites makes the API server refuse to create objects of one resource in a namespace, though a dry run of it
-// succeeds. The function returned ends that.
-func refuseRealWrites(ctx context.Context, namespace, resource string) func(context.Context) {
+// refuseRealWrites makes the API server refuse to create objects of some resources in a namespace, deployments among them, though a
+// dry run of it succeeds. The function returned ends that.
+func refuseRealWrites(ctx context.Context, namespace string, resources ...string) func(context.Context) {
 	GinkgoHelper()
-	name := namespace + "-" + resource
+	name := namespace + "-" + resources[0]
 	fail := admissionregistrationv1.Fail
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -155,7 +155,7 @@ func refuseRealWrites(ctx context.Context, namespace, resource string) func(cont
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resource},
+						APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: resources,
 					},
 				}}},
 			},

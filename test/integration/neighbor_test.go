@@ -6,12 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -60,26 +64,10 @@ var _ = Describe("A good neighbour", func() {
 	}, NodeTimeout(2*time.Minute))
 
 	It("deploys without taking over by force what others manage", func(ctx context.Context) {
-		kubectl := findKubectl()
-		deploy := func(image string) (string, error) {
-			command := exec.CommandContext(ctx, "../../hack/deploy.sh", image, "registry.invalid/runtime:1", "amd64")
-			command.Env = append(os.Environ(), "KUBECTL="+kubectl)
-			output, err := command.CombinedOutput()
-			return string(output), err
-		}
-		manager := deployment(ManagerNamespace, "collection-operator-controller-manager")
+		deploy := func(image string) (string, error) { return deployManager(ctx, image) }
+		manager := managerSet()
 		output, err := deploy("registry.invalid/manager:1")
 		Expect(err).NotTo(HaveOccurred(), output)
-		DeferCleanup(func(ctx context.Context) {
-			Remove(ctx, manager)
-			for _, list := range []client.ObjectList{&corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}} {
-				for _, object := range listObjects(ctx, list, client.InNamespace(ManagerNamespace)) {
-					Patch(ctx, object, `{"metadata":{"finalizers":null}}`)
-					Remove(ctx, object)
-				}
-			}
-			Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
-		}, NodeTimeout(time.Minute))
 		output, err = deploy("registry.invalid/manager:2")
 		Expect(err).NotTo(HaveOccurred(), output)
 		Get(ctx, NewWithT(GinkgoT()), manager)
@@ -116,6 +104,30 @@ var _ = Describe("A good neighbour", func() {
 		Expect(crd.Spec.Names.ShortNames).To(ConsistOf("theirs"))
 	}, NodeTimeout(2*time.Minute))
 })
+
+// managerSet is the StatefulSet that deployManager makes.
+func managerSet() *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
+}
+
+// deployManager runs the script of `make deploy`, and removes the manager when the spec ends.
+func deployManager(ctx context.Context, image string, components ...string) (string, error) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx context.Context) {
+		Remove(ctx, managerSet())
+		for _, list := range []client.ObjectList{&corev1.ServiceList{}, &policyv1.PodDisruptionBudgetList{}} {
+			for _, object := range listObjects(ctx, list, client.InNamespace(ManagerNamespace)) {
+				Patch(ctx, object, `{"metadata":{"finalizers":null}}`)
+				Remove(ctx, object)
+			}
+		}
+		Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
+	}, NodeTimeout(time.Minute))
+	command := exec.CommandContext(ctx, "../../hack/deploy.sh", image, "registry.invalid/runtime:1", "amd64")
+	command.Env = append(os.Environ(), "KUBECTL="+findKubectl(), "COMPONENTS="+strings.Join(components, " "))
+	output, err := command.CombinedOutput()
+	return string(output), err
+}
 
 // findKubectl takes the one that KUBECTL names, that of the development cluster, or the one on the PATH.
 func findKubectl() string {

@@ -73,14 +73,19 @@ type testCatalog struct {
 	registry           api.RegistryClient
 }
 
+// newTestCatalog is what a manager serves at an address. The CatalogSource is in the namespace.
+func newTestCatalog(address, namespace string) *testCatalog {
+	GinkgoHelper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(conn.Close)
+	return &testCatalog{address: address, namespace: namespace, registry: api.NewRegistryClient(conn)}
+}
+
 // startWithCatalog starts the manager with a catalog for one spec. OLM's CRDs are not installed by it.
 func startWithCatalog(ctx context.Context, flags ...string) *testCatalog {
 	GinkgoHelper()
-	catalog := &testCatalog{address: freeAddress(), namespace: newNamespace(ctx)}
-	conn, err := grpc.NewClient(catalog.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(conn.Close)
-	catalog.registry = api.NewRegistryClient(conn)
+	catalog := newTestCatalog(freeAddress(), newNamespace(ctx))
 	theManager.restart(ctx, slices.Concat(usualFlags, []string{
 		"--catalog-bind-address=" + catalog.address, "--catalog-address=catalog.example:50051", "--catalog-namespace=" + catalog.namespace,
 	}, flags)...)

@@ -59,9 +59,12 @@ var _ = Describe("The security level restricted", func() {
 		Expect(namespace.Labels).To(HaveKeyWithValue(enforced, "restricted"), "config sets it")
 		content, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
 		Expect(err).NotTo(HaveOccurred())
-		manager := &appsv1.Deployment{}
+		manager := &appsv1.StatefulSet{}
 		Expect(yaml.UnmarshalStrict(content, manager)).To(Succeed())
-		refusal := expectRestricted(ctx, ManagerNamespace, manager.Spec.Template)
+		claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "archives"}}
+		template := &manager.Spec.Template // The StatefulSet controller adds the volume.
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: manager.Spec.VolumeClaimTemplates[0].Name, VolumeSource: claim})
+		refusal := expectRestricted(ctx, ManagerNamespace, *template)
 		attack.Repelled("Pods", "run the manager with more than the security level restricted allows", "the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
 	}, NodeTimeout(time.Minute))
 

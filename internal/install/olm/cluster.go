@@ -139,6 +139,9 @@ func (c *Cluster) SetupWithManager(mgr ctrl.Manager) error {
 	return mgr.Add(c)
 }
 
+// NeedLeaderElection implements manager.LeaderElectionRunnable: each manager serves the catalog.
+func (*Cluster) NeedLeaderElection() bool { return false }
+
 // Start looks for OLM until it is found and all functions of [Cluster.OnAvailable] have succeeded.
 func (c *Cluster) Start(ctx context.Context) error {
 	for !c.discover(ctx) {

@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
+	e := &environment{namespace: "e2e-two", domain: domain}
+	second := &v2beta2.OperatorCollection{ObjectMeta: e.meta("second.example.1.0.0")}
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(second.Name + "-soc")}
+
+	BeforeAll(func(ctx context.Context) {
+		buildArchives()
+		e.start(ctx, archives)
+		second.Spec = e.spec("second.tar.gz", archives["second.tar.gz"])
+		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(2), "the cluster has two managers: see config/manager")
+	}, NodeTimeout(5*time.Minute))
+	AfterEach(e.explain, NodeTimeout(time.Minute))
+	AfterAll(e.cleanUp, NodeTimeout(5*time.Minute))
+
+	It("finish an install during which the leader's pod is deleted", func(ctx context.Context) {
+		leader := leaderPod(ctx)
+		Create(ctx, second.DeepCopy())
+		// The inventory is written before the first object of the installation.
+		Eventually(func(g Gomega) []any {
+			inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
+			g.Expect(err).NotTo(HaveOccurred())
+			return inventory
+		}).WithContext(ctx).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
+		Expect(K8s.Delete(ctx, leader)).To(Succeed())
+		printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=4m", "operatorcollection/"+second.Name)
+		Expect(err).NotTo(HaveOccurred(), printed)
+		Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))
+		Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
+	}, NodeTimeout(8*time.Minute))
+
+	It("serve an operator's archive while one of them is away, whichever it is", func(ctx context.Context) {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
+		both := func(ctx context.Context) {
+			Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":2,"ordinals":null}}`)
+			Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
+		}
+		DeferCleanup(both, NodeTimeout(4*time.Minute))
+		for stays := range 2 {
+			Patch(ctx, set.DeepCopy(), fmt.Sprintf(`{"spec":{"replicas":1,"ordinals":{"start":%d}}}`, stays))
+			Eventually(managersReady(ctx)).WithContext(ctx).Should(ConsistOf(fmt.Sprintf("%s-%d", ManagerName, stays)))
+			operators := readyPods(ctx, e.namespace, client.MatchingLabels{"operator-name": "second"})
+			before := operators(Default)
+			kubectl(ctx, "delete", "pods", "-n", e.namespace, "-l", "operator-name=second", "--wait=false")
+			Eventually(operators).WithContext(ctx).Should(And(HaveLen(1), Not(Equal(before))))
+			both(ctx)
+		}
+	}, NodeTimeout(10*time.Minute))
+})
+
+// readyPods are the names of the pods that are ready and stay.
+func readyPods(ctx context.Context, namespace string, labels client.MatchingLabels) func(Gomega) []string {
+	return func(g Gomega) []string {
+		var pods corev1.PodList
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(namespace), labels)).To(Succeed())
+		var ready []string
+		for _, pod := range pods.Items {
+			if pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}) {
+				ready = append(ready, pod.Name)
+			}
+		}
+		return ready
+	}
+}
+
+func managersReady(ctx context.Context) func(Gomega) []string {
+	return readyPods(ctx, ManagerNamespace, managerPods)
+}
+
+// leaderPod waits for the one pod with the label that authors' tools look for.
+func leaderPod(ctx context.Context) *corev1.Pod {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Eventually(func(g Gomega) {
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		g.Expect(pods.Items[0].DeletionTimestamp).To(BeNil())
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+	return &pods.Items[0]
+}

@@ -1,0 +1,236 @@
+package integration
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// refuseAll answers as an origin that is broken.
+func refuseAll(response http.ResponseWriter, _ *http.Request) {
+	response.WriteHeader(http.StatusServiceUnavailable)
+}
+
+// warningsOf are those in status.
+func warningsOf(ctx context.Context, oc client.Object) func(Gomega) []string {
+	return func(g Gomega) []string {
+		texts, _, err := unstructured.NestedStringSlice(Live(ctx, g, oc).Object, "status", "warnings")
+		g.Expect(err).NotTo(HaveOccurred())
+		return texts
+	}
+}
+
+var _ = Describe("Two managers", func() {
+	It("have an archive before it is imported, and give it back to the one that lost it, without its origin", func(ctx context.Context) {
+		pair := startPair(ctx)
+		namespace, s := newNamespace(ctx), newSample()
+		spec := s.pinned()
+		oc := newCollection(namespace, "oc", spec)
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(5 * time.Millisecond).Should(ConditionTrue())
+		for i := range pair.managers {
+			Expect(pair.holds(i, s.archive())()).To(BeTrue(), "manager %d", i)
+		}
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, oc)
+
+		By("when the volume of the follower is lost")
+		web.Replace(spec.CollectionURL, refuseAll)
+		leader := pair.leader(ctx)
+		follower := 1 - leader
+		pair.kill(ctx, follower)
+		pair.managers[follower].loseArchives()
+		pair.restart(ctx, follower)
+		Expect(pair.holds(follower, s.archive())()).To(BeTrue(), "it is ready")
+		Expect(pair.leader(ctx)).To(Equal(leader))
+
+		By("when that of the leader is lost, and it leads again")
+		mark := markAudit()
+		pair.takeOver(ctx, leader)
+		pair.managers[leader].loseArchives()
+		pair.restart(ctx, leader)
+		Expect(pair.holds(leader, s.archive())()).To(BeTrue(), "it is ready")
+		Expect(pair.takeOver(ctx, follower)).To(Equal(leader))
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Expect(mark.writesIn(namespace)()).To(BeEmpty(), "a takeover changes nothing")
+		pair.restart(ctx, follower)
+	}, NodeTimeout(3*time.Minute))
+
+	DescribeTable("finish an install during which the leader is killed, once",
+		func(ctx context.Context, stop stopFunc) {
+			pair := startPair(ctx)
+			namespace, s := newNamespace(ctx), newSample()
+			spec, stopped, proceed := stop(ctx, pair, namespace, s)
+			leader := pair.leader(ctx)
+			oc := newCollection(namespace, "oc", spec)
+			Create(ctx, oc)
+			stopped(ctx, oc)
+			pair.kill(ctx, leader)
+			proceed(ctx)
+			pair.awaitLeader(ctx, 1-leader)
+			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeFalse())
+			makeAvailable(ctx, namespace, s.operator())
+			ExpectReady(ctx, oc)
+			pair.restart(ctx, leader)
+			pair.expectCopies(ctx, s.archive())
+			expectInstallation(ctx, defaultSOC(oc), s)
+			Expect(listObjects(ctx, &v2beta2.SubOperatorConfigList{}, client.InNamespace(namespace))).To(HaveLen(1))
+			for _, m := range pair.managers {
+				Expect(m.storedArchives()).To(HaveLen(1))
+			}
+		},
+		Entry("while it downloads", stopDownload, NodeTimeout(4*time.Minute)),
+		Entry("when it has stored the archive, and the other has not", stopReplication, NodeTimeout(4*time.Minute)),
+		Entry("when the CRDs are written", stopBefore("deployments", "serviceaccounts"), NodeTimeout(4*time.Minute)),
+		Entry("when all objects but one are applied", stopBefore("deployments"), NodeTimeout(4*time.Minute)),
+	)
+
+	It("go on after both were killed", func(ctx context.Context) {
+		pair := startPair(ctx)
+		namespace, s := newNamespace(ctx), newSample()
+		oc := newCollection(namespace, "oc", s.pinned())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).ShouldNot(ConditionAbsent())
+		for i := range pair.managers {
+			pair.kill(ctx, i)
+		}
+		for i := range pair.managers {
+			pair.restart(ctx, i)
+		}
+		pair.leader(ctx)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, oc)
+		pair.expectCopies(ctx, s.archive())
+		expectInstallation(ctx, defaultSOC(oc), s)
+	}, NodeTimeout(4*time.Minute))
+
+	It("lose nothing while they do not reach each other, and report it", func(ctx context.Context) {
+		pair := startPair(ctx)
+		namespace, s, later := newNamespace(ctx), newSample(), newSample()
+		importSample(ctx, namespace, s)
+		leader := pair.leader(ctx)
+		pair.cut(ctx)
+		oc := newCollection(namespace, "later", later.pinned())
+		Create(ctx, oc)
+		pod := pair.pod(1 - leader).Name
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(
+			ConditionFalse(), WithReason(v2beta2.ReasonReplicating), WithMessage(pod)))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(warningsOf(ctx, oc)).WithContext(ctx).Should(ContainElement(
+			`not every manager has a copy of the archive: pod "` + pod + `" does not answer`))
+		Expect(pair.holds(1-leader, later.archive())()).To(BeFalse())
+		pair.expectCopies(ctx, s.archive())
+
+		By("having all again when they do")
+		pair.heal(ctx)
+		pair.expectCopies(ctx, later.archive())
+		Eventually(func(g Gomega) string { return strings.Join(warningsOf(ctx, oc)(g), " ") }).WithContext(ctx).ShouldNot(ContainSubstring("copy of the archive"))
+	}, NodeTimeout(3*time.Minute))
+
+	It("do not wait for one that is not ready for long", func(ctx context.Context) {
+		pair := startPair(ctx)
+		leader := pair.leader(ctx)
+		pair.kill(ctx, 1-leader)
+		namespace, s := newNamespace(ctx), newSample()
+		mark := markAudit()
+		importSample(ctx, namespace, s)
+		Expect(strings.Join(mark.writesSince(), " ")).NotTo(ContainSubstring(v2beta2.ReasonReplicating))
+		pair.restart(ctx, 1-leader)
+		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue(), "it is ready")
+	}, NodeTimeout(3*time.Minute))
+
+	It("both serve the catalog for the Operator Lifecycle Manager, and only the leader writes", func(ctx context.Context) {
+		withoutOLM()
+		installOLM(ctx)
+		allowOLM(ctx)
+		namespace, s := newNamespace(ctx), newSample()
+		_, port, err := net.SplitHostPort(freeAddress())
+		Expect(err).NotTo(HaveOccurred())
+		pair := startPair(ctx, "--catalog-bind-address=HOST:"+port, "--catalog-address=catalog.example:50051", "--catalog-namespace="+namespace)
+		oc := importSample(ctx, newNamespace(ctx), s)
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		catalogs := [2]*testCatalog{}
+		for i, host := range pair.hosts {
+			catalogs[i] = newTestCatalog(net.JoinHostPort(host, port), namespace)
+			Eventually(catalogs[i].packages(ctx)).WithContext(ctx).Should(ConsistOf(s.operator()))
+		}
+		settled(ctx, oc)
+
+		By("and not again after a takeover")
+		source := Live(ctx, NewWithT(GinkgoT()), catalogs[0].source())
+		mark := markAudit()
+		leader := pair.takeOver(ctx, pair.leader(ctx))
+		Consistently(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		Expect(catalogs[leader].packages(ctx)()).To(ConsistOf(s.operator()))
+		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
+		Expect(mark.writesIn(oc.Namespace)()).To(BeEmpty())
+	}, NodeTimeout(4*time.Minute))
+
+	It("let clients upload to the leader, and report an upload that was lost with it", func(ctx context.Context) {
+		pair := startPair(ctx)
+		namespace, s, lost := newNamespace(ctx), newSample(), newSample()
+		leader := pair.leader(ctx)
+		pair.managers[leader].upload(s.name, s.version, s.archive())
+		pair.managers[leader].upload(lost.name, lost.version, lost.archive())
+		uploaded := func(s *sample) *v2beta2.OperatorCollection {
+			oc := newCollection(namespace, s.name, v2beta2.OperatorCollectionSpec{Digest: DigestOf(s.archive())})
+			oc.Labels = s.labels()
+			Create(ctx, oc)
+			return oc
+		}
+		imported := uploaded(s)
+		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		pair.takeOver(ctx, leader)
+		ExpectFailure(ctx, uploaded(lost), v2beta2.ReasonArchiveNotUploaded, "upload", false)
+		Consistently(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+})
+
+// stopFunc prepares an install that stops. It returns the spec, what waits until it has stopped, and what lets it go on.
+type stopFunc = func(context.Context, *managerPair, string, *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context))
+
+// stopDownload lets the first download never end.
+func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
+	spec, asked := s.pinned(), make(chan struct{}, 100)
+	web.Replace(spec.CollectionURL, func(_ http.ResponseWriter, request *http.Request) {
+		asked <- struct{}{}
+		<-request.Context().Done()
+	})
+	return spec, func(ctx context.Context, _ client.Object) {
+			Eventually(asked).WithContext(ctx).Should(Receive())
+		}, func(context.Context) {
+			web.Replace(spec.CollectionURL, func(response http.ResponseWriter, _ *http.Request) { _, _ = response.Write(s.archive()) })
+		}
+}
+
+// stopReplication lets the managers not reach each other.
+func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
+	pair.cut(ctx)
+	return s.pinned(), func(ctx context.Context, oc client.Object) {
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(And(
+			ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
+	}, func(context.Context) {}
+}
+
+// stopBefore lets the installation fail at the first object of some resources.
+func stopBefore(resources ...string) stopFunc {
+	return func(ctx context.Context, _ *managerPair, namespace string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
+		allow := refuseRealWrites(ctx, namespace, resources...)
+		return s.pinned(), func(ctx context.Context, oc client.Object) {
+			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
+			Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeFalse())
+		}, allow
+	}
+}
