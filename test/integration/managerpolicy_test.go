@@ -301,6 +301,10 @@ var _ = Describe("The policy allowed-images", func() {
 		Get(ctx, NewWithT(GinkgoT()), running)
 		Expect(running.Spec.Template.Spec.Containers[0].Image).To(HavePrefix("registry.invalid/"))
 		Patch(ctx, defaultSOC(oc), `{"spec":{"runtime":{"image":"registry.example.com/zos/runtime:1"}}}`)
+		Eventually(func(g Gomega) {
+			Get(ctx, g, running)
+			g.Expect(running.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.example.com/zos/runtime:1"))
+		}).WithContext(ctx).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 	}, NodeTimeout(2*time.Minute))

@@ -53,8 +53,8 @@ var _ = Describe("A manager for selected namespaces", func() {
 		selected, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		// The cleanup of a spec runs in reverse order: the manager gets its permissions back before it starts with its usual flags.
 		theManager.restart(ctx, append([]string{"--namespaces=was-deleted," + selected}, usualFlags...)...)
-		selectNamespaces(ctx, selected)
 		theManager.stop()
+		selectNamespaces(ctx, selected)
 		theManager.start(ctx)
 		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, selected) }, NodeTimeout(time.Minute))
 
