@@ -54,7 +54,7 @@ func TestEachPolicyHasItsBinding(t *testing.T) {
 
 // A policy does not see who is meant by a token, or what a command in a pod does: RBAC must not allow these.
 func TestTheManagerIsNeverGivenWaysToAllOtherPermissions(t *testing.T) {
-	rules := rulesOf(t, "rbac/role.yaml", "rbac/leader_election_role.yaml", "components/olm/role.yaml", "components/selected-namespaces/cluster_role.yaml",
+	rules := rulesOf(t, "rbac/role.yaml", "rbac/leader_election_role.yaml", "rbac/replicas_role.yaml", "components/olm/role.yaml", "components/selected-namespaces/cluster_role.yaml",
 		"components/selected-namespaces/namespace_role.yaml")
 	if len(rules) < 20 {
 		t.Fatalf("only %d rules", len(rules))

@@ -72,7 +72,7 @@ func (s *policySettings) run(ctx context.Context) error {
 		return err
 	}
 	var applied atomic.Bool
-	server := &http.Server{Addr: s.probeAddress, ReadHeaderTimeout: 10 * time.Second, Handler: readiness(&applied)}
+	server := &http.Server{Addr: s.probeAddress, ReadHeaderTimeout: 10 * time.Second, Handler: reportReady(&applied)}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -124,7 +124,7 @@ func applyPolicies(ctx context.Context, writer client.Client, policies []*unstru
 	return errors.Join(errs...)
 }
 
-func readiness(ready *atomic.Bool) http.Handler {
+func reportReady(ready *atomic.Bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {

@@ -18,13 +18,6 @@ import (
 const requireScoped = "--require-scoped-grants"
 
 // warningsOf a SubOperatorConfig.
-func warningsOf(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []string {
-	return func(g Gomega) []string {
-		Get(ctx, g, soc)
-		return soc.Status.Warnings
-	}
-}
-
 // jobsPermission is a collection's request that only a grant fulfils.
 const jobsPermission = "roles: [{apiGroups: [batch], resources: [jobs], verbs: [create]}]"
 
