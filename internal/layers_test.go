@@ -52,6 +52,11 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances", "internal/mapping",
 		"internal/render", "internal/status",
 	},
+	"internal/servingcert":        {},
+	"internal/servingcert/keeper": {"internal/servingcert"},
+	"internal/upload": {
+		"api/v2beta2", "internal/artifact", "internal/fetch",
+	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
 	"internal/install/olm": {
 		"api/v2beta2", "internal/apply", "internal/collection", "internal/install", "internal/install/direct", "internal/render",
@@ -65,11 +70,11 @@ var layers = map[string][]string{
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/diff",
 		"internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint", "internal/render",
-		"internal/runstatus", "internal/verify",
+		"internal/runstatus", "internal/servingcert/keeper", "internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
 		"api/v2beta2", "internal/artifact", "internal/catalog", "internal/controller", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/install/olm",
-		"internal/probe", "internal/render",
+		"internal/probe", "internal/render", "internal/servingcert", "internal/servingcert/keeper", "internal/upload",
 	},
 }
 
@@ -77,7 +82,7 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/findings", "internal/collection", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
-	"internal/endpoint", "internal/gate", "internal/runstatus",
+	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/servingcert",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -58,7 +59,10 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.Source.checks.Delete(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.Source.Pushes.Remove(req.Namespace, req.Name)
+		}
+		return ctrl.Result{}, err
 	}
 	if oc.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(oc, Finalizer) {
@@ -110,6 +114,8 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
+	r.Source.uploads = make(uploadSource, maxWaitingUploads)
+	b = b.WatchesRawSource(source.Channel(r.Source.uploads, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}

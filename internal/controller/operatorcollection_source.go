@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/semaphore"
@@ -13,41 +12,52 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // ArchiveSource brings the archives of OperatorCollections into the store: downloaded or uploaded, and verified.
 type ArchiveSource struct {
+	// Client records uploads.
+	Client client.Writer
 	// Reader reads live objects.
 	Reader client.Reader
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
-	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
-	UploadDir string
+	// UploadDir is where clients with access to the manager's pod put archives of OperatorCollections without a collectionURL,
+	// if ExecUploads is true.
+	UploadDir   string
+	ExecUploads bool
+	// Pushes has the archives of the upload endpoint.
+	Pushes *artifact.Pushes
 
 	checks sourceChecks
 	// working limits concurrent reconciles that do not download. Those that do are limited by downloads.
 	working   *semaphore.Weighted
 	downloads *namespaceLimit
+	uploads   uploadSource
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
 // says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
 // have changed.
 func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.upload = pushedDigest(oc)
 	policy, err := a.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
 	fetchArchive := a.fetchArchive
-	scope.artifact, err = a.verifyStored(oc, policy)
-	if err != nil && oc.Spec.Interval == nil {
+	pushed, err := a.isPushed(oc)
+	if err != nil {
 		return err
 	}
-	if scope.artifact != nil {
+	scope.artifact, err = a.verifyStored(oc, policy)
+	if err != nil && oc.Spec.Interval == nil && !pushed {
+		return err
+	}
+	if scope.artifact != nil && !pushed {
 		fetchArchive = a.checkSource
 	}
 	file, err := fetchArchive(ctx, oc, scope)
@@ -57,7 +67,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	scope.check = newSourceCheck(oc, file.Validators)
 
-	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil {
+	if current := oc.Status.Artifact; isKnown(oc) && file.Digest != digest.Digest(current.Digest) && oc.Spec.Interval == nil && !pushed {
 		return status.Waiting(v2beta2.ReasonArtifactChanged, changedInterval,
 			"the archive's content changed from %s to %s though the spec did not: change spec.digest or set spec.interval to accept it", current.Digest, file.Digest)
 	}
@@ -106,27 +116,6 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 		err = fetchFailure(err)
 	}
 	return file, err
-}
-
-func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
-	if name == "" || version == "" {
-		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
-			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
-	}
-	path, err := artifact.LatestUpload(a.UploadDir, name, version)
-	if errors.Is(err, artifact.ErrNoUpload) {
-		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
-	}
-	if err != nil {
-		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
-	}
-	file, err := a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
-	if err != nil {
-		return nil, fetchFailure(err)
-	}
-	scope.uploadPath = path
-	return file, nil
 }
 
 // credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.

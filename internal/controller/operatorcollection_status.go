@@ -28,6 +28,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	now := &oc.Status
 	now.ObservedGeneration = generation
 	if scope != nil {
+		oc.Status.ObservedUpload = scope.upload.String()
 		scope.describeCollection(oc)
 		r.describeImport(oc, scope, err)
 		r.Publications.describe(oc)
@@ -149,6 +150,9 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	var texts []string
 	if f.check != nil && f.check.failed != "" {
 		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
+	}
+	if f.upload != "" && !isImported(oc, f.upload) {
+		texts = append(texts, fmt.Sprintf("the archive with the digest %s, which was uploaded, is not on the manager's volume: upload it again", f.upload))
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
