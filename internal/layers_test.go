@@ -71,14 +71,18 @@ var layers = map[string][]string{
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint",
-		"internal/printable", "internal/render", "internal/runstatus", "internal/verify",
+		"internal/printable", "internal/render", "internal/runstatus", "internal/servingcert/keeper", "internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
 		"internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
+		"internal/install/olm", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/servingcert",
+		"internal/servingcert/keeper", "internal/upload",
 	},
-	"internal/replica": {"internal/artifact", "internal/fetch", "internal/render"},
+	"internal/replica":            {"internal/artifact", "internal/fetch", "internal/render"},
+	"internal/servingcert":        {},
+	"internal/servingcert/keeper": {"internal/servingcert"},
+	"internal/upload":             {"api/v2beta2", "internal/artifact", "internal/fetch"},
 }
 
 // pure packages turn bytes and values into values.

@@ -400,6 +400,10 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Collection *ImportedCollection `json:"collection,omitempty"`
 
+	// observedUpload is the digest of the archive that was uploaded last, as far as the conditions consider it.
+	// +optional
+	ObservedUpload string `json:"observedUpload,omitempty"`
+
 	// config reports the location of an uploaded archive.
 	// +optional
 	Config *CollectionConfigStatus `json:"config,omitempty"`

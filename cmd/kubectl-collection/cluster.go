@@ -77,8 +77,12 @@ type cluster struct {
 	namespace string
 }
 
+func (c *connection) loader() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &c.overrides)
+}
+
 func (c *connection) connect() (*cluster, error) {
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &c.overrides)
+	loader := c.loader()
 	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, err

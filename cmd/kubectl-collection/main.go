@@ -92,7 +92,7 @@ Kubernetes operator.`,
 	}
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(),
+		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(),
 		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
 	)
 	return root

@@ -24,6 +24,8 @@ type renderOptions struct {
 	namespace, output string
 	endpoints         []string
 	settings          render.Settings
+	// artifactURL is the manager's flag.
+	artifactURL string
 }
 
 func renderCommand() *cobra.Command {
@@ -60,7 +62,7 @@ adds. Secrets are never printed. A folder is built in memory first, so that the 
 	flags.StringArrayVar(&o.endpoints, "endpoint", nil, "ZosEndpoint that the operator may use, may be repeated; without it all of the namespace. "+
 		"Endpoints are in a Secret alone: this changes the comment at the head of the YAML, and no object")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml: one document per object; json: one v1 List")
-	flags.StringVar(&o.settings.ArtifactURL, "artifact-url", o.settings.ArtifactURL, "the manager's flag of this name")
+	flags.StringVar(&o.artifactURL, "artifact-url", o.settings.ArtifactTLSURL, "the manager's flag of this name")
 	flags.StringVar(&o.settings.Dependencies.GalaxyURL, "galaxy-url", "", "the manager's flag of this name")
 	flags.StringVar(&o.settings.Dependencies.PipIndexURL, "pip-index-url", "", "the manager's flag of this name")
 	completeWords(command, "output", "yaml", "json")
@@ -82,7 +84,7 @@ func (o *renderOptions) validate() error {
 		errs = append(errs, fmt.Errorf("--output %q is neither yaml nor json", o.output))
 	}
 	errs = append(errs, validateAPIGroup(o.apiGroup))
-	o.settings.ArtifactURL = strings.TrimSuffix(o.settings.ArtifactURL, "/")
+	errs = append(errs, o.settings.SetArtifactURL(o.artifactURL))
 	return errors.Join(errs...)
 }
 

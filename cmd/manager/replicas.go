@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
 )
 
 // replicaSettings configure how managers work together.
@@ -37,22 +39,30 @@ func (s *replicaSettings) validate() error {
 	return nil
 }
 
-// newPeers returns nil if the manager runs alone. The port is that of the archive server of all managers.
-func newPeers(mgr manager.Manager, s settings, port int32) *replica.Peers {
+// newPeers returns nil if the manager runs alone. Managers reach each other at the port of the archive server, with TLS if it has
+// certificates.
+func newPeers(mgr manager.Manager, s settings, certificates *keeper.Keeper) *replica.Peers {
 	if s.replicas.pod == "" {
 		return nil
 	}
-	return &replica.Peers{
+	peers := &replica.Peers{
 		Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace, Pod: s.replicas.pod,
-		Scheme: "http", Port: port, HTTP: peerClient(), Timeout: s.replicas.timeout,
+		Scheme: "http", Port: s.render.ArtifactServer.Port, Timeout: s.replicas.timeout,
 	}
+	var trust *tls.Config
+	if certificates != nil {
+		peers.Scheme, trust = "https", certificates.ClientConfig()
+	}
+	peers.HTTP = peerClient(trust)
+	return peers
 }
 
 // peerClient connects directly: managers are inside the cluster, and not behind a proxy.
-func peerClient() *http.Client {
+func peerClient(trust *tls.Config) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:            (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+			TLSClientConfig:        trust,
 			TLSHandshakeTimeout:    3 * time.Second,
 			ResponseHeaderTimeout:  5 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,32 +40,31 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
 // settings are the manager's flags.
 type settings struct {
-	render          render.Settings
-	architectures   string
-	storageDir      string
-	artifactAddress string
-	probeAddress    string
-	metricsAddress  string
-	leaderElect     bool
-	lease           leaseSettings
-	probeInterval   time.Duration
-	fetchTimeout    time.Duration
-	fetchMaxBytes   int64
-	allowedSources  fetch.AllowList
-	guard           dialguard.Guard
-	catalog         catalogSettings
-	namespaces      namespaceSettings
-	permissions     permissionSettings
-	reserved        reservedSettings
-	archives        archiveSettings
-	budgets         budgetSettings
-	replicas        replicaSettings
-	log             zap.Options
+	render         render.Settings
+	architectures  string
+	storageDir     string
+	artifacts      artifactSettings
+	probeAddress   string
+	metricsAddress string
+	leaderElect    bool
+	lease          leaseSettings
+	probeInterval  time.Duration
+	fetchTimeout   time.Duration
+	fetchMaxBytes  int64
+	allowedSources fetch.AllowList
+	guard          dialguard.Guard
+	catalog        catalogSettings
+	namespaces     namespaceSettings
+	permissions    permissionSettings
+	reserved       reservedSettings
+	archives       archiveSettings
+	budgets        budgetSettings
+	replicas       replicaSettings
+	log            zap.Options
 }
 
 // leaseSettings configure leader election.
@@ -98,8 +96,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.render.RuntimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
 	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
-	flags.StringVar(&s.artifactAddress, "artifact-bind-address", ":8090", "address at which archives are served to the runtime pods")
-	flags.StringVar(&s.render.ArtifactURL, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required)")
+	s.artifacts.addFlags(flags)
 	flags.StringVar(&s.render.ArtifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, in which it keeps its key, and to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
 	flags.StringVar(&s.render.Dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
 	flags.StringVar(&s.render.Dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
@@ -136,12 +133,9 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 }
 
 func (s *settings) validate() error {
-	var errs []error
+	errs := []error{s.artifacts.apply(&s.render)}
 	if s.render.RuntimeImage == "" {
 		errs = append(errs, errors.New("--runtime-image is not set"))
-	}
-	if s.render.ArtifactURL == "" {
-		errs = append(errs, errors.New("--artifact-url is not set"))
 	}
 	for _, flag := range []struct{ name, url string }{
 		{"--galaxy-url", s.render.Dependencies.GalaxyURL}, {"--pip-index-url", s.render.Dependencies.PipIndexURL},
@@ -165,11 +159,6 @@ func run(ctx context.Context, s settings) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	port, err := portOf(s.artifactAddress)
-	if err != nil {
-		return fmt.Errorf("--artifact-bind-address: %w", err)
-	}
-	s.render.ArtifactServer.Port = port
 	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	if err := s.namespaces.keepPermitted(ctx); err != nil {
@@ -189,29 +178,29 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.artifactAddress)
-	if err != nil {
-		return fmt.Errorf("--artifact-bind-address: %w", err)
-	}
-	// It serves in every manager and not just in the leader.
-	if err := mgr.Add(&manager.Server{Name: "archives", ShutdownTimeout: new(10 * time.Second), Listener: artifact.Limit(listener, s.budgets.connections), Server: &http.Server{
-		Addr: s.artifactAddress, Handler: store.Handler(),
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}}); err != nil {
-		return err
-	}
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
 		return err
 	}
+	certificates, authorities, err := newKeeper(mgr, s)
+	if err != nil {
+		return err
+	}
 	collections := &controller.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
-	peers := newPeers(mgr, s, port)
+	peers := newPeers(mgr, s, certificates)
+	source, err := newArchiveSource(mgr, s, collections, peers)
+	if err != nil {
+		return err
+	}
+	if err := addArtifactServers(ctx, mgr, s, store, certificates, newUploads(mgr, s, store, source)); err != nil {
+		return err
+	}
 	replicator, err := addReplicas(ctx, mgr, peers, collections, s.fetchMaxBytes)
 	if err := errors.Join(err, mgr.Add(&cleaner{collections: collections, mgr: mgr, retention: s.archives.retention})); err != nil {
 		return err
 	}
 	ready := &readiness{store: store, replicator: replicator}
-	if err := addControllers(ctx, mgr, s, collections, peers, key, ready); err != nil {
+	if err := addControllers(ctx, mgr, s, source, authorities, key, ready); err != nil {
 		return err
 	}
 	if err := ready.addTo(mgr); err != nil {
@@ -280,7 +269,8 @@ func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers, key endpoint.Key, ready *readiness) error {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, key endpoint.Key, ready *readiness) error {
+	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -297,18 +287,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		return err
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
-	s.render.Architectures, s.render.ArtifactURL = strings.Split(s.architectures, ","), strings.TrimSuffix(s.render.ArtifactURL, "/")
+	s.render.Architectures = strings.Split(s.architectures, ",")
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: peers,
-		Source: &controller.ArchiveSource{
-			Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers, Workers: s.budgets.workers, Downloads: s.budgets.downloads,
-			Fetcher: &fetch.Fetcher{
-				MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
-				Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
-			},
-			UploadDir: filepath.Join(s.storageDir, "suboperator"),
-		},
+		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
 	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error
@@ -320,7 +302,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, collec
 		},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers,
+			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,

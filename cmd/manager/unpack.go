@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,8 +21,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// maxSettingBytes is the maximum size of each file of the runtime ConfigMap.
-const maxSettingBytes = 4 << 10
+// maxSettingBytes is the maximum size of each file of the runtime ConfigMap, and maxBundleBytes of the one with certificate
+// authorities.
+const (
+	maxSettingBytes = 4 << 10
+	maxBundleBytes  = 64 << 10
+)
+
+// terminationLog is where the kubelet reads the last message of a container.
+const terminationLog = "/dev/termination-log"
 
 // mountInterval is how often a waiting init container looks for a new revision of the runtime ConfigMap.
 const mountInterval = time.Second
@@ -41,7 +51,7 @@ func unpackCommand() *cobra.Command {
 				err := unpack(ctx, revision, options)
 				stop()
 				if err == nil || mounted(runtimeDir) == revision || cmd.Context().Err() != nil {
-					return err
+					return reportUntrusted(err)
 				}
 				options.Log.Info("the settings have changed: starting again", "after", err)
 			}
@@ -60,9 +70,12 @@ func unpack(ctx context.Context, revision string, options artifact.InstallOption
 		render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
 	} {
 		var err error
-		if *setting, err = readSetting(filepath.Join(revision, key)); err != nil {
+		if *setting, err = readSetting(filepath.Join(revision, key), maxSettingBytes); err != nil {
 			return fmt.Errorf("reading the runtime settings: %w", err)
 		}
+	}
+	if err := useTLS(revision, &options); err != nil {
+		return fmt.Errorf("reading the runtime settings: %w", err)
 	}
 	runs, err := os.ReadFile(filepath.Join(revision, gate.SettingsFile))
 	if err != nil {
@@ -72,6 +85,35 @@ func unpack(ctx context.Context, revision string, options artifact.InstallOption
 		return err
 	}
 	return copyRuns(options.CollectionsDir, runs)
+}
+
+// useTLS makes the download use the https URL, if the revision has one, and trust only the authorities of that revision.
+func useTLS(revision string, options *artifact.InstallOptions) error {
+	url, err := readSetting(filepath.Join(revision, render.KeyArtifactTLSURL), maxSettingBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // The manager serves http.
+	}
+	if err != nil {
+		return err
+	}
+	bundle, err := readSetting(filepath.Join(revision, render.KeyArtifactAuthorities), maxBundleBytes)
+	if err != nil {
+		return err
+	}
+	options.URL, options.Authorities = url, x509.NewCertPool()
+	if !options.Authorities.AppendCertsFromPEM([]byte(bundle)) {
+		return fmt.Errorf("%s has no certificate in PEM", render.KeyArtifactAuthorities)
+	}
+	return nil
+}
+
+// reportUntrusted makes the error part of the pod's status if the manager's certificate is not trusted.
+func reportUntrusted(err error) error {
+	var untrusted *artifact.UntrustedError
+	if errors.As(err, &untrusted) {
+		_ = os.WriteFile(terminationLog, []byte(render.ArchiveUntrusted+err.Error()), 0o644)
+	}
+	return err
 }
 
 // mounted returns the directory with the present revision of a mounted ConfigMap: symbolic links of the mount lead to it.
@@ -105,13 +147,13 @@ func copyRuns(dir string, runs []byte) error {
 	return os.Rename(temporary, filepath.Join(dir, gate.SettingsFile))
 }
 
-func readSetting(path string) (string, error) {
+func readSetting(path string, maxBytes int64) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	if info.Size() > maxSettingBytes {
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSettingBytes)
+	if info.Size() > maxBytes {
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxBytes)
 	}
 	content, err := os.ReadFile(path)
 	return strings.TrimSpace(string(content)), err

@@ -4,14 +4,19 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/pem"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/collection-operator/collection-operator/internal/servingcert"
 )
 
 // The kubelet replaces the mounted settings while the pod still has the old archive.
@@ -45,6 +50,45 @@ func TestUnpackKeepsTheSettingsOfTheArchive(t *testing.T) {
 		t.Errorf("settings %q before the pod is replaced", got)
 	}
 }
+
+// A pod trusts the authorities of its settings and no others. When these change, it tries the new ones.
+func TestUnpackTrustsTheAuthoritiesOfTheSettings(t *testing.T) {
+	content := archiveOf(t, "playbook.yml", "- hosts: all\n")
+	root := t.TempDir()
+	runtimeDir, collectionsDir := filepath.Join(root, "runtime"), filepath.Join(root, "collections")
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	defer server.Close()
+	revision := func(name string, authority []byte) {
+		mount(t, runtimeDir, name, map[string]string{
+			"digest": digest.FromBytes(content).String(), "artifactURL": "http://192.0.2.1", "artifactTLSURL": server.URL,
+			"ca.crt":          string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority})),
+			"galaxyNamespace": "acme", "galaxyName": "demo", "runs.json": name,
+		})
+	}
+	state := &servingcert.State{}
+	if _, err := state.Rotate(time.Now(), servingcert.Settings{Names: []string{"x"}, AuthorityValidity: time.Hour, CertificateValidity: time.Minute, Overlap: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := pem.Decode(state.Bundle())
+	server.Config.ErrorLog = log.New(writerFunc(func(line []byte) (int, error) { // The handshake failed.
+		revision("second", server.Certificate().Raw)
+		return len(line), nil
+	}), "", 0)
+	server.StartTLS()
+	revision("first", other.Bytes)
+	command := unpackCommand()
+	command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + filepath.Join(root, "content"), "--collections-dir=" + collectionsDir})
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != "second" {
+		t.Errorf("settings %q, %v", got, err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // A pod that starts with an old revision of the ConfigMap waits for an archive that the manager does not have any more.
 func TestUnpackFollowsTheSettings(t *testing.T) {

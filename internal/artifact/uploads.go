@@ -30,7 +30,7 @@ func LatestUpload(dir, name, version string) (string, error) {
 		}
 	}
 	folder := filepath.Join(dir, name, version)
-	none := fmt.Errorf("%w in the manager's folder %s: upload a .tar.gz there or set spec.collectionURL", ErrNoUpload, folder)
+	none := fmt.Errorf("%w in the manager's folder %s: upload one with kubectl collection push, or set spec.collectionURL", ErrNoUpload, folder)
 	uploads, err := os.OpenInRoot(dir, filepath.Join(name, version))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", none

@@ -43,13 +43,16 @@ func keepMetadata(cached any) (any, error) {
 	return object, nil
 }
 
+// maxCachedBytes is the size from which on a value is not cached.
+const maxCachedBytes = 16 << 10
+
 // only returns the entries with these keys, or nil. The values are copied: else they would keep the whole response of the API
 // server in memory.
 func only(all map[string]string, keys []string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {
 		value, ok := all[key]
-		if !ok {
+		if !ok || len(value) > maxCachedBytes {
 			continue
 		}
 		if kept == nil {
@@ -86,7 +89,7 @@ func keepOwn(cached any) (any, error) {
 	}
 	object.SetManagedFields(nil)
 	all := object.GetAnnotations()
-	kept := only(all, []string{annotationDefault, olm.AnnotationMadeFor})
+	kept := only(all, []string{annotationDefault, annotationArtifact, olm.AnnotationMadeFor})
 	if others := len(all) - len(kept); others > 1 || others == 1 && len(all[annotationOthers]) != 2*sha256.Size {
 		if kept == nil {
 			kept = map[string]string{}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -65,7 +66,10 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.Source.checks.Delete(req.NamespacedName)
 		r.Budgets.settle(req.NamespacedName, nil)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			err = r.Source.Pushes.Remove(req.Namespace, req.Name)
+		}
+		return ctrl.Result{}, err
 	}
 	if oc.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(oc, Finalizer) {
@@ -136,6 +140,8 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
 	b = b.WatchesRawSource(source.Channel(r.copies, &handler.EnqueueRequestForObject{}))
+	r.Source.uploads = make(uploadSource, maxWaitingUploads)
+	b = b.WatchesRawSource(source.Channel(r.Source.uploads, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}

@@ -68,7 +68,7 @@ func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators)
 // checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
 // returns that one, else nil. A failed check is a warning: the installed archive remains valid.
 func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	if oc.Spec.Interval == nil || oc.Status.Artifact == nil { // After a restore, status comes first.
+	if pushed := pushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && isImported(oc, pushed) { // After a restore, status comes first.
 		return nil, nil
 	}
 	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}

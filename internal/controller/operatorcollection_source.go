@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,13 +12,14 @@ import (
 	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // ArchiveSource brings the archives of OperatorCollections into the store: downloaded or uploaded, and verified.
 type ArchiveSource struct {
+	// Client records uploads.
+	Client client.Writer
 	// Reader reads live objects.
 	Reader client.Reader
 	// Collections are those of the archives in the store.
@@ -28,33 +28,45 @@ type ArchiveSource struct {
 	Peers *replica.Peers
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
-	// UploadDir is where clients put archives of OperatorCollections without a collectionURL.
-	UploadDir string
+	// UploadDir is where clients with access to the manager's pod put archives of OperatorCollections without a collectionURL,
+	// if ExecUploads is true.
+	UploadDir   string
+	ExecUploads bool
+	// Pushes has the archives of the upload endpoint.
+	Pushes *artifact.Pushes
 
 	// Workers limits concurrent reconciles that do not download: it bounds memory. Those that do are limited by Downloads.
 	Workers, Downloads budget.Limits
 
 	checks             sourceChecks
 	working, downloads *namespaceLimit
+	uploads            uploadSource
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
 // says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
 // have changed.
 func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.upload = pushedDigest(oc)
 	policy, err := a.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
 	a.restore(ctx, oc)
 	fetchArchive := a.fetchArchive
+	pushed, err := a.isPushed(oc)
+	if err != nil {
+		return err
+	}
 	scope.artifact, err = a.verifyStored(oc, policy)
-	if err != nil && oc.Spec.Interval == nil {
+	if err != nil && oc.Spec.Interval == nil && !pushed {
 		return err
 	}
 	if scope.artifact != nil {
 		scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
-		fetchArchive = a.checkSource
+		if !pushed {
+			fetchArchive = a.checkSource
+		}
 	}
 	file, err := fetchArchive(ctx, oc, scope)
 	if err != nil || file == nil {
@@ -63,7 +75,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	scope.check = newSourceCheck(oc, file.Validators)
 
-	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil {
+	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil && !pushed {
 		return changedArtifact(oc, known.artifact.Digest, file.Digest)
 	}
 	verified, err := a.verifyFile(oc, policy, file)
@@ -122,27 +134,6 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 		err = fetchFailure(err)
 	}
 	return file, err
-}
-
-func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
-	if name == "" || version == "" {
-		return nil, status.Stalled(v2beta2.ReasonInvalidURL, fmt.Errorf(
-			"spec.collectionURL is not set: set it, or the labels %s and %s of an archive that was uploaded", render.LabelName, render.LabelVersion))
-	}
-	path, err := artifact.LatestUpload(a.UploadDir, name, version)
-	if errors.Is(err, artifact.ErrNoUpload) {
-		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
-	}
-	if err != nil {
-		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
-	}
-	file, err := a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
-	if err != nil {
-		return nil, fetchFailure(err)
-	}
-	scope.uploadPath = path
-	return file, nil
 }
 
 // credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.

@@ -28,6 +28,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	now := &oc.Status
 	now.ObservedGeneration = generation
 	if scope != nil {
+		oc.Status.ObservedUpload = scope.upload.String()
 		scope.describeCollection(oc)
 		r.describeImport(oc, scope, err)
 		r.Publications.describe(oc)
@@ -152,6 +153,9 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	}
 	for _, lacking := range f.copies.Reported {
 		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
+	}
+	if f.upload != "" && !isImported(oc, f.upload) {
+		texts = append(texts, fmt.Sprintf("the archive with the digest %s, which was uploaded, is not on the manager's volume: upload it again", f.upload))
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")

@@ -33,6 +33,8 @@ type importScope struct {
 	artifact *v2beta2.Artifact
 	// hold keeps the archive in the store until status names it.
 	hold *artifact.Hold
+	// upload is the digest of the archive that the upload endpoint received last, or empty.
+	upload digest.Digest
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is what the archive holds.
@@ -84,7 +86,10 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
 	// The CRD controller makes CRDs from this status.
-	return status.Patch(ctx, r.Client, oc, before)
+	if err := status.Patch(ctx, r.Client, oc, before); err != nil {
+		return err
+	}
+	return r.Source.Pushes.Done(oc.Namespace, oc.Name, digest.Digest(scope.artifact.Digest))
 }
 
 // labelObject sets the labels that clients select by, unless the user set them, and records what was imported.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -51,6 +52,8 @@ type SubOperatorConfigReconciler struct {
 	OLM *olm.Cluster
 	// Grants decide which permissions operators may have.
 	Grants *grants.Source
+	// Authorities are those that pods trust for the download of archives. It is nil if archives are served without TLS.
+	Authorities *Authorities
 }
 
 // configScope is shared by the steps of one reconciliation.
@@ -76,11 +79,15 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 	if err := r.Reader.Get(ctx, req.NamespacedName, s.soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if s.soc.DeletionTimestamp == nil && !r.Authorities.known() {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
 	steps := []func(context.Context, *configScope) error{
 		r.checkNamespace,
 		r.ensureFinalizer,
 		r.resolveNamespaces,
 		r.uninstallUnmapped,
+		r.updateAuthorities,
 		r.findCollection,
 		r.setOwner,
 		r.loadCollection,
@@ -109,8 +116,10 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 }
 
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
+	settings := r.Settings
+	settings.ArtifactAuthorities = r.Authorities.bundle()
 	return &install.Installer{
-		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: r.Settings, Grants: r.Grants,
+		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
 		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }

@@ -69,6 +69,9 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	} {
 		b = b.WatchesMetadata(object, owner)
 	}
+	if r.Authorities != nil {
+		b = b.WatchesRawSource(source.Channel(r.Authorities.changed, to.whenAuthoritiesChange(r.Authorities.Spread)))
+	}
 	c, err := b.WithOptions(options(int(r.Workers.Total))).Build(pacedWithin(r, r.Workers))
 	if err != nil {
 		return err

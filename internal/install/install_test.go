@@ -69,6 +69,21 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
+func TestUntrustedManager(t *testing.T) {
+	ended := corev1.ContainerStatus{
+		Name:                 "unpack",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "archive not trusted: fetch x\n: why"}},
+	}
+	if diff := cmp.Diff([]string{"fetch x : why"}, describeContainer(ended)); diff != "" {
+		t.Error(diff)
+	}
+	ended.Name = "operator"
+	if diff := cmp.Diff([]string{"container operator: CrashLoopBackOff"}, describeContainer(ended)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Messages of container states contain names and delays that change with every restart, and must not change status.
 func TestDescribeContainer(t *testing.T) {
 	for name, test := range map[string]struct {

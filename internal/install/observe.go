@@ -122,6 +122,9 @@ func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deploym
 // describeContainer omits the messages of container states: they contain names and delays that change with every restart.
 func describeContainer(container corev1.ContainerStatus) []string {
 	state := container.State
+	if message := untrustedMessage(container); message != "" {
+		return []string{message}
+	}
 	switch {
 	case state.Waiting != nil && state.Waiting.Reason != "" && state.Waiting.Reason != "PodInitializing" && state.Waiting.Reason != "ContainerCreating":
 		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
@@ -133,6 +136,19 @@ func describeContainer(container corev1.ContainerStatus) []string {
 
 // maxDependencyBytes limits what a message says about the dependencies of one pod.
 const maxDependencyBytes = 4096
+
+// untrustedMessage returns why the init container could not download the archive, if that is because of the certificate.
+func untrustedMessage(container corev1.ContainerStatus) string {
+	ended := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
+	if container.Name != render.UnpackContainer || ended == nil || ended.ExitCode == 0 {
+		return ""
+	}
+	message, ok := strings.CutPrefix(ended.Message, render.ArchiveUntrusted)
+	if !ok {
+		return ""
+	}
+	return printable.Line(message, maxDependencyBytes)
+}
 
 // missingDependencies returns the dependencies that the pods of a Deployment's current template report as not installable,
 // or "" if there are none.

@@ -16,8 +16,13 @@ import (
 
 // Keys of the runtime ConfigMap, in addition to gate.SettingsFile: files that the init container and ansible-operator read.
 const (
-	KeyDigest          = "digest"
-	KeyArtifactURL     = "artifactURL"
+	KeyDigest      = "digest"
+	KeyArtifactURL = "artifactURL"
+	// KeyArtifactTLSURL replaces KeyArtifactURL in operators that know it.
+	KeyArtifactTLSURL = "artifactTLSURL"
+	// KeyArtifactAuthorities has the certificate authorities for KeyArtifactTLSURL, in PEM.
+	KeyArtifactAuthorities = "ca.crt"
+
 	KeyGalaxyNamespace = "galaxyNamespace"
 	KeyGalaxyName      = "galaxyName"
 	KeyWatches         = "watches.yaml"
@@ -40,6 +45,9 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 		KeyWatches:         watches,
 		gate.SettingsFile:  runs,
 	}
+	if o.ArtifactTLSURL != "" {
+		data[KeyArtifactTLSURL], data[KeyArtifactAuthorities] = o.ArtifactTLSURL, o.ArtifactAuthorities
+	}
 	if needsDependencies(c) {
 		if data[KeyDependencies], err = dependenciesJSON(c, o.Dependencies); err != nil {
 			return nil, err
@@ -52,10 +60,14 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	}, nil
 }
 
-// runtimeHash returns a hash of the data as 16 hexadecimal digits.
+// runtimeHash returns a hash of the data as 16 hexadecimal digits. Where a new pod finds its archive, and whom it trusts for
+// that, is not part of it: a pod that runs has its archive.
 func runtimeHash(data map[string]string) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if key == KeyArtifactTLSURL || key == KeyArtifactAuthorities {
+			continue
+		}
 		fmt.Fprintf(hash, "%d:%s=%d:%s;", len(key), key, len(data[key]), data[key])
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16]

@@ -26,6 +26,11 @@ const (
 	// OperatorContainer is the name of the container that runs ansible-operator.
 	OperatorContainer = "operator"
 
+	// UnpackContainer is the name of the init container that downloads the archive. Its termination message begins with
+	// ArchiveUntrusted if the manager's certificate is not trusted.
+	UnpackContainer  = "unpack"
+	ArchiveUntrusted = "archive not trusted: "
+
 	// DefaultMaxConcurrentReconciles is the default limit of concurrent playbooks of one kind.
 	DefaultMaxConcurrentReconciles int32 = 2
 
@@ -149,7 +154,7 @@ func baseContainer(name string, o podOptions) corev1.Container {
 }
 
 func unpackContainer(o podOptions) corev1.Container {
-	container := baseContainer("unpack", o)
+	container := baseContainer(UnpackContainer, o)
 	container.Command = []string{"/usr/local/bin/manager"}
 	container.Args = []string{
 		"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir, "--collections-dir=" + collectionsDir,

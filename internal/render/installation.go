@@ -21,7 +21,11 @@ type InstallationOptions struct {
 	Digest digest.Digest
 	// ArtifactURL is where the pod downloads the archive.
 	ArtifactURL string
-	// ArtifactServer serves ArtifactURL. It is only used if Runtime restricts egress.
+	// ArtifactTLSURL is where the pod downloads the archive with TLS, instead of ArtifactURL, or empty.
+	ArtifactTLSURL string
+	// ArtifactAuthorities are the only certificate authorities that the pod trusts for ArtifactTLSURL, in PEM.
+	ArtifactAuthorities string
+	// ArtifactServer serves both URLs. It is only used if Runtime restricts egress.
 	ArtifactServer ArtifactServer
 	// Runtime configures the Deployment. Image must be set.
 	Runtime v2beta2.RuntimeSpec
@@ -56,8 +60,11 @@ func Installation(c *collection.Collection, o InstallationOptions) ([]Object, er
 	return append(objects, networkPolicy(c, o), config, operator), nil
 }
 
+// ConfigMapSuffix is the end of the name of each runtime ConfigMap.
+const ConfigMapSuffix = "-runtime"
+
 // ConfigMapName returns the name of the runtime ConfigMap.
-func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + "-runtime" }
+func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + ConfigMapSuffix }
 
 // EndpointsSecretName returns the name of the Secret that EndpointsSecret renders.
 func EndpointsSecretName(c *collection.Collection) string { return c.OperatorName() + "-endpoints" }

@@ -25,6 +25,15 @@ type ArtifactServer struct {
 	Namespace string
 	// Port of that pod, which may differ from the port of its Service.
 	Port int32
+	// HTTPPort is the port for operators that do not know the TLS URL, or zero.
+	HTTPPort int32
+}
+
+func (s ArtifactServer) ports() []int32 {
+	if s.HTTPPort == 0 {
+		return []int32{s.Port}
+	}
+	return []int32{s.Port, s.HTTPPort}
 }
 
 // dnsPorts are the ports of DNS servers. OpenShift's DNS pods listen on 5353, and NetworkPolicies apply to the port of the
@@ -60,7 +69,7 @@ func egressRules(o InstallationOptions) []networkingv1.NetworkPolicyEgressRule {
 		{To: []networkingv1.NetworkPolicyPeer{{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: o.ArtifactServer.Namespace}},
 			PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{ManagerLabel: ManagerLabelValue}},
-		}}, Ports: policyPorts(corev1.ProtocolTCP, []int32{o.ArtifactServer.Port})},
+		}}, Ports: policyPorts(corev1.ProtocolTCP, o.ArtifactServer.ports())},
 	}
 	rules = append(rules, endpointRules(o.Endpoints)...)
 	for _, destination := range o.Runtime.NetworkPolicy.AllowTo {

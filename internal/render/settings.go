@@ -1,6 +1,10 @@
 package render
 
 import (
+	"errors"
+	"net/url"
+	"strings"
+
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -14,7 +18,11 @@ type Settings struct {
 	Architectures []string
 	// ArtifactURL is the base URL of the manager's archives, without a trailing slash.
 	ArtifactURL string
-	// ArtifactServer serves ArtifactURL.
+	// ArtifactTLSURL is the https URL of the same archives, or empty. Operators of earlier versions only know ArtifactURL.
+	ArtifactTLSURL string
+	// ArtifactAuthorities are the certificate authorities of ArtifactTLSURL, in PEM.
+	ArtifactAuthorities string
+	// ArtifactServer serves both URLs.
 	ArtifactServer ArtifactServer
 	// Dependencies specifies the default sources of dependencies.
 	Dependencies DependencySettings
@@ -26,17 +34,41 @@ func DefaultSettings() Settings {
 		RuntimeImage:   "collection-operator/runtime:latest",
 		Architectures:  []string{"amd64", "arm64", "ppc64le", "s390x"},
 		ArtifactURL:    "http://collection-operator-artifacts.collection-operator-system.svc",
-		ArtifactServer: ArtifactServer{Namespace: "collection-operator-system", Port: 8090},
+		ArtifactTLSURL: "https://collection-operator-artifacts.collection-operator-system.svc",
+		ArtifactServer: ArtifactServer{Namespace: "collection-operator-system", Port: 8443, HTTPPort: 8090},
 	}
+}
+
+// SetArtifactURL sets the URLs for the manager's flag artifact-url. If that is an https URL, and ArtifactServer has an HTTPPort,
+// operators of earlier versions use port 80 of the same host.
+func (s *Settings) SetArtifactURL(text string) error {
+	s.ArtifactURL, s.ArtifactTLSURL = strings.TrimSuffix(text, "/"), ""
+	parsed, err := url.Parse(s.ArtifactURL)
+	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return errors.New("--artifact-url must be an http or https URL")
+	}
+	if parsed.Scheme == "http" {
+		return nil
+	}
+	s.ArtifactTLSURL = s.ArtifactURL
+	if s.ArtifactServer.HTTPPort != 0 {
+		parsed.Scheme, parsed.Host = "http", strings.TrimSuffix(parsed.Host, ":"+parsed.Port())
+		s.ArtifactURL = parsed.String()
+	}
+	return nil
 }
 
 // Options are those of an installation that sets nothing of its own. The manager serves the archive with the digest
 // under artifactPath.
 func (s Settings) Options(namespace, group string, archive digest.Digest, artifactPath string) InstallationOptions {
-	return InstallationOptions{
+	options := InstallationOptions{
 		Namespace: namespace, Group: group, Digest: archive, ArtifactURL: s.ArtifactURL + artifactPath,
-		ArtifactServer: s.ArtifactServer,
-		Runtime:        v2beta2.RuntimeSpec{Image: s.RuntimeImage},
-		Dependencies:   s.Dependencies, Architectures: s.Architectures,
+		ArtifactServer: s.ArtifactServer, ArtifactAuthorities: s.ArtifactAuthorities,
+		Runtime:      v2beta2.RuntimeSpec{Image: s.RuntimeImage},
+		Dependencies: s.Dependencies, Architectures: s.Architectures,
 	}
+	if s.ArtifactTLSURL != "" {
+		options.ArtifactTLSURL = s.ArtifactTLSURL + artifactPath
+	}
+	return options
 }

@@ -42,8 +42,11 @@ func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 	}
 	server := ArtifactServer{Namespace: manager.Namespace}
 	for _, port := range container.Ports {
-		if port.Name == "artifacts" {
+		switch port.Name {
+		case "artifacts":
 			server.Port = port.ContainerPort
+		case "artifacts-http":
+			server.HTTPPort = port.ContainerPort
 		}
 	}
 	if manager.Spec.Template.Labels[ManagerLabel] != ManagerLabelValue {
@@ -57,11 +60,50 @@ func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 	want := Settings{
 		RuntimeImage:   values.Data["runtimeImage"],
 		Architectures:  strings.Split(values.Data["runtimeArchitectures"], ","),
-		ArtifactURL:    strings.Replace(flags["--artifact-url"], "$(POD_NAMESPACE)", manager.Namespace, 1),
 		ArtifactServer: server,
 		Dependencies:   DependencySettings{GalaxyURL: values.Data["galaxyURL"], PipIndexURL: values.Data["pipIndexURL"]},
 	}
+	if err := want.SetArtifactURL(strings.Replace(flags["--artifact-url"], "$(POD_NAMESPACE)", manager.Namespace, 1)); err != nil {
+		t.Error(err)
+	}
 	if diff := cmp.Diff(want, DefaultSettings()); diff != "" {
 		t.Errorf("the defaults differ from config/manager (-config +got):\n%s", diff)
+	}
+}
+
+func TestSetArtifactURL(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"http://archives":           {"http://archives", ""},
+		"https://archives/":         {"http://archives", "https://archives"},
+		"https://archives:8443/sub": {"http://archives/sub", "https://archives:8443/sub"},
+		"https://[2001:db8::1]:443": {"http://[2001:db8::1]", "https://[2001:db8::1]:443"},
+	} {
+		s := Settings{ArtifactServer: ArtifactServer{HTTPPort: 8090}}
+		if err := s.SetArtifactURL(text); err != nil || s.ArtifactURL != want[0] || s.ArtifactTLSURL != want[1] {
+			t.Errorf("%s: got %q, %q, %v", text, s.ArtifactURL, s.ArtifactTLSURL, err)
+		}
+		s.ArtifactServer.HTTPPort = 0
+		if err := s.SetArtifactURL(text); err != nil || s.ArtifactURL != strings.TrimSuffix(text, "/") {
+			t.Errorf("%s without HTTP: got %q, %v", text, s.ArtifactURL, err)
+		}
+	}
+	for _, text := range []string{"", "ftp://x", "x", "https://", "http://a b"} {
+		if (&Settings{}).SetArtifactURL(text) == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+// Where a new pod finds its archive and whom it trusts must not replace a pod that runs.
+func TestAuthoritiesDoNotReplacePods(t *testing.T) {
+	data := map[string]string{KeyDigest: "sha256:1", KeyArtifactURL: "http://archives"}
+	before := runtimeHash(data)
+	data[KeyArtifactTLSURL], data[KeyArtifactAuthorities] = "https://archives", "certificates"
+	if runtimeHash(data) != before {
+		t.Error("the hash changed")
+	}
+	data[KeyDigest] = "sha256:2"
+	if runtimeHash(data) == before {
+		t.Error("the hash did not change with the archive")
 	}
 }

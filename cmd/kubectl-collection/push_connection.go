@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+)
+
+const (
+	// managerSelector selects the manager's pod.
+	managerSelector = "component=manager"
+	// artifactsPort is the name of the port of its archive server.
+	artifactsPort = "artifacts"
+)
+
+// managerServer is the manager's archive server.
+type managerServer struct {
+	url       string
+	transport http.RoundTripper
+}
+
+// reach connects to the manager. The caller calls stop.
+func (o *pushOptions) reach(ctx context.Context, c *cluster, config *rest.Config) (manager *managerServer, stop func(), err error) {
+	trust, err := o.trust(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	transport := &http.Transport{
+		TLSClientConfig: trust, TLSHandshakeTimeout: 30 * time.Second, ExpectContinueTimeout: time.Minute, DisableKeepAlives: true,
+		Proxy: http.ProxyFromEnvironment,
+	}
+	if o.server != "" {
+		parsed, err := url.Parse(o.server)
+		if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
+			return nil, nil, fmt.Errorf("--manager-url %q is not an https URL", o.server)
+		}
+		return &managerServer{url: strings.TrimSuffix(o.server, "/"), transport: transport}, func() {}, nil
+	}
+	pod, port, err := o.managerPod(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	local, stop, err := forward(ctx, c, config, pod, port)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	transport.Proxy = nil
+	return &managerServer{url: fmt.Sprintf("https://127.0.0.1:%d", local), transport: transport}, stop, nil
+}
+
+// trust returns how the manager is verified.
+func (o *pushOptions) trust(ctx context.Context, c *cluster) (*tls.Config, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	if o.authority != "" {
+		bundle, err := os.ReadFile(o.authority)
+		if err != nil {
+			return nil, err
+		}
+		if !trust.RootCAs.AppendCertsFromPEM(bundle) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", o.authority)
+		}
+		return trust, nil
+	}
+	public, err := c.core.ConfigMaps(o.managerNamespace).Get(ctx, keeper.ConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("namespace %q has no ConfigMap %q: give the manager's namespace with --manager-namespace; the manager accepts uploads only if its --artifact-url is an https URL",
+			o.managerNamespace, keeper.ConfigMap)
+	}
+	if err != nil {
+		return nil, err
+	}
+	trust.ServerName = public.Data[keeper.KeyServerName]
+	if !trust.RootCAs.AppendCertsFromPEM([]byte(public.Data[keeper.KeyBundle])) || trust.ServerName == "" {
+		return nil, fmt.Errorf("ConfigMap %s/%s does not have certificate authorities in the key %s and a name in the key %s",
+			o.managerNamespace, keeper.ConfigMap, keeper.KeyBundle, keeper.KeyServerName)
+	}
+	return trust, nil
+}
+
+// managerPod returns the pod of the manager that leads, and the port of its archive server.
+func (o *pushOptions) managerPod(ctx context.Context, c *cluster) (*corev1.Pod, int32, error) {
+	pods, err := c.core.Pods(o.managerNamespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
+	if err != nil {
+		return nil, 0, err
+	}
+	running := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
+	})
+	if len(running) == 0 {
+		return nil, 0, fmt.Errorf("no pod with the label %s runs in namespace %q: give the manager's namespace with --manager-namespace", managerSelector, o.managerNamespace)
+	}
+	pod := slices.MinFunc(running, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name == artifactsPort {
+				return &pod, port.ContainerPort, nil
+			}
+		}
+	}
+	return nil, 0, fmt.Errorf("pod %s/%s has no port named %s: is it the manager's?", pod.Namespace, pod.Name, artifactsPort)
+}
+
+// forward makes a port of a pod available on a local port until stop is called.
+func forward(ctx context.Context, c *cluster, config *rest.Config, pod *corev1.Pod, port int32) (local uint16, stop func(), err error) {
+	dialer, err := podDialer(config, c.core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL())
+	if err != nil {
+		return 0, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	forwarder, err := portforward.NewOnAddressesWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, ready, io.Discard, io.Discard)
+	if err != nil {
+		cancel()
+		return 0, nil, err
+	}
+	go func() { ended <- forwarder.ForwardPorts() }()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	select {
+	case <-ready:
+	case err := <-ended:
+		cancel()
+		return 0, nil, cmp.Or(err, errors.New("the connection ended"))
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		stop()
+		return 0, nil, err
+	}
+	return ports[0].Local, stop, nil
+}
+
+// podDialer uses WebSockets, or SPDY where the API server or a proxy before it does not support them.
+func podDialer(config *rest.Config, target *url.URL) (httpstream.Dialer, error) {
+	roundTripper, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(target, config)
+	if err != nil {
+		return nil, err
+	}
+	return portforward.NewFallbackDialer(tunnel, spdy.NewDialer(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, target), func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}

@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// maxWaitingUploads bounds the uploads that wait for the controller. Further ones are imported with the next reconcile.
+const maxWaitingUploads = 1024
+
+// uploadSource triggers a reconcile for each archive that the upload endpoint received.
+type uploadSource chan event.GenericEvent
+
+// annotationUpload has the digest of the archive that the upload endpoint received last. It decides: the leader's volume may
+// have an earlier upload, from when it was the leader before.
+const annotationUpload = "zoscb.ibm.com/uploaded-digest"
+
+// Received records an archive that the upload endpoint received, and triggers its import.
+func (a *ArchiveSource) Received(ctx context.Context, name types.NamespacedName, archive digest.Digest) error {
+	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationUpload, archive)
+	if err := a.Client.Patch(ctx, oc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("recording the upload for OperatorCollection %q in namespace %q: %w", name.Name, name.Namespace, err)
+	}
+	select {
+	case a.uploads <- event.GenericEvent{Object: oc}: // The annotation may not have changed.
+	default:
+	}
+	return nil
+}
+
+// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more.
+func (a *ArchiveSource) RemoveUnusedUploads(ctx context.Context) error {
+	names, err := a.Pushes.List()
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	// An OperatorCollection exists before its first upload, so those of the names are in this list.
+	list := &v2beta2.OperatorCollectionList{}
+	if err := a.Reader.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	exists := sets.New[types.NamespacedName]()
+	for i := range list.Items {
+		exists.Insert(client.ObjectKeyFromObject(&list.Items[i]))
+	}
+	var errs []error
+	for _, name := range names {
+		if !exists.Has(name) {
+			errs = append(errs, a.Pushes.Remove(name.Namespace, name.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pushedDigest returns the digest of the archive that the upload endpoint received last for a spec without a URL, or "".
+func pushedDigest(oc *v2beta2.OperatorCollection) digest.Digest {
+	pushed := digest.Digest(oc.Annotations[annotationUpload])
+	if oc.Spec.CollectionURL != "" || pushed.Validate() != nil || pushed.Algorithm() != digest.SHA256 {
+		return ""
+	}
+	return pushed
+}
+
+// isPushed reports whether the upload endpoint received an archive that is not the imported one. Who uploaded it may change
+// the spec, so it replaces the imported one like a change of the spec.
+func (a *ArchiveSource) isPushed(oc *v2beta2.OperatorCollection) (bool, error) {
+	pushed := pushedDigest(oc)
+	if pushed == "" || isImported(oc, pushed) {
+		return false, nil
+	}
+	path, err := a.Pushes.Find(oc.Namespace, oc.Name, pushed)
+	if err != nil {
+		return false, status.Retry(v2beta2.ReasonStorageFailed, err)
+	}
+	return path != "", nil
+}
+
+func isImported(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
+	return oc.Status.Artifact != nil && digest.Digest(oc.Status.Artifact.Digest) == archive
+}
+
+// upload copies the archive that was uploaded: by the endpoint, or else into the folder of the collection's name and version.
+func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+	if pushed := pushedDigest(oc); pushed != "" {
+		return a.stagePushed(oc, pushed)
+	}
+	path, err := a.execUpload(oc)
+	if err != nil {
+		return nil, err
+	}
+	file, err := a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	scope.uploadPath = path
+	return file, nil
+}
+
+func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Digest) (*fetch.File, error) {
+	path, err := a.Pushes.Find(oc.Namespace, oc.Name, pushed)
+	if err != nil {
+		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
+	}
+	var file *fetch.File
+	switch {
+	case path != "":
+		file, err = a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
+	case isImported(oc, pushed) && a.Collections.Store.Has(pushed):
+		// It is the one that this OperatorCollection has, and the spec has changed.
+		file, err = a.stageStored(pushed)
+	default:
+		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.MissingInterval,
+			"no uploaded archive: the one with the digest %s, which was uploaded, is not on the manager's volume: upload it again with kubectl collection push", pushed)
+	}
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	if file.Digest != pushed {
+		err := fmt.Errorf("the uploaded archive is damaged: it has the digest %s, not %s: upload it again", file.Digest, pushed)
+		return nil, status.Retry(v2beta2.ReasonStorageFailed, errors.Join(err, file.Remove()))
+	}
+	return file, nil
+}
+
+func (a *ArchiveSource) stageStored(archive digest.Digest) (*fetch.File, error) {
+	content, _, err := a.Collections.Store.Open(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	return fetch.Save(content, a.Fetcher.MaxBytes, a.Collections.Store.TempDir())
+}
+
+// execUpload finds an archive that was copied into the manager's pod.
+func (a *ArchiveSource) execUpload(oc *v2beta2.OperatorCollection) (string, error) {
+	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
+	if name == "" || version == "" {
+		return "", status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
+			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
+	}
+	path, err := artifact.LatestUpload(a.UploadDir, name, version)
+	switch {
+	case errors.Is(err, artifact.ErrNoUpload) && a.ExecUploads:
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
+	case errors.Is(err, artifact.ErrNoUpload):
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval,
+			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
+	case err != nil:
+		return "", status.Retry(v2beta2.ReasonStorageFailed, err)
+	case !a.ExecUploads:
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.MissingInterval,
+			"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
+	}
+	return path, nil
+}

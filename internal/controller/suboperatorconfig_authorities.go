@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// Authorities are the certificate authorities that pods trust for the download of archives. All operators get them when they
+// change, without a rollout.
+type Authorities struct {
+	// Bundle returns the authorities in PEM, or "" as long as they are not known.
+	Bundle func() string
+	// Spread is the time over which the operators get changed authorities, to spread the load.
+	Spread time.Duration
+
+	changed chan event.GenericEvent
+}
+
+// NewAuthorities makes Authorities.
+func NewAuthorities(bundle func() string, spread time.Duration) *Authorities {
+	return &Authorities{Bundle: bundle, Spread: spread, changed: make(chan event.GenericEvent, 1)}
+}
+
+// Changed makes all operators get the authorities.
+func (a *Authorities) Changed() {
+	select {
+	case a.changed <- event.GenericEvent{Object: &corev1.ConfigMap{}}:
+	default: // An earlier change is not processed yet.
+	}
+}
+
+// known reports whether operators can be told whom to trust.
+func (a *Authorities) known() bool { return a == nil || a.Bundle() != "" }
+
+func (a *Authorities) bundle() string {
+	if a == nil {
+		return ""
+	}
+	return a.Bundle()
+}
+
+// whenAuthoritiesChange reconciles all SubOperatorConfigs within a time.
+func (r *configMapper) whenAuthoritiesChange(spread time.Duration) handler.EventHandler {
+	return handler.Funcs{
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			for _, request := range r.requests(ctx) {
+				queue.AddAfter(request, rand.N(max(spread, time.Nanosecond)))
+			}
+		},
+	}
+}
+
+// updateAuthorities writes changed authorities to the ConfigMaps of operators that are installed. It does not depend on
+// whether these can be updated otherwise: an operator that is suspended, or waits for a grant or for the Operator Lifecycle
+// Manager, must be able to restart.
+func (r *SubOperatorConfigReconciler) updateAuthorities(ctx context.Context, s *configScope) error {
+	if r.Authorities == nil {
+		return nil
+	}
+	for _, ref := range s.soc.Status.Inventory {
+		if ref.Kind != "ConfigMap" || !strings.HasSuffix(ref.Name, render.ConfigMapSuffix) {
+			continue
+		}
+		if err := r.updateAuthoritiesIn(ctx, s, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *SubOperatorConfigReconciler) updateAuthoritiesIn(ctx context.Context, s *configScope, key client.ObjectKey) error {
+	live := &corev1.ConfigMap{}
+	if err := r.Reader.Get(ctx, key, live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading ConfigMap %q: %w", key, err)
+	}
+	bundle := r.Authorities.Bundle()
+	// Without the key, an earlier version installed the operator, or a manager without TLS.
+	before, has := live.Data[render.KeyArtifactAuthorities]
+	if !has || before == bundle || bundle == "" || !install.OwnedBy(s.soc)(live) || live.DeletionTimestamp != nil {
+		return nil
+	}
+	patch := client.MergeFrom(live.DeepCopy())
+	live.Data[render.KeyArtifactAuthorities] = bundle
+	if err := r.Client.Patch(ctx, live, patch, client.FieldOwner(apply.FieldOwner)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("updating the certificate authorities in ConfigMap %q: %w", key, err)
+	}
+	return nil
+}

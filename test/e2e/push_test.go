@@ -1,0 +1,48 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+func pushSpecs() {
+	It("is imported with kubectl collection push, over a forwarded connection", func(ctx context.Context) {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "uploader"}}
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "uploader"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-uploader"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "uploader"}},
+		}
+		pushed := operatorCollection("pushed", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
+		Create(ctx, account, binding, pushed)
+		DeferCleanup(func(ctx context.Context) {
+			for _, object := range []client.Object{pushed, binding, account} {
+				Remove(ctx, object)
+			}
+			Eventually(Gone(ctx, pushed)).WithContext(ctx).Should(BeTrue())
+		}, NodeTimeout(2*time.Minute))
+		local := filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
+		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())
+		printed := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "push", local, pushed.Name, "-n", namespace, "--service-account=uploader")
+		Expect(printed).To(ContainSubstring(digest("uploaded.tar.gz")))
+		Expect(Field(ctx, pushed, "status", "artifact", "digest")(Default)).To(Equal(digest("uploaded.tar.gz")))
+
+		By("being downloaded over TLS by the operator's pod")
+		printed, err := kubectlWait(ctx, "operatorcollection/"+pushed.Name, "2m")
+		Expect(err).NotTo(HaveOccurred(), printed)
+	}, NodeTimeout(5*time.Minute))
+}

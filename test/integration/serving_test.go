@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/internal/servingcert"
+	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// serveTLS restarts the manager so that it serves archives with TLS until the spec ends.
+func serveTLS(ctx context.Context, flags ...string) {
+	GinkgoHelper()
+	theManager.restart(ctx, slices.Concat(usualFlags, []string{"--artifact-url=https://" + theManager.artifactAddress}, flags)...)
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, servingSecret()) }, NodeTimeout(time.Minute))
+}
+
+func servingSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.Secret}}
+}
+
+func runtimeConfigMap(namespace string, s *sample) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-runtime"}}
+}
+
+// trusting is an HTTP client that trusts a bundle and nothing else.
+func trusting(bundle string) *http.Client {
+	GinkgoHelper()
+	pool := x509.NewCertPool()
+	Expect(pool.AppendCertsFromPEM([]byte(bundle))).To(BeTrue(), bundle)
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+}
+
+// downloads returns the issuer of the server's certificate after a download as a pod makes it, with what its ConfigMap says.
+func downloads(g Gomega, config *corev1.ConfigMap) string {
+	GinkgoHelper()
+	response, err := trusting(config.Data["ca.crt"]).Get(config.Data["artifactTLSURL"])
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(DigestOf(content)).To(Equal(config.Data["digest"]))
+	return response.TLS.PeerCertificates[0].Issuer.CommonName
+}
+
+func certificates(bundle string) int { return strings.Count(bundle, "BEGIN CERTIFICATE") }
+
+var _ = Describe("Archives over TLS", func() {
+	It("are trusted by operators while the authority is replaced, without a rollout, also of one that is suspended", func(ctx context.Context) {
+		serveTLS(ctx, "--serving-ca-overlap=6s")
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		config, operator := runtimeConfigMap(namespace, s), deployment(namespace, s.operator())
+		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, NewWithT(GinkgoT()), operator)
+		generation := operator.Generation
+		Expect(certificates(config.Data["ca.crt"])).To(Equal(1))
+		first := downloads(NewWithT(GinkgoT()), config)
+
+		By("refusing older versions of TLS, and keeping the authority when it restarts")
+		old := trusting(config.Data["ca.crt"])
+		tooOld := old.Transport.(*http.Transport).TLSClientConfig
+		tooOld.MinVersion, tooOld.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		_, err := old.Get(config.Data["artifactTLSURL"])
+		Expect(err).To(MatchError(ContainSubstring("protocol version")))
+		theManager.kill()
+		theManager.start(ctx)
+		Expect(downloads(NewWithT(GinkgoT()), config)).To(Equal(first))
+
+		By("using an authority that a backup has, which is due")
+		Patch(ctx, oc, `{"spec":{"suspend":true}}`)
+		settings := servingcert.Settings{
+			Names: []string{"127.0.0.1"}, AuthorityValidity: 2 * 365 * 24 * time.Hour, CertificateValidity: 90 * 24 * time.Hour, Overlap: time.Hour,
+		}
+		restored := &servingcert.State{}
+		for _, ago := range []time.Duration{490, 10} {
+			_, err := restored.Rotate(time.Now().Add(-ago*24*time.Hour), settings)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		secret := servingSecret()
+		Get(ctx, NewWithT(GinkgoT()), secret)
+		secret.Data = restored.Data()
+		Expect(K8s.Update(ctx, secret)).To(Succeed())
+		Eventually(func(g Gomega) {
+			Get(ctx, g, config)
+			g.Expect(config.Data["ca.crt"]).To(HavePrefix(string(restored.Bundle())))
+			g.Expect(certificates(config.Data["ca.crt"])).To(Equal(2))
+		}).WithContext(ctx).Should(Succeed())
+		second := downloads(NewWithT(GinkgoT()), config)
+		Expect(second).NotTo(Equal(first))
+
+		By("serving a certificate of the next authority, which every pod trusts by then")
+		Eventually(func(g Gomega) string {
+			Get(ctx, g, config)
+			return downloads(NewWithT(GinkgoT()), config) // It never fails, not just in the end.
+		}).WithContext(ctx).ShouldNot(Equal(second))
+		Get(ctx, NewWithT(GinkgoT()), operator)
+		Expect(operator.Generation).To(Equal(generation), "nothing is rolled out")
+
+		By("publishing the bundle, and no key, for other clients")
+		public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
+		Get(ctx, NewWithT(GinkgoT()), public)
+		Expect(public.Data).To(And(HaveLen(2), HaveKeyWithValue("serverName", "127.0.0.1"), HaveKeyWithValue("ca.crt", config.Data["ca.crt"])))
+		Expect(theManager.log()).NotTo(ContainSubstring("PRIVATE KEY"))
+		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
+	}, NodeTimeout(3*time.Minute))
+
+	It("are served with the leader's certificate by a manager that is not the leader, which takes no uploads", func(ctx context.Context) {
+		serveTLS(ctx, "--serving-ca-overlap=2s")
+		now := metav1.NowMicro()
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator.zoscb.ibm.com"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("leader"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now},
+		}
+		Create(ctx, lease)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, lease) }, NodeTimeout(time.Minute))
+		follower := newManager(ctx, theManager.binary)
+		follower.flags = append(theManager.flags[:len(theManager.flags):len(theManager.flags)], "--leader-elect=true")
+		DeferCleanup(func() {
+			follower.stop()
+			follower.checkLog()
+		})
+		follower.start(ctx)
+		public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
+		issuer := func(g Gomega, m *managerProcess) string {
+			Get(ctx, g, public)
+			upload, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+m.artifactAddress+"/uploads/x/y", nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			upload.Header.Set("Authorization", "Bearer none")
+			response, err := trusting(public.Data["ca.crt"]).Do(upload)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(response.Body.Close()).To(Succeed())
+			g.Expect(response.StatusCode == http.StatusServiceUnavailable).To(Equal(m == follower), response.Status)
+			return hex.EncodeToString(response.TLS.PeerCertificates[0].AuthorityKeyId)
+		}
+		first := issuer(NewWithT(GinkgoT()), theManager)
+		Expect(issuer(NewWithT(GinkgoT()), follower)).To(Equal(first))
+		Remove(ctx, servingSecret())
+		Eventually(func(g Gomega) {
+			second := issuer(g, theManager)
+			g.Expect(second).NotTo(Equal(first))
+			g.Expect(issuer(g, follower)).To(Equal(second))
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(time.Minute))
+
+	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
+		serveTLS(ctx, "--serving-ca-overlap=2s")
+		namespace, s := newNamespace(ctx), newSample()
+		installSample(ctx, namespace, s)
+		config := runtimeConfigMap(namespace, s)
+		Get(ctx, NewWithT(GinkgoT()), config)
+		for _, damage := range []func(){
+			func() { Patch(ctx, servingSecret(), `{"data":{"ca.crt":"eA=="}}`) },
+			func() { Remove(ctx, servingSecret()) },
+		} {
+			before := config.Data["ca.crt"]
+			damage()
+			Eventually(func(g Gomega) {
+				Get(ctx, g, config)
+				g.Expect(config.Data["ca.crt"]).NotTo(Equal(before))
+				downloads(g, config)
+			}).WithContext(ctx).Should(Succeed())
+		}
+	}, NodeTimeout(2*time.Minute))
+})
