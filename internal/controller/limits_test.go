@@ -112,7 +112,9 @@ func TestImportChanged(t *testing.T) {
 		"spec":       {func(oc *v2beta2.OperatorCollection) { oc.Generation++ }, true},
 		"deletion":   {func(oc *v2beta2.OperatorCollection) { oc.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, true},
 		"archive":    {func(oc *v2beta2.OperatorCollection) { oc.Status.Artifact = &v2beta2.Artifact{Digest: "x"} }, true},
-		"collection": {func(oc *v2beta2.OperatorCollection) { oc.Status.Collection = &v2beta2.ImportedCollection{Version: "1.0.0"} }, true},
+		"collection": {func(oc *v2beta2.OperatorCollection) {
+			oc.Status.Collection = &v2beta2.ImportedCollection{Version: "1.0.0"}
+		}, true},
 	} {
 		before, after := &v2beta2.OperatorCollection{}, &v2beta2.OperatorCollection{}
 		test.change(after)
