@@ -23,7 +23,7 @@ func foreign(annotations map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", Annotations: annotations,
 		Labels:          map[string]string{render.LabelName: "files", "example.com/tier": strings.Repeat("x", 63)},
-		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "x", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat("x", 1<<10))}}},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "x", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 1<<10))}},
 		OwnerReferences: []metav1.OwnerReference{{UID: "d"}},
 	}
 }

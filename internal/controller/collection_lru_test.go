@@ -66,9 +66,9 @@ func TestSizeOf(t *testing.T) {
 	c := make500()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	real, estimate := int64(after.HeapAlloc-before.HeapAlloc), sizeOf(reflect.ValueOf(c))
+	taken, estimate := int64(after.HeapAlloc-before.HeapAlloc), sizeOf(reflect.ValueOf(c))
 	runtime.KeepAlive(c)
-	if estimate < real/2 || estimate > 2*real {
-		t.Errorf("estimated %d bytes, it takes %d", estimate, real)
+	if estimate < taken/2 || estimate > 2*taken {
+		t.Errorf("estimated %d bytes, it takes %d", estimate, taken)
 	}
 }

@@ -150,6 +150,6 @@ var importChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	}
 	was, ok := before.(*v2beta2.OperatorCollection)
 	is, _ := after.(*v2beta2.OperatorCollection)
-	return ok && is != nil && !(equality.Semantic.DeepEqual(was.Status.Collection, is.Status.Collection) &&
-		equality.Semantic.DeepEqual(was.Status.Artifact, is.Status.Artifact))
+	return ok && is != nil && (!equality.Semantic.DeepEqual(was.Status.Collection, is.Status.Collection) ||
+		!equality.Semantic.DeepEqual(was.Status.Artifact, is.Status.Artifact))
 }}

@@ -116,7 +116,15 @@ var _ = Describe("A budget", attack.Label, func() {
 		runs := func(version string) {
 			GinkgoHelper()
 			Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("version "+version)))
-			ExpectReady(ctx, defaultSOC(oc))
+			soc := defaultSOC(oc)
+			Eventually(func(g Gomega) {
+				Get(ctx, g, oc)
+				Get(ctx, g, soc)
+				g.Expect(soc.Status.Installations).To(HaveLen(1))
+				g.Expect(soc.Status.Installations[0].Digest).To(Equal(oc.Status.Artifact.Digest))
+			}).WithContext(ctx).Should(Succeed())
+			makeAvailable(ctx, namespace, s.operator())
+			ExpectReady(ctx, soc)
 		}
 		definition := customResourceDefinition(s.crdName())
 		names := func() []string {

@@ -225,7 +225,7 @@ func (f *flood) archives(ctx context.Context) func(context.Context) {
 			namespace = newNamespace(ctx)
 		}
 		s := newSample()
-		config := s.operatorConfig() + "\ndescription: " + strings.Repeat("word ", 4<<20/5)
+		config := s.operatorConfig() + "\ndescription: " + strings.Repeat("word ", (4<<20-1<<10)/5) // Just below the limit.
 		objects = append(objects, newCollection(namespace, fmt.Sprintf("large-%d", i), pinned(Build(Minimal(domain, s.name, s.version, config, nil)))))
 	}
 	return func(ctx context.Context) { create(ctx, objects); awaitJudged(ctx, objects) }

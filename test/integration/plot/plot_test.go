@@ -2,6 +2,7 @@ package plot
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestFlood(t *testing.T) {
 	for name := range Themes() {
 		decoder := xml.NewDecoder(strings.NewReader(flood.SVG(name)))
 		for {
-			if _, err := decoder.Token(); err == io.EOF {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatalf("%s: %v", name, err)
