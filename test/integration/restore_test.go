@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -222,7 +223,7 @@ var _ = Describe("The CRD of an OperatorCollection that was removed by force", f
 		}
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
 		soc := defaultSOC(oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionInstalled)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeFalse())
 		Remove(ctx, soc)
 		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
@@ -236,6 +237,25 @@ var _ = Describe("The CRD of an OperatorCollection that was removed by force", f
 		Expect(prune("--yes")).To(ContainSubstring(s.crdName() + ": removed"))
 		Eventually(Gone(ctx, definition)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("The record of an import", func() {
+	It("gives no access to an archive of another tenant that only the store still has", attack.Label, func(ctx context.Context) {
+		mine, s := newNamespace(ctx), newSample()
+		origin := web.Serve(s.archive())
+		theirs := newCollection(newNamespace(ctx), "oc", unverified(origin))
+		Create(ctx, theirs)
+		record := annotationOf(ctx, theirs, "zoscb.ibm.com/artifact-digest")
+		Eventually(record).WithContext(ctx).Should(HavePrefix(DigestOf(s.archive())))
+		web.Replace(origin, notFound)
+		forged := newCollection(mine, "oc", unverified(origin))
+		forged.Annotations = map[string]string{"zoscb.ibm.com/artifact-digest": record(NewWithT(GinkgoT()))}
+		Create(ctx, forged)
+		Eventually(Condition(ctx, forged, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArchiveNotFound)))
+		Eventually(Condition(ctx, theirs, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		attack.Repelled("Nothing lost", "copy the record of another tenant's import to an OperatorCollection, to get the archive from the store",
+			"the archive is fetched from its origin", seen(ctx, forged, v2beta2.ConditionImported))
+	}, NodeTimeout(time.Minute))
 })
 
 // expectRestored expects everything of a backup, with its spec, annotations and finalizers.
