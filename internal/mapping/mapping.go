@@ -25,6 +25,10 @@ import (
 // AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
 const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 
+// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
+// cross namespaces.
+const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+
 // Resolver resolves the mappings of SubOperatorConfigs.
 type Resolver struct {
 	// Client reads through the cache.
@@ -97,7 +101,7 @@ func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperato
 		return nil, nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	for _, m := range mappings {
-		conflict := r.conflict(ctx, soc, m.Namespace, list.Items)
+		conflict := r.conflict(ctx, soc, id, m.Namespace, list.Items)
 		switch {
 		case conflict == nil:
 			free = append(free, m)
@@ -110,26 +114,54 @@ func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperato
 	return free, problems, nil
 }
 
-func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, others []v2beta2.SubOperatorConfig) error {
+func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, namespace string, others []v2beta2.SubOperatorConfig) error {
+	restored, err := r.restoredOwner(ctx, id, namespace, others)
+	if err != nil {
+		return err
+	}
 	for i := range others {
 		other := &others[i]
 		if other.UID == soc.UID {
 			continue
 		}
-		precedes := other.DeletionTimestamp == nil && Older(other, soc) && Maps(other, namespace)
-		if precedes {
+		isFirst := other.DeletionTimestamp == nil && precedes(other, soc, restored) && Maps(other, namespace)
+		if isFirst {
 			err := Consent(ctx, r.Client, other.Namespace, namespace)
 			if err != nil && !status.Is(err) {
 				return err
 			}
-			precedes = err == nil
+			isFirst = err == nil
 		}
-		if precedes || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
+		if isFirst || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
 			return status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
 				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, other.Name, other.Namespace)
 		}
 	}
 	return nil
+}
+
+// restoredOwner returns the SubOperatorConfig whose operator is in a namespace though no status says so: both were restored from a
+// backup, and their creation times say nothing any more. It is empty if there is none, or only one SubOperatorConfig.
+func (r *Resolver) restoredOwner(ctx context.Context, id collection.ID, namespace string, all []v2beta2.SubOperatorConfig) (owner client.ObjectKey, err error) {
+	if len(all) < 2 || slices.ContainsFunc(all, func(soc v2beta2.SubOperatorConfig) bool { return InstalledIn(&soc, namespace) }) {
+		return owner, nil
+	}
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: id.OperatorName()}, account)
+	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[AnnotationOwner], "/")
+	return owner, client.IgnoreNotFound(err)
+}
+
+// precedes reports whether a has precedence over b: the restored owner, or else the older one.
+func precedes(a, b *v2beta2.SubOperatorConfig, restored client.ObjectKey) bool {
+	switch restored {
+	case client.ObjectKeyFromObject(a):
+		return true
+	case client.ObjectKeyFromObject(b):
+		return false
+	}
+	return Older(a, b)
 }
 
 // Maps reports whether a SubOperatorConfig maps a namespace.

@@ -189,6 +189,7 @@ var _ = Describe("A backup that is restored without status", func() {
 			makeAvailable(ctx, namespace, s.operator()) // The manager may change what was restored.
 			g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g)).To(ConditionTrue())
 		}).WithContext(ctx).Should(Succeed())
+		Expect(Condition(ctx, lpar, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(WithReason(v2beta2.ReasonForeignObject))
 		expectRestored(ctx, saved)
 
 		By("asking for custom resources also before a collection is imported again")
