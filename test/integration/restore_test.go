@@ -53,7 +53,7 @@ func takeBackup(ctx context.Context, s *sample, namespaces ...string) backup {
 		coordinationv1.SchemeGroupVersion.WithKind("Lease"), v2beta2.GroupVersion.WithKind("OperatorCollection"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"),
 		v2beta2.GroupVersion.WithKind("SubOperatorConfig"),
-		schema.GroupVersionKind{Group: SharedGroup, Version: s.apiVersion(), Kind: s.kind}, v2beta2.GroupVersion.WithKind("ZosEndpoint"),
+		{Group: SharedGroup, Version: s.apiVersion(), Kind: s.kind}, v2beta2.GroupVersion.WithKind("ZosEndpoint"),
 	} {
 		for _, namespace := range namespaces {
 			b.objects = append(b.objects, take(gvk, client.InNamespace(namespace))...)
