@@ -72,9 +72,12 @@ func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *ver
 		return nil, nil
 	}
 	current, stored := record.artifact, digest.Digest(record.artifact.Digest)
+	if !a.Collections.Store.Has(stored) {
+		return nil, nil
+	}
 	content, size, err := a.Collections.Store.Open(stored)
 	if err != nil {
-		return nil, nil
+		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	_ = content.Close() // It was opened for its size.
 	open := func() (io.ReadCloser, error) {

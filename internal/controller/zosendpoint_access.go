@@ -63,6 +63,10 @@ func (r *ZosEndpointReconciler) grantAccess(ctx context.Context, s *endpointScop
 		}
 	}
 	ours := func(live client.Object) bool { return owns(s.endpoint, live) }
+	mayChange := func(live client.Object) bool {
+		return ours(live) || live.GetUID() == liveRole.UID && isRestored(liveRole) && equality.Semantic.DeepEqual(liveRole.Rules, role.Rules) ||
+			live.GetUID() == liveBinding.UID && isRestored(liveBinding) && liveBinding.RoleRef == binding.RoleRef
+	}
 	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
 
 	var changed []client.Object
@@ -84,7 +88,7 @@ func (r *ZosEndpointReconciler) grantAccess(ctx context.Context, s *endpointScop
 			return err
 		}
 	}
-	_, err := applier.Apply(ctx, changed, ours)
+	_, err := applier.Apply(ctx, changed, mayChange)
 	return accessError(err)
 }
 
@@ -102,6 +106,11 @@ func accessError(err error) error {
 
 func labelledByUs(object client.Object) bool {
 	return object.GetLabels()[render.LabelManagedBy] == render.ManagedBy
+}
+
+// isRestored reports whether an object may have been restored from a backup: those have no owner references.
+func isRestored(object client.Object) bool {
+	return object.GetUID() != "" && len(object.GetOwnerReferences()) == 0 && labelledByUs(object)
 }
 
 // owns reports whether an object has an owner reference to a ZosEndpoint.

@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -163,9 +164,8 @@ func namespaceOf(ref v2beta2.ObjectReference) string {
 	return render.ClusterRoleNamespace(ref.Name)
 }
 
-// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
-// cross namespaces.
-const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+// AnnotationOwner is [mapping.AnnotationOwner].
+const AnnotationOwner = mapping.AnnotationOwner
 
 // OwnerOf returns the SubOperatorConfig that an object names. Anybody can write the annotation: only its inventory confirms it.
 func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {

@@ -24,6 +24,10 @@ import (
 // AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
 const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 
+// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
+// cross namespaces.
+const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+
 // Resolver resolves the mappings of SubOperatorConfigs.
 type Resolver struct {
 	// Client reads through the cache.
@@ -131,34 +135,80 @@ func CollectionOf(ctx context.Context, reader client.Reader, soc *v2beta2.SubOpe
 }
 
 func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, id collection.ID, namespace string) error {
-	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{IndexNamespace: namespace}); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	rivals, restored, err := r.rivals(ctx, id, namespace)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		other := &list.Items[i]
+	for i := range rivals {
+		other := &rivals[i]
 		if other.UID == soc.UID {
 			continue
 		}
-		if has, err := CollectionOf(ctx, r.Client, other); err != nil {
-			return err
-		} else if has != id {
-			continue
-		}
-		precedes := other.DeletionTimestamp == nil && Older(other, soc) && Maps(other, namespace)
-		if precedes {
+		isFirst := other.DeletionTimestamp == nil && precedes(other, soc, restored) && Maps(other, namespace)
+		if isFirst {
 			err := Consent(ctx, r.Client, other.Namespace, namespace)
 			if err != nil && !status.Is(err) {
 				return err
 			}
-			precedes = err == nil
+			isFirst = err == nil
 		}
-		if precedes || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
+		if isFirst || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
 			return status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
 				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, other.Name, other.Namespace)
 		}
 	}
 	return nil
+}
+
+// rivals returns the SubOperatorConfigs of a collection that map a namespace or have installed there, and which of them was restored
+// from a backup together with its operator. Of those whose collection is not known yet, it is the only rival.
+func (r *Resolver) rivals(ctx context.Context, id collection.ID, namespace string) (rivals []v2beta2.SubOperatorConfig, restored client.ObjectKey, err error) {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{IndexNamespace: namespace}); err != nil {
+		return nil, restored, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	var unknown []v2beta2.SubOperatorConfig
+	for i := range list.Items {
+		switch has, err := CollectionOf(ctx, r.Client, &list.Items[i]); {
+		case err != nil:
+			return nil, restored, err
+		case has == id:
+			rivals = append(rivals, list.Items[i])
+		case has == collection.ID{}:
+			unknown = append(unknown, list.Items[i])
+		}
+	}
+	restored, err = r.restoredOwner(ctx, id, namespace, slices.Concat(rivals, unknown))
+	for _, other := range unknown {
+		if client.ObjectKeyFromObject(&other) == restored {
+			rivals = append(rivals, other)
+		}
+	}
+	return rivals, restored, err
+}
+
+// restoredOwner returns the SubOperatorConfig whose operator is in a namespace though no status says so: both were restored from a
+// backup, and their creation times say nothing any more. It is empty if there is none, or only one SubOperatorConfig.
+func (r *Resolver) restoredOwner(ctx context.Context, id collection.ID, namespace string, all []v2beta2.SubOperatorConfig) (owner client.ObjectKey, err error) {
+	if len(all) < 2 || slices.ContainsFunc(all, func(soc v2beta2.SubOperatorConfig) bool { return InstalledIn(&soc, namespace) }) {
+		return owner, nil
+	}
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: id.OperatorName()}, account)
+	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[AnnotationOwner], "/")
+	return owner, client.IgnoreNotFound(err)
+}
+
+// precedes reports whether a has precedence over b: the restored owner, or else the older one.
+func precedes(a, b *v2beta2.SubOperatorConfig, restored client.ObjectKey) bool {
+	switch restored {
+	case client.ObjectKeyFromObject(a):
+		return true
+	case client.ObjectKeyFromObject(b):
+		return false
+	}
+	return Older(a, b)
 }
 
 // Maps reports whether a SubOperatorConfig maps a namespace.

@@ -53,7 +53,7 @@ func takeBackup(ctx context.Context, s *sample, namespaces ...string) backup {
 		coordinationv1.SchemeGroupVersion.WithKind("Lease"), v2beta2.GroupVersion.WithKind("OperatorCollection"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"),
 		v2beta2.GroupVersion.WithKind("SubOperatorConfig"),
-		schema.GroupVersionKind{Group: SharedGroup, Version: s.apiVersion(), Kind: s.kind}, v2beta2.GroupVersion.WithKind("ZosEndpoint"),
+		{Group: SharedGroup, Version: s.apiVersion(), Kind: s.kind}, v2beta2.GroupVersion.WithKind("ZosEndpoint"),
 	} {
 		for _, namespace := range namespaces {
 			b.objects = append(b.objects, take(gvk, client.InNamespace(namespace))...)
@@ -189,6 +189,7 @@ var _ = Describe("A backup that is restored without status", func() {
 			makeAvailable(ctx, namespace, s.operator()) // The manager may change what was restored.
 			g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g)).To(ConditionTrue())
 		}).WithContext(ctx).Should(Succeed())
+		Expect(Condition(ctx, lpar, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(WithReason(v2beta2.ReasonForeignObject))
 		expectRestored(ctx, saved)
 
 		By("asking for custom resources also before a collection is imported again")
@@ -223,7 +224,7 @@ var _ = Describe("The CRD of an OperatorCollection that was removed by force", f
 		}
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
 		soc := defaultSOC(oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionInstalled)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeFalse())
 		Remove(ctx, soc)
 		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
