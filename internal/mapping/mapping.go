@@ -124,11 +124,11 @@ func CollectionOf(ctx context.Context, reader client.Reader, soc *v2beta2.SubOpe
 		return collection.ID{Domain: recorded.Domain, Name: recorded.Name}, nil
 	}
 	oc := &v2beta2.OperatorCollection{}
-	err := reader.Get(ctx, types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}, oc)
-	if client.IgnoreNotFound(err) != nil {
+	key := types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}
+	if err := reader.Get(ctx, key, oc); client.IgnoreNotFound(err) != nil {
 		return collection.ID{}, fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
 	}
-	if err != nil || oc.Status.Collection == nil {
+	if oc.Status.Collection == nil {
 		return collection.ID{}, nil
 	}
 	return collection.ID{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name}, nil
