@@ -117,9 +117,12 @@ func nameOf(objects []*unstructured.Unstructured, kind string) string {
 
 // takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for.
 func takeOwner(object, live *unstructured.Unstructured) {
-	const annotation = "zoscb.ibm.com/suboperatorconfig"
 	object.SetOwnerReferences(live.GetOwnerReferences())
-	if owner, set := live.GetAnnotations()[annotation]; set {
+	for _, annotation := range []string{"zoscb.ibm.com/suboperatorconfig", "zoscb.ibm.com/held-by"} {
+		owner, set := live.GetAnnotations()[annotation]
+		if !set {
+			continue
+		}
 		annotations := object.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
