@@ -39,7 +39,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 					if peer.IPBlock != nil {
 						to = peer.IPBlock.CIDR
 					} else {
-						to = peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] + "/" + peer.PodSelector.MatchLabels["component"]
+						to = peer.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] + "/" + peer.PodSelector.MatchLabels["app.kubernetes.io/name"]
 					}
 				}
 				for _, port := range rule.Ports {
@@ -54,7 +54,7 @@ var _ = Describe("Egress of an operator's pods", func() {
 		Expect(err).NotTo(HaveOccurred())
 		return []any{
 			"anywhere UDP 53", "anywhere UDP 5353", "anywhere TCP 53", "anywhere TCP 5353",
-			ManagerNamespace + "/manager TCP " + port, "192.0.2.1/32 TCP 6443",
+			ManagerNamespace + "/collection-operator TCP " + port, "192.0.2.1/32 TCP 6443",
 		}
 	}
 	warnings := func(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(Gomega) []string {

@@ -115,7 +115,8 @@ func nameOf(objects []*unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for.
+// takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for, and the
+// OperatorCollections that have a kind.
 func takeOwner(object, live *unstructured.Unstructured) {
 	object.SetOwnerReferences(live.GetOwnerReferences())
 	for _, annotation := range []string{"zoscb.ibm.com/suboperatorconfig", "zoscb.ibm.com/held-by"} {
