@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/servingcert"
 	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
@@ -127,6 +128,7 @@ var _ = Describe("Archives over TLS", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator.zoscb.ibm.com"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("leader"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now},
 		}
+		Expect(client.IgnoreNotFound(K8s.Delete(ctx, lease.DeepCopy()))).To(Succeed(), "that of the managers of other specs")
 		Create(ctx, lease)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, lease) }, NodeTimeout(time.Minute))
 		follower := newManager(ctx, theManager.binary)
