@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/servingcert"
 	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -176,5 +177,30 @@ var _ = Describe("Archives over TLS", func() {
 				downloads(g, config)
 			}).WithContext(ctx).Should(Succeed())
 		}
+	}, NodeTimeout(2*time.Minute))
+
+	It("are trusted in all namespaces that the manager may write to, although another one is excluded", func(ctx context.Context) {
+		serveTLS(ctx, "--serving-ca-overlap=2s")
+		excluded, namespace, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		allowMapping(ctx, excluded, namespace)
+		soc := defaultSOC(oc)
+		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+excluded+`"},{"namespace":"`+namespace+`"}]}}`)
+		makeAvailable(ctx, excluded, s.operator())
+		ExpectReady(ctx, oc)
+		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: excluded}}, `{"metadata":{"annotations":{"zoscb.ibm.com/managed":"false"}}}`)
+		before := runtimeConfigMap(excluded, s)
+		Get(ctx, NewWithT(GinkgoT()), before)
+		Remove(ctx, servingSecret())
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "zoscb.ibm.com/managed", false)
+		Eventually(func(g Gomega) {
+			config := runtimeConfigMap(namespace, s)
+			Get(ctx, g, config)
+			g.Expect(config.Data["ca.crt"]).NotTo(Equal(before.Data["ca.crt"]))
+			downloads(g, config)
+		}).WithContext(ctx).Should(Succeed())
+		after := runtimeConfigMap(excluded, s)
+		Get(ctx, NewWithT(GinkgoT()), after)
+		Expect(after.Data).To(Equal(before.Data))
 	}, NodeTimeout(2*time.Minute))
 })
