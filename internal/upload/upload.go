@@ -50,6 +50,8 @@ type Handler struct {
 	// MaxBytes is the maximum size of an archive, and Timeout the time in which it must arrive.
 	MaxBytes int64
 	Timeout  time.Duration
+	// AdministratorsOnly also requires verb use for resource administration, like policy collection-operator-administrators-only.
+	AdministratorsOnly bool
 	// Elected is closed when this manager is the leader. Others refuse uploads.
 	Elected <-chan struct{}
 	// Received records an archive that was stored.
