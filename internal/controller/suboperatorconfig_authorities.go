@@ -69,9 +69,9 @@ func (r *configMapper) whenAuthoritiesChange(spread time.Duration) handler.Event
 }
 
 // updateAuthorities writes changed authorities to the ConfigMaps of operators that are installed. It does not depend on
-// whether these can be updated otherwise: an operator that is suspended, or waits for a grant or for the Operator Lifecycle
-// Manager, must be able to restart. Namespaces that the manager must not write to are left out, and one that refuses the change
-// does not affect the others.
+// whether these can be updated otherwise: an operator that is suspended or being deleted, or waits for a grant or for the
+// Operator Lifecycle Manager, must be able to restart. Namespaces that the manager must not write to are left out, and one that
+// refuses the change does not affect the others.
 func (r *SubOperatorConfigReconciler) updateAuthorities(ctx context.Context, s *configScope) error {
 	if r.Authorities == nil {
 		return nil

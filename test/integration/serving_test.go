@@ -162,12 +162,23 @@ var _ = Describe("Archives over TLS", func() {
 	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
 		namespace, s := newNamespace(ctx), newSample()
-		installSample(ctx, namespace, s)
+		oc := installSample(ctx, namespace, s)
 		config := runtimeConfigMap(namespace, s)
 		Get(ctx, NewWithT(GinkgoT()), config)
+		instance := s.instance(namespace, "one")
+		instance.SetFinalizers([]string{operatorsFinalizer})
 		for _, damage := range []func(){
 			func() { Patch(ctx, servingSecret(), `{"data":{"ca.crt":"eA=="}}`) },
 			func() { Remove(ctx, servingSecret()) },
+			func() {
+				By("also for an operator that is kept to finalize resources")
+				Create(ctx, instance)
+				Expect(K8s.Delete(ctx, oc)).To(Succeed())
+				soc := defaultSOC(oc)
+				Expect(K8s.Delete(ctx, soc)).To(Succeed())
+				ExpectFailure(ctx, soc, v2beta2.ReasonCollectionTerminating, "the operator is kept", false)
+				Remove(ctx, servingSecret())
+			},
 		} {
 			before := config.Data["ca.crt"]
 			damage()
@@ -177,6 +188,8 @@ var _ = Describe("Archives over TLS", func() {
 				downloads(g, config)
 			}).WithContext(ctx).Should(Succeed())
 		}
+		Patch(ctx, instance, `{"metadata":{"finalizers":null}}`)
+		Remove(ctx, instance)
 	}, NodeTimeout(2*time.Minute))
 
 	It("are trusted in all namespaces that the manager may write to, although another one is excluded", func(ctx context.Context) {
