@@ -156,7 +156,10 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (digest.Digest
 	} else if err != nil {
 		return "", err
 	}
-	if err := h.Received(again, oc, file.Digest); err != nil {
+	if err := h.Received(again, oc, file.Digest); apierrors.IsNotFound(err) {
+		return "", errors.Join(refuse(http.StatusNotFound, "OperatorCollection %q in namespace %q was deleted meanwhile", oc.Name, oc.Namespace),
+			h.Pushes.Remove(oc.Namespace, oc.Name))
+	} else if err != nil {
 		return "", err
 	}
 	ctrl.Log.WithName("uploads").Info("received an archive", "OperatorCollection", oc, "user", user, "digest", file.Digest, "bytes", file.Size)
