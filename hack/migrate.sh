@@ -36,14 +36,14 @@ if [[ -n $(kubectl get deployment "$name" --ignore-not-found -o jsonpath='{.meta
 	fail "the Operator Lifecycle Manager has installed the Deployment $name: remove its Subscription and ClusterServiceVersion first"
 fi
 
-# mark VOLUME: keeps a volume when its claim is deleted, and remembers what to restore.
+# mark VOLUME: keeps a volume when its claim is deleted, and remembers what to restore. One request does both, so that no
+# interruption can make it remember its own change.
 mark() {
 	local policy
 	[[ -z $(volume) ]] || return 0
 	policy=$(kubectl get persistentvolume "$1" -o jsonpath='{.spec.persistentVolumeReclaimPolicy}')
-	kubectl annotate persistentvolume "$1" "$annotation=$policy" --overwrite
-	kubectl patch persistentvolume "$1" --type=merge -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'
-	kubectl label persistentvolume "$1" "$label=$namespace"
+	kubectl patch persistentvolume "$1" --type=merge -p '{"metadata":{"annotations":{"'"$annotation"'":"'"$policy"'"},
+		"labels":{"'"$label"'":"'"$namespace"'"}},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'
 }
 
 # bind VOLUME: makes the claim of the first pod, bound to the volume.
@@ -74,9 +74,8 @@ bind() {
 restore() {
 	local policy
 	policy=$(kubectl get persistentvolume "$1" -o jsonpath="{.metadata.annotations.${annotation//./\\.}}")
-	kubectl patch persistentvolume "$1" --type=merge -p '{"spec":{"persistentVolumeReclaimPolicy":"'"${policy:-Retain}"'"}}'
-	kubectl annotate persistentvolume "$1" "$annotation-"
-	kubectl label persistentvolume "$1" "$label-"
+	kubectl patch persistentvolume "$1" --type=merge -p '{"metadata":{"annotations":{"'"$annotation"'":null},
+		"labels":{"'"$label"'":null}},"spec":{"persistentVolumeReclaimPolicy":"'"${policy:-Retain}"'"}}'
 }
 
 old_volume=$(kubectl get persistentvolumeclaim "$old_claim" --ignore-not-found -o jsonpath='{.spec.volumeName}')

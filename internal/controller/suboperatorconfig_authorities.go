@@ -15,9 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // Authorities are the certificate authorities that pods trust for the download of archives. All operators get them when they
@@ -66,17 +69,22 @@ func (r *configMapper) whenAuthoritiesChange(spread time.Duration) handler.Event
 }
 
 // updateAuthorities writes changed authorities to the ConfigMaps of operators that are installed. It does not depend on
-// whether these can be updated otherwise: an operator that is suspended, or waits for a grant or for the Operator Lifecycle
-// Manager, must be able to restart.
+// whether these can be updated otherwise: an operator that is suspended or being deleted, or waits for a grant or for the
+// Operator Lifecycle Manager, must be able to restart. Namespaces that the manager must not write to are left out, and one that
+// refuses the change does not affect the others.
 func (r *SubOperatorConfigReconciler) updateAuthorities(ctx context.Context, s *configScope) error {
 	if r.Authorities == nil {
 		return nil
 	}
 	for _, ref := range s.soc.Status.Inventory {
-		if ref.Kind != "ConfigMap" || !strings.HasSuffix(ref.Name, render.ConfigMapSuffix) {
+		if ref.Kind != "ConfigMap" || !strings.HasSuffix(ref.Name, render.ConfigMapSuffix) || !mapping.Contains(s.mappings, ref.Namespace) {
 			continue
 		}
-		if err := r.updateAuthoritiesIn(ctx, s, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
+		err := r.updateAuthoritiesIn(ctx, s, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			s.problems = append(s.problems, status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err))
+		case err != nil:
 			return err
 		}
 	}

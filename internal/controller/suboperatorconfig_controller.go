@@ -101,6 +101,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		steps = []func(context.Context, *configScope) error{
 			r.resolveNamespaces,
 			r.uninstallUnmapped,
+			r.updateAuthorities, // The operator may have to start again to run deletion playbooks.
 			r.awaitCollection,
 			r.uninstallAll,
 			r.removeFinalizer,

@@ -50,6 +50,8 @@ type Handler struct {
 	// MaxBytes is the maximum size of an archive, and Timeout the time in which it must arrive.
 	MaxBytes int64
 	Timeout  time.Duration
+	// AdministratorsOnly also requires verb use for resource administration, like policy collection-operator-administrators-only.
+	AdministratorsOnly bool
 	// Elected is closed when this manager is the leader. Others refuse uploads.
 	Elected <-chan struct{}
 	// Received records an archive that was stored.
@@ -154,7 +156,10 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) (digest.Digest
 	} else if err != nil {
 		return "", err
 	}
-	if err := h.Received(again, oc, file.Digest); err != nil {
+	if err := h.Received(again, oc, file.Digest); apierrors.IsNotFound(err) {
+		return "", errors.Join(refuse(http.StatusNotFound, "OperatorCollection %q in namespace %q was deleted meanwhile", oc.Name, oc.Namespace),
+			h.Pushes.Remove(oc.Namespace, oc.Name))
+	} else if err != nil {
 		return "", err
 	}
 	ctrl.Log.WithName("uploads").Info("received an archive", "OperatorCollection", oc, "user", user, "digest", file.Digest, "bytes", file.Size)

@@ -148,6 +148,13 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
 
+		By("not letting the manager's account create one in a namespace of the cluster")
+		ofCluster := &operatorsv1.OperatorGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "collection-operator"},
+			Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"kube-system"}},
+		}
+		Expect(theManager.withToken().Create(ctx, ofCluster, client.DryRunAll)).To(MatchError(ContainSubstring("namespaces of the cluster itself")))
+
 		By("taking the permission to create OperatorGroups away")
 		theManager.stop()
 		theManager.flags = usual

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/servingcert"
 	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -163,12 +164,23 @@ var _ = Describe("Archives over TLS", func() {
 	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
 		namespace, s := newNamespace(ctx), newSample()
-		installSample(ctx, namespace, s)
+		oc := installSample(ctx, namespace, s)
 		config := runtimeConfigMap(namespace, s)
 		Get(ctx, NewWithT(GinkgoT()), config)
+		instance := s.instance(namespace, "one")
+		instance.SetFinalizers([]string{operatorsFinalizer})
 		for _, damage := range []func(){
 			func() { Patch(ctx, servingSecret(), `{"data":{"ca.crt":"eA=="}}`) },
 			func() { Remove(ctx, servingSecret()) },
+			func() {
+				By("also for an operator that is kept to finalize resources")
+				Create(ctx, instance)
+				Expect(K8s.Delete(ctx, oc)).To(Succeed())
+				soc := defaultSOC(oc)
+				Expect(K8s.Delete(ctx, soc)).To(Succeed())
+				ExpectFailure(ctx, soc, v2beta2.ReasonCollectionTerminating, "the operator is kept", false)
+				Remove(ctx, servingSecret())
+			},
 		} {
 			before := config.Data["ca.crt"]
 			damage()
@@ -178,5 +190,32 @@ var _ = Describe("Archives over TLS", func() {
 				downloads(g, config)
 			}).WithContext(ctx).Should(Succeed())
 		}
+		Patch(ctx, instance, `{"metadata":{"finalizers":null}}`)
+		Remove(ctx, instance)
+	}, NodeTimeout(2*time.Minute))
+
+	It("are trusted in all namespaces that the manager may write to, although another one is excluded", func(ctx context.Context) {
+		serveTLS(ctx, "--serving-ca-overlap=2s")
+		excluded, namespace, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		allowMapping(ctx, excluded, namespace)
+		soc := defaultSOC(oc)
+		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+excluded+`"},{"namespace":"`+namespace+`"}]}}`)
+		makeAvailable(ctx, excluded, s.operator())
+		ExpectReady(ctx, oc)
+		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: excluded}}, `{"metadata":{"annotations":{"zoscb.ibm.com/managed":"false"}}}`)
+		before := runtimeConfigMap(excluded, s)
+		Get(ctx, NewWithT(GinkgoT()), before)
+		Remove(ctx, servingSecret())
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "zoscb.ibm.com/managed", false)
+		Eventually(func(g Gomega) {
+			config := runtimeConfigMap(namespace, s)
+			Get(ctx, g, config)
+			g.Expect(config.Data["ca.crt"]).NotTo(Equal(before.Data["ca.crt"]))
+			downloads(g, config)
+		}).WithContext(ctx).Should(Succeed())
+		after := runtimeConfigMap(excluded, s)
+		Get(ctx, NewWithT(GinkgoT()), after)
+		Expect(after.Data).To(Equal(before.Data))
 	}, NodeTimeout(2*time.Minute))
 })

@@ -158,6 +158,32 @@ var _ = Describe("An upload", func() {
 		Eventually(pushed).WithContext(ctx).Should(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
+	It("is accepted only from administrators, where only they may change OperatorCollections", attack.Label, func(ctx context.Context) {
+		serveTLS(ctx, "--administrators-only-uploads")
+		namespace, s := newNamespace(ctx), newSample()
+		archive := s.archive()
+		Create(ctx, newCollection(namespace, "oc", skipping))
+		token := uploaderToken(ctx, namespace) // As the roles that the Operator Lifecycle Manager extends let users update.
+		status, text := request{"PUT", "/uploads/" + namespace + "/oc", token, "", bytes.NewReader(archive)}.send(ctx)
+		Expect(status).To(Equal(http.StatusForbidden), text)
+		Expect(text).To(ContainSubstring("collection-operator-administrator"))
+		attack.Repelled("Uploads", "upload with the roles that the Operator Lifecycle Manager extends, where only administrators may change OperatorCollections",
+			"403, and nothing is stored", fmt.Sprintf("%d %s", status, text))
+		Expect(pushed()).To(BeEmpty())
+
+		applyFile(ctx, "../../config/components/administrators-only/policy.yaml")
+		Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "administrators"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-administrator"},
+			Subjects:   []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + namespace}},
+		})
+		Eventually(func() int {
+			status, _ := request{"PUT", "/uploads/" + namespace + "/oc", token, "", bytes.NewReader(archive)}.send(ctx)
+			return status
+		}).WithContext(ctx).Should(Equal(http.StatusCreated))
+		Eventually(importedDigest(ctx, newCollection(namespace, "oc", skipping))).WithContext(ctx).Should(Equal(DigestOf(archive)))
+	}, NodeTimeout(time.Minute))
+
 	It("is verified, does not run when it is older, and is not mistaken for an earlier one", func(ctx context.Context) {
 		serveTLS(ctx)
 		namespace, s := newNamespace(ctx), newSample()
