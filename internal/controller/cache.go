@@ -39,7 +39,7 @@ func CacheOptions() cache.Options {
 		&rbacv1.ClusterRole{}:                       metadata,
 		&rbacv1.ClusterRoleBinding{}:                metadata,
 		&corev1.Secret{}:                            {Transform: keepMetadata},
-		&corev1.Namespace{}:                         {Transform: keepMetadata},
+		&corev1.Namespace{}:                         {Transform: keepNamespace},
 		&operatorsv1alpha1.CatalogSource{}:          {Label: made},
 		&operatorsv1alpha1.ClusterServiceVersion{}:  metadata,
 		&operatorsv1alpha1.Subscription{}:           {Transform: keepSubscription},

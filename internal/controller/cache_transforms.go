@@ -23,7 +23,7 @@ var (
 	cachedLabels = []string{
 		render.LabelManagedBy, render.LabelDomain, render.LabelName, render.LabelVersion, operatorsv1alpha1.CopiedLabelKey,
 	}
-	cachedAnnotations = []string{install.AnnotationOwner, mapping.AnnotationAllow}
+	cachedAnnotations = []string{install.AnnotationOwner}
 )
 
 // keepMetadata transforms objects for the cache of which controllers read only the metadata. Of an object with 256 KiB of
@@ -40,6 +40,20 @@ func keepMetadata(cached any) (any, error) {
 	if deployment, ok := object.(*appsv1.Deployment); ok {
 		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
 	}
+	return object, nil
+}
+
+// keepNamespace transforms Namespaces for the cache. Their consent is kept however long it is: without it, operators are uninstalled.
+func keepNamespace(cached any) (any, error) {
+	object, ok := cached.(client.Object)
+	if !ok {
+		return cached, nil
+	}
+	allowed, isSet := object.GetAnnotations()[mapping.AnnotationAllow]
+	if _, err := keepMetadata(object); err != nil || !isSet {
+		return object, err
+	}
+	object.SetAnnotations(map[string]string{mapping.AnnotationAllow: strings.Clone(allowed)})
 	return object, nil
 }
 

@@ -35,7 +35,7 @@ func TestKeepMetadata(t *testing.T) {
 	kept := metav1.ObjectMeta{
 		Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{UID: "d"}},
 		Labels:      map[string]string{render.LabelName: "files"},
-		Annotations: map[string]string{install.AnnotationOwner: "a/soc", mapping.AnnotationAllow: "x"},
+		Annotations: map[string]string{install.AnnotationOwner: "a/soc"},
 	}
 	for want, object := range map[any]any{
 		&metav1.PartialObjectMetadata{ObjectMeta: kept}: &metav1.PartialObjectMetadata{ObjectMeta: foreign(annotations)},
@@ -46,6 +46,19 @@ func TestKeepMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestKeepNamespace(t *testing.T) {
+	consent := map[string]string{mapping.AnnotationAllow: strings.Repeat("x,", 16<<10)}
+	namespace := &metav1.PartialObjectMetadata{ObjectMeta: foreign(maps.Clone(consent))}
+	for range 2 { // The cache may transform an object twice.
+		if _, err := keepNamespace(namespace); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(consent, namespace.Annotations); diff != "" {
 			t.Error(diff)
 		}
 	}
