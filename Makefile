@@ -69,7 +69,7 @@ GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m
 INTEGRATION_PROCS ?= 3
 .PHONY: test-integration
 test-integration:
-	$(GINKGO) --procs=$(INTEGRATION_PROCS) $(ARGS) ./test/integration
+	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood' $(ARGS) ./test/integration
 
 # The processes share the cluster, and each container of specs has namespaces of its own.
 E2E_PROCS ?= 5
