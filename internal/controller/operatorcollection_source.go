@@ -129,7 +129,12 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 	a.working.leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
 	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
-	file, err := a.Fetcher.Fetch(ctx, request, a.Collections.Store.TempDir())
+	store := a.Collections.Store
+	var file *fetch.File
+	err := store.WithRoom(a.Fetcher.MaxBytes, func() (err error) {
+		file, err = a.Fetcher.Fetch(ctx, request, store.TempDir())
+		return err
+	})
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
 	}

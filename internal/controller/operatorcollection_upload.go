@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,12 +139,20 @@ func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed diges
 }
 
 func (a *ArchiveSource) stageStored(archive digest.Digest) (*fetch.File, error) {
-	content, _, err := a.Collections.Store.Open(archive)
+	store := a.Collections.Store
+	content, size, err := store.Open(archive)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	return fetch.Save(content, a.Fetcher.MaxBytes, a.Collections.Store.TempDir())
+	var staged *fetch.File
+	err = store.WithRoom(size, func() (err error) {
+		if _, err = content.Seek(0, io.SeekStart); err == nil {
+			staged, err = fetch.Save(content, a.Fetcher.MaxBytes, store.TempDir())
+		}
+		return err
+	})
+	return staged, err
 }
 
 // execUpload finds an archive that was copied into the manager's pod.
