@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -44,7 +44,12 @@ func (a *ArchiveSource) Received(ctx context.Context, name types.NamespacedName,
 	return nil
 }
 
-// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more.
+// uploadGrace is how long an archive was on the volume before it is removed because the OperatorCollection does not name it: its name
+// is recorded when it was stored.
+const uploadGrace = time.Hour
+
+// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more, and those that were uploaded before others
+// or are imported: another manager may have been the leader meanwhile.
 func (a *ArchiveSource) RemoveUnusedUploads(ctx context.Context) error {
 	names, err := a.Pushes.List()
 	if err != nil || len(names) == 0 {
@@ -55,13 +60,20 @@ func (a *ArchiveSource) RemoveUnusedUploads(ctx context.Context) error {
 	if err := a.Reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
-	exists := sets.New[types.NamespacedName]()
+	awaited := map[types.NamespacedName]digest.Digest{}
 	for i := range list.Items {
-		exists.Insert(client.ObjectKeyFromObject(&list.Items[i]))
+		oc := &list.Items[i]
+		pushed := pushedDigest(oc)
+		if isImported(oc, pushed) {
+			pushed = ""
+		}
+		awaited[client.ObjectKeyFromObject(oc)] = pushed
 	}
 	var errs []error
 	for _, name := range names {
-		if !exists.Has(name) {
+		if pushed, exists := awaited[name]; exists {
+			errs = append(errs, a.Pushes.RemoveFormer(name.Namespace, name.Name, pushed, time.Now().Add(-uploadGrace)))
+		} else {
 			errs = append(errs, a.Pushes.Remove(name.Namespace, name.Name))
 		}
 	}
