@@ -23,7 +23,7 @@ type archiveSettings struct {
 }
 
 func (s *archiveSettings) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&s.retention, "archive-retention", artifact.DefaultRetention, "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two")
+	flags.DurationVar(&s.retention, "archive-retention", artifact.DefaultRetention, "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two; they are deleted earlier if the space is needed")
 }
 
 func (s *archiveSettings) validate() error {

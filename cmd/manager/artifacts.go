@@ -44,7 +44,7 @@ func (s *artifactSettings) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.certificates.CertificateValidity, "serving-certificate-validity", 90*24*time.Hour, "validity of the serving certificate; it is replaced after two thirds of it")
 	flags.DurationVar(&s.certificates.Overlap, "serving-ca-overlap", time.Hour, "time between the distribution of a new authority to the runtime pods and its first certificate")
 	flags.Int64Var(&s.uploadedBytesPerNamespace, "max-uploaded-bytes-per-namespace", 512<<20, "maximum size in bytes of the archives of one namespace that were uploaded and are not imported; 0 means no limit")
-	flags.Int64Var(&s.uploadedBytes, "max-uploaded-bytes", 2<<30, "maximum size in bytes of the archives of all namespaces that were uploaded and are not imported; 0 means no limit")
+	flags.Int64Var(&s.uploadedBytes, "max-uploaded-bytes", 1<<30, "maximum size in bytes of the archives of all namespaces that were uploaded and are not imported; 0 means no limit")
 	flags.BoolVar(&s.administratorsOnly, "administrators-only-uploads", false, "accept uploads only from users who may also use administration.zoscb.ibm.com in the namespace, as policy collection-operator-administrators-only requires for changes of OperatorCollections")
 	flags.BoolVar(&s.execUploads, "allow-exec-uploads", true, "import archives that were copied into the upload folder of the manager's pod, which needs pods/exec in the manager's namespace")
 }
@@ -167,7 +167,7 @@ func newArchiveSource(mgr manager.Manager, s settings, collections *controller.C
 
 func newUploads(mgr manager.Manager, s settings, store *artifact.Store, source *controller.ArchiveSource) *upload.Handler {
 	return &upload.Handler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, TempDir: store.TempDir(),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, Store: store,
 		MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout, AdministratorsOnly: s.artifacts.administratorsOnly,
 		Elected: mgr.Elected(), Received: source.Received,
 	}

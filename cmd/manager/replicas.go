@@ -89,7 +89,12 @@ func addReplicas(ctx context.Context, mgr manager.Manager, peers *replica.Peers,
 			return nil, err
 		}
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { replicator.Wake() }, UpdateFunc: func(_, _ any) { replicator.Wake() },
+			AddFunc: func(any) { replicator.Wake() },
+			UpdateFunc: func(before, after any) {
+				if controller.ChangesArchives(before, after) {
+					replicator.Wake()
+				}
+			},
 		}); err != nil {
 			return nil, err
 		}

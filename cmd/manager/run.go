@@ -178,6 +178,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	store.MaxBytes = int64(s.budgets.storedBytes)
 	key, err := credential.LoadKey(ctx, mgr.GetClient(), mgr.GetAPIReader(), s.render.ArtifactServer.Namespace)
 	if err != nil {
 		return err

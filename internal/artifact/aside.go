@@ -18,10 +18,11 @@ const DefaultRetention = 7 * 24 * time.Hour
 // asideFolder has the archives that nothing uses. The time of a file is when it was moved there.
 const asideFolder = "unused"
 
-// SetAside moves an archive aside unless it is used, or somebody holds it. Has and Open bring it back, until RemoveExpired deletes it.
+// SetAside moves an archive aside unless it is used, or somebody holds it. Has and Open bring it back, until RemoveExpired deletes it,
+// or the space is needed.
 // Used is called without a lock; its error is returned. An archive that is not there is no error.
 func (s *Store) SetAside(archive digest.Digest, used func() (bool, error)) error {
-	return s.unlessUsed(archive, used, s.setAside)
+	return errors.Join(s.unlessUsed(archive, used, s.setAside), s.keepWithinLimit())
 }
 
 func (s *Store) setAside(archive digest.Digest) error {
@@ -62,8 +63,7 @@ func (s *Store) asidePath(path string) string {
 	return filepath.Join(s.dir, asideFolder, filepath.Base(path))
 }
 
-// RemoveUnused sets the archives aside that are not in use, and deletes what interrupted downloads left in TempDir, unless it was
-// written after a time. Archives that somebody holds are kept.
+// RemoveUnused sets the archives aside that are not in use, unless they were stored after a time. Archives that somebody holds are kept.
 func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
 	archives, err := os.ReadDir(filepath.Join(s.dir, algorithm.String()))
 	errs := []error{err}
@@ -74,15 +74,10 @@ func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) err
 		case !isArchive || archive.Validate() != nil:
 			errs = append(errs, s.removeOld(filepath.Join(s.dir, algorithm.String(), entry.Name()), before))
 		case err == nil && !inUse[archive] && info.ModTime().Before(before):
-			errs = append(errs, s.SetAside(archive, func() (bool, error) { return false, nil }))
+			errs = append(errs, s.unlessUsed(archive, func() (bool, error) { return false, nil }, s.setAside))
 		}
 	}
-	unfinished, err := os.ReadDir(s.TempDir())
-	errs = append(errs, err)
-	for _, entry := range unfinished {
-		errs = append(errs, s.removeOld(filepath.Join(s.TempDir(), entry.Name()), before))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.keepWithinLimit())...)
 }
 
 // RemoveExpired deletes archives that were set aside before a time.

@@ -11,9 +11,12 @@ import (
 type holds struct {
 	mu   sync.Mutex
 	held map[digest.Digest]*heldArchive
-	// removing has the archives that are about to be removed. Whoever holds one of them prevents that.
-	removing map[digest.Digest]bool
+	// removing has the last removal of each archive that is about to be removed. Whoever holds the archive prevents it, and a later
+	// removal replaces it.
+	removing map[digest.Digest]*removal
 }
+
+type removal struct{ archive digest.Digest }
 
 type heldArchive struct {
 	holders int
@@ -77,29 +80,34 @@ func (h *Hold) Discard(used func() (bool, error)) error {
 // unlessUsed calls a function that removes an archive, unless the archive is held, is used, or is held in the meantime: an import may
 // end after used has looked.
 func (s *Store) unlessUsed(archive digest.Digest, used func() (bool, error), remove func(digest.Digest) error) error {
-	if !s.startRemoval(archive) {
+	own := s.startRemoval(archive)
+	if own == nil {
 		return nil
 	}
 	is, err := used()
 	s.holds.mu.Lock()
 	defer s.holds.mu.Unlock()
-	unheld := s.holds.removing[archive]
+	if s.holds.removing[archive] != own {
+		return err
+	}
 	delete(s.holds.removing, archive)
-	if err != nil || is || !unheld {
+	if err != nil || is {
 		return err
 	}
 	return remove(archive)
 }
 
-func (s *Store) startRemoval(archive digest.Digest) bool {
+// startRemoval returns nil if somebody holds the archive.
+func (s *Store) startRemoval(archive digest.Digest) *removal {
 	s.holds.mu.Lock()
 	defer s.holds.mu.Unlock()
 	if s.holds.held[archive] != nil {
-		return false
+		return nil
 	}
 	if s.holds.removing == nil {
-		s.holds.removing = map[digest.Digest]bool{}
+		s.holds.removing = map[digest.Digest]*removal{}
 	}
-	s.holds.removing[archive] = true
-	return true
+	own := &removal{archive}
+	s.holds.removing[archive] = own
+	return own
 }

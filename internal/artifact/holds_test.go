@@ -53,6 +53,27 @@ func TestDiscard(t *testing.T) {
 				return false, nil // Its status was written after the look at it.
 			})
 		}, true},
+		"another import begins and ends meanwhile, and another removal begins": {func(store *Store, put func()) error {
+			mine := store.Hold(archive)
+			put()
+			looking, decided, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+			err := mine.Discard(func() (bool, error) {
+				theirs := store.Hold(archive)
+				put()
+				theirs.Release()
+				go func() {
+					ended <- store.SetAside(archive, func() (bool, error) {
+						close(looking)
+						<-decided
+						return true, nil
+					})
+				}()
+				<-looking
+				return false, nil
+			})
+			close(decided)
+			return errors.Join(err, <-ended)
+		}, true},
 		"both are refused": {func(store *Store, put func()) error {
 			mine, theirs := store.Hold(archive), store.Hold(archive)
 			put()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/types"
@@ -150,6 +151,29 @@ func (p *Pushes) Remove(namespace, name string) error {
 		return fmt.Errorf("remove upload for %s/%s: %w", namespace, name, err)
 	}
 	_ = os.Remove(filepath.Dir(folder)) // It fails if the namespace has others.
+	return nil
+}
+
+// RemoveFormer removes archives that were uploaded for an OperatorCollection before a time, except the one with a digest, which may be
+// empty.
+func (p *Pushes) RemoveFormer(namespace, name string, except digest.Digest, before time.Time) error {
+	folder, err := p.folder(namespace, name)
+	if err != nil {
+		return nil
+	}
+	p.putting.Lock()
+	defer p.putting.Unlock()
+	entries, err := os.ReadDir(folder)
+	errs := []error{err}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && info.ModTime().Before(before) && (except == "" || entry.Name() != except.Encoded()+suffix) {
+			errs = append(errs, os.RemoveAll(filepath.Join(folder, entry.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove former uploads for %s/%s: %w", namespace, name, err)
+	}
 	return nil
 }
 

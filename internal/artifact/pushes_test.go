@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -53,6 +54,14 @@ func TestPushes(t *testing.T) {
 	}
 	if names, err := p.List(); err != nil || len(names) != 2 || names[0].String() != "a/oc" || names[1].String() != "b/oc" {
 		t.Errorf("got %v, %v", names, err)
+	}
+	soon := time.Now().Add(time.Minute)
+	if err := errors.Join(p.RemoveFormer("a", "oc", second, soon), p.RemoveFormer("b", "oc", "", soon.Add(-time.Hour)), p.RemoveFormer("c", "oc", "", soon)); err != nil ||
+		!found("a", "oc", second) || !found("b", "oc", third) {
+		t.Errorf("a present upload was removed: %v", err)
+	}
+	if err := p.RemoveFormer("b", "oc", second, soon); err != nil || found("b", "oc", third) {
+		t.Errorf("a former upload was kept: %v", err)
 	}
 	if err := errors.Join(p.Done("a", "oc", first), p.Done("a", "oc", second), p.Done("a", "oc", second), p.Remove("b", "oc"), p.Remove("b", "oc")); err != nil {
 		t.Error(err)

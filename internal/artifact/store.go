@@ -31,14 +31,17 @@ const (
 // Its methods are safe for concurrent use by one process; only one
 // process may have a store open.
 type Store struct {
+	// MaxBytes limits the archives that are set aside: together with the others they are at most as large. Zero means no limit.
+	MaxBytes int64
+
 	dir string
 	// putting keeps an archive from being removed as unused while it is put.
 	putting sync.Mutex
 	holds   holds
 }
 
-// Open opens the store in dir and creates it if need be. The directory must belong to the store alone. A store in the format of a later
-// version is an error.
+// Open opens the store in dir and creates it if need be. The directory must belong to the store alone. It deletes what interrupted
+// downloads left in TempDir. A store in the format of a later version is an error.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
 	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), filepath.Join(dir, asideFolder), s.TempDir()} {
@@ -49,7 +52,19 @@ func Open(dir string) (*Store, error) {
 	if err := checkFormat(dir); err != nil {
 		return nil, fmt.Errorf("open artifact store: %w", err)
 	}
+	if err := s.emptyTempDir(); err != nil {
+		return nil, fmt.Errorf("open artifact store: %w", err)
+	}
 	return s, nil
+}
+
+func (s *Store) emptyTempDir() error {
+	root, err := os.OpenRoot(s.TempDir())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return empty(root)
 }
 
 // makeDirectory gives a directory that it creates its mode whatever the umask is, and leaves an existing one alone.
@@ -80,7 +95,13 @@ func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("uploaded archive %s is not a regular file", path)
 	}
-	staged, err := fetch.Save(f, maxBytes, s.TempDir())
+	var staged *fetch.File
+	err = s.WithRoom(info.Size(), func() (err error) {
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			staged, err = fetch.Save(f, maxBytes, s.TempDir())
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("copy uploaded archive %s: %w", path, err)
 	}
@@ -94,12 +115,16 @@ func (s *Store) Put(file *fetch.File) error {
 	if err != nil {
 		return err
 	}
-	s.putting.Lock()
-	defer s.putting.Unlock()
-	if err := moveInto(file.Path, target); err != nil {
+	if err := s.move(file.Path, target); err != nil {
 		return fmt.Errorf("store artifact %s: %w", file.Digest, err)
 	}
-	return nil
+	return s.keepWithinLimit()
+}
+
+func (s *Store) move(source, target string) error {
+	s.putting.Lock()
+	defer s.putting.Unlock()
+	return moveInto(source, target)
 }
 
 func moveInto(source, target string) error {

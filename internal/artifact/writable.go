@@ -1,10 +1,8 @@
 package artifact
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"syscall"
 )
 
 // CheckWritable writes a small file into the store and removes it. A full volume passes: archives in it can be served, and imports
@@ -20,10 +18,8 @@ func (s *Store) CheckWritable() error {
 			err = removeErr
 		}
 	}
-	if err == nil || isFull(err) {
+	if err == nil || IsFull(err) {
 		return nil
 	}
 	return fmt.Errorf("the artifact store cannot be written: %w", err)
 }
-
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

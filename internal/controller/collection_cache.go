@@ -185,6 +185,27 @@ func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reade
 	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
 }
 
+// ChangesArchives says whether an update of an OperatorCollection or SubOperatorConfig may change which archives are in use.
+func ChangesArchives(before, after any) bool {
+	switch is := after.(type) {
+	case *v2beta2.OperatorCollection:
+		was, ok := before.(*v2beta2.OperatorCollection)
+		return !ok || importedDigest(was) != importedDigest(is)
+	case *v2beta2.SubOperatorConfig:
+		was, ok := before.(*v2beta2.SubOperatorConfig)
+		return !ok || !slices.Equal(installedDigests(was), installedDigests(is))
+	}
+	return true
+}
+
+// importedDigest returns what is recorded of an import: in the status, or else in the annotation.
+func importedDigest(oc *v2beta2.OperatorCollection) string {
+	if oc.Status.Artifact != nil {
+		return oc.Status.Artifact.Digest
+	}
+	return oc.Annotations[annotationArtifact]
+}
+
 // RemoveUnused sets the archives aside, in the store of this manager, that are not in use, and deletes those that were set aside before
 // expired. Archives stored after a time are kept: they may belong to an import that has not written its status yet. The reader must
 // read live objects.

@@ -88,7 +88,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 }
 
 func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
-	scope := &importScope{}
+	scope := &importScope{upload: pushedDigest(oc)}
 	if err := addFinalizer(ctx, r.Client, oc); err != nil {
 		return scope, err
 	}

@@ -27,12 +27,17 @@ const (
 )
 
 // restore copies an archive that was imported, and that this manager lost, from another manager: its origin may be gone.
-// Without success it is fetched.
-func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollection) {
+// Without success it is fetched. It counts as a download.
+func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	known := a.Collections.imported(oc)
-	if !known.isOf(oc) || !known.signed || a.Collections.Store.Has(digest.Digest(known.artifact.Digest)) {
-		return
+	if a.Peers == nil || !known.isOf(oc) || !known.signed || a.Collections.Store.Has(digest.Digest(known.artifact.Digest)) {
+		return nil
 	}
+	release, err := a.startDownload(oc)
+	if err != nil {
+		return err
+	}
+	defer release()
 	a.working.leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
 	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
@@ -40,6 +45,7 @@ func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollect
 	if err := a.Peers.Fetch(ctx, a.Collections.Store, lost, a.Fetcher.MaxBytes); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the archive is fetched again", "digest", lost, "reason", err.Error())
 	}
+	return nil
 }
 
 // checkCopies asks the other managers for the archive.

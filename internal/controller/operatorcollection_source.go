@@ -47,12 +47,13 @@ type ArchiveSource struct {
 // says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
 // have changed.
 func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	scope.upload = pushedDigest(oc)
 	policy, err := a.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
-	a.restore(ctx, oc)
+	if err := a.restore(ctx, oc); err != nil {
+		return err
+	}
 	fetchArchive := a.fetchArchive
 	pushed, err := a.isPushed(oc)
 	if err != nil {
@@ -121,19 +122,32 @@ func (a *ArchiveSource) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCo
 // download fetches an archive, which may take long, and lets another reconcile work meanwhile. It does not wait for other
 // downloads.
 func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
-	release := a.downloads.tryAcquire(oc.Namespace)
-	if release == nil {
-		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
+	release, err := a.startDownload(oc)
+	if err != nil {
+		return nil, err
 	}
 	defer release()
 	a.working.leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
 	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
-	file, err := a.Fetcher.Fetch(ctx, request, a.Collections.Store.TempDir())
+	store := a.Collections.Store
+	var file *fetch.File
+	err = store.WithRoom(a.Fetcher.MaxBytes, func() (err error) {
+		file, err = a.Fetcher.Fetch(ctx, request, store.TempDir())
+		return err
+	})
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
 	}
 	return file, err
+}
+
+// startDownload fails if there are too many downloads.
+func (a *ArchiveSource) startDownload(oc *v2beta2.OperatorCollection) (release func(), err error) {
+	if release = a.downloads.tryAcquire(oc.Namespace); release == nil {
+		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
+	}
+	return release, nil
 }
 
 // credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -43,7 +44,12 @@ func (a *ArchiveSource) Received(ctx context.Context, name types.NamespacedName,
 	return nil
 }
 
-// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more.
+// uploadGrace is how long an archive was on the volume before it is removed because the OperatorCollection does not name it: its name
+// is recorded when it was stored.
+const uploadGrace = time.Hour
+
+// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more, and those that were uploaded before others
+// or are imported: another manager may have been the leader meanwhile.
 func (a *ArchiveSource) RemoveUnusedUploads(ctx context.Context) error {
 	names, err := a.Pushes.List()
 	if err != nil || len(names) == 0 {
@@ -54,13 +60,20 @@ func (a *ArchiveSource) RemoveUnusedUploads(ctx context.Context) error {
 	if err := a.Reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
-	exists := sets.New[types.NamespacedName]()
+	awaited := map[types.NamespacedName]digest.Digest{}
 	for i := range list.Items {
-		exists.Insert(client.ObjectKeyFromObject(&list.Items[i]))
+		oc := &list.Items[i]
+		pushed := pushedDigest(oc)
+		if isImported(oc, pushed) {
+			pushed = ""
+		}
+		awaited[client.ObjectKeyFromObject(oc)] = pushed
 	}
 	var errs []error
 	for _, name := range names {
-		if !exists.Has(name) {
+		if pushed, exists := awaited[name]; exists {
+			errs = append(errs, a.Pushes.RemoveFormer(name.Namespace, name.Name, pushed, time.Now().Add(-uploadGrace)))
+		} else {
 			errs = append(errs, a.Pushes.Remove(name.Namespace, name.Name))
 		}
 	}
@@ -138,12 +151,20 @@ func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed diges
 }
 
 func (a *ArchiveSource) stageStored(archive digest.Digest) (*fetch.File, error) {
-	content, _, err := a.Collections.Store.Open(archive)
+	store := a.Collections.Store
+	content, size, err := store.Open(archive)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	return fetch.Save(content, a.Fetcher.MaxBytes, a.Collections.Store.TempDir())
+	var staged *fetch.File
+	err = store.WithRoom(size, func() (err error) {
+		if _, err = content.Seek(0, io.SeekStart); err == nil {
+			staged, err = fetch.Save(content, a.Fetcher.MaxBytes, store.TempDir())
+		}
+		return err
+	})
+	return staged, err
 }
 
 // execUpload finds an archive that was copied into the manager's pod.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"syscall"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
@@ -33,17 +33,15 @@ var fetchReasons = map[fetch.Reason]string{
 
 // storageFailure gives an error of the artifact store its reason.
 func storageFailure(err error) error {
-	if isFull(err) {
+	if artifact.IsFull(err) {
 		return status.Retry(v2beta2.ReasonStorageFull, fmt.Errorf(
 			"the manager's volume for archives is full: enlarge it, or delete OperatorCollections that are not needed; what is installed is unaffected: %w", err))
 	}
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
 }
 
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
-
 func fetchFailure(err error) error {
-	if isFull(err) {
+	if artifact.IsFull(err) {
 		return storageFailure(err)
 	}
 	var f *fetch.Error

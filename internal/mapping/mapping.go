@@ -187,17 +187,36 @@ func (r *Resolver) rivals(ctx context.Context, id collection.ID, namespace strin
 	return rivals, restored, err
 }
 
-// restoredOwner returns the SubOperatorConfig whose operator is in a namespace though no status says so: both were restored from a
-// backup, and their creation times say nothing any more. It is empty if there is none, or only one SubOperatorConfig.
+// restoredOwner returns the SubOperatorConfig whose operator was restored from a backup together with it: creation times of
+// SubOperatorConfigs say nothing then. It is empty if there is none, or only one SubOperatorConfig.
 func (r *Resolver) restoredOwner(ctx context.Context, id collection.ID, namespace string, all []v2beta2.SubOperatorConfig) (owner client.ObjectKey, err error) {
-	if len(all) < 2 || slices.ContainsFunc(all, func(soc v2beta2.SubOperatorConfig) bool { return InstalledIn(&soc, namespace) }) {
+	if len(all) < 2 {
 		return owner, nil
 	}
 	account := &metav1.PartialObjectMetadata{}
 	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: id.OperatorName()}, account)
+	if err != nil {
+		return owner, client.IgnoreNotFound(err)
+	}
 	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[AnnotationOwner], "/")
-	return owner, client.IgnoreNotFound(err)
+	if !wasRestored(account, owner, namespace, all) {
+		return client.ObjectKey{}, nil
+	}
+	return owner, nil
+}
+
+// wasRestored reports whether an operator's ServiceAccount was restored with its owner: no status says that anything is installed, or
+// it was created before the owner that has installed it. In the same second it may be one that its owner has just created.
+func wasRestored(account client.Object, owner client.ObjectKey, namespace string, all []v2beta2.SubOperatorConfig) bool {
+	created := account.GetCreationTimestamp()
+	for i := range all {
+		soc := &all[i]
+		if InstalledIn(soc, namespace) && (client.ObjectKeyFromObject(soc) != owner || !created.Before(&soc.CreationTimestamp)) {
+			return false
+		}
+	}
+	return true
 }
 
 // precedes reports whether a has precedence over b: the restored owner, or else the older one.

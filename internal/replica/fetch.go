@@ -41,7 +41,7 @@ func (p *Peers) fetch(ctx context.Context, store *artifact.Store, archive digest
 			errs = append(errs, errSilent)
 			continue
 		}
-		err := p.fetchFrom(ctx, each, store, archive, maxBytes, unreachable)
+		err := store.WithRoom(maxBytes, func() error { return p.fetchFrom(ctx, each, store, archive, maxBytes, unreachable) })
 		if err == nil {
 			return nil
 		}

@@ -32,6 +32,8 @@ const (
 	unreachableGrace = 10 * time.Second
 	// heldInterval is how long a peer is not asked again for an archive that it has.
 	heldInterval = 10 * time.Minute
+	// lackInterval is how long it counts since when a peer lacks an archive, if nobody asks for it any more.
+	lackInterval = time.Minute
 	// silentInterval is how long a peer that did not answer is not asked again: each question would take its time.
 	silentInterval = 3 * time.Second
 	// headTimeout limits one question to a peer.
@@ -57,8 +59,8 @@ type Peers struct {
 	listedAt time.Time
 	// held has the time of the answer of a peer that has an archive.
 	held map[copyKey]time.Time
-	// lacking has the time since when a peer is known to lack an archive.
-	lacking map[copyKey]time.Time
+	// lacking has what is known of a peer that lacks an archive.
+	lacking map[copyKey]lack
 	// silent has the time at which a peer did not answer.
 	silent map[types.UID]time.Time
 }
@@ -67,6 +69,11 @@ type Peers struct {
 type peer struct {
 	name, url string
 	uid       types.UID
+}
+
+// lack has the time since when a peer is known to lack an archive, and when it was asked last.
+type lack struct {
+	since, asked time.Time
 }
 
 type copyKey struct {
@@ -121,7 +128,7 @@ func (p *Peers) forget(pods []corev1.Pod) {
 	}
 	maps.DeleteFunc(p.silent, func(uid types.UID, _ time.Time) bool { return !exists(uid) })
 	maps.DeleteFunc(p.held, func(key copyKey, at time.Time) bool { return !exists(key.pod) || time.Since(at) >= heldInterval })
-	maps.DeleteFunc(p.lacking, func(key copyKey, _ time.Time) bool { return !exists(key.pod) })
+	maps.DeleteFunc(p.lacking, func(key copyKey, last lack) bool { return !exists(key.pod) || time.Since(last.asked) >= lackInterval })
 }
 
 // Copies says which live peers lack an archive. The texts name the pods, and are sorted.
@@ -174,7 +181,7 @@ func (p *Peers) record(key copyKey, has bool) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {
-		p.held, p.lacking = map[copyKey]time.Time{}, map[copyKey]time.Time{}
+		p.held, p.lacking = map[copyKey]time.Time{}, map[copyKey]lack{}
 	}
 	if has {
 		delete(p.lacking, key)
@@ -182,10 +189,14 @@ func (p *Peers) record(key copyKey, has bool) time.Time {
 		return time.Time{}
 	}
 	delete(p.held, key)
-	if _, known := p.lacking[key]; !known {
-		p.lacking[key] = time.Now()
+	now := time.Now()
+	last, known := p.lacking[key]
+	if !known || now.Sub(last.asked) >= lackInterval {
+		last.since = now
 	}
-	return p.lacking[key]
+	last.asked = now
+	p.lacking[key] = last
+	return last.since
 }
 
 // ask says whether a peer answers, and has an archive.

@@ -126,9 +126,19 @@ func TestCopies(t *testing.T) {
 	expect(1, 0, 1)
 	peers.Timeout = 0
 	expect(0, 1, 2)
+	// An import that was refused long ago says nothing about the next one.
+	peers.Timeout = time.Minute
+	for key := range peers.lacking {
+		peers.lacking[key] = lack{since: time.Now().Add(-time.Hour), asked: time.Now()}
+	}
+	expect(0, 1, 3)
+	for key := range peers.lacking {
+		peers.lacking[key] = lack{since: time.Now().Add(-time.Hour), asked: time.Now().Add(-lackInterval)}
+	}
+	expect(1, 0, 4)
 	has = true
-	expect(0, 0, 3)
-	expect(0, 0, 3) // It is not asked again.
+	expect(0, 0, 5)
+	expect(0, 0, 5) // It is not asked again.
 	var none *Peers
 	if copies, err := none.Copies(t.Context(), archive); err != nil || copies.Lacking() {
 		t.Errorf("without peers: %+v, %v", copies, err)

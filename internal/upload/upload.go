@@ -45,8 +45,8 @@ type Handler struct {
 	Reader client.Reader
 	// Pushes keeps the archives.
 	Pushes *artifact.Pushes
-	// TempDir receives them. It is on the same device.
-	TempDir string
+	// Store receives them in its TempDir. It is on the same device.
+	Store *artifact.Store
 	// MaxBytes is the maximum size of an archive, and Timeout the time in which it must arrive.
 	MaxBytes int64
 	Timeout  time.Duration
@@ -232,9 +232,13 @@ func (h *Handler) save(w http.ResponseWriter, r *http.Request, expected digest.D
 	if err := errors.Join(control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline.Add(checkTimeout))); err != nil {
 		return nil, err
 	}
-	file, err := fetch.Save(r.Body, h.MaxBytes, h.TempDir)
+	file, err := fetch.Save(r.Body, h.MaxBytes, h.Store.TempDir())
 	var failed *fetch.Error
 	switch {
+	case artifact.IsFull(err) && h.Store.MakeRoom(h.MaxBytes):
+		return nil, refuse(http.StatusInsufficientStorage, "the manager's volume was full: archives that nothing uses were deleted, upload it again")
+	case artifact.IsFull(err):
+		return nil, refuse(http.StatusInsufficientStorage, "the manager's volume is full: ask an administrator to enlarge it, or delete OperatorCollections that are not needed")
 	case errors.As(err, &failed) && failed.Reason == fetch.TooLarge:
 		return nil, h.tooLarge()
 	case errors.As(err, &failed) && failed.Reason != fetch.StorageFailed:

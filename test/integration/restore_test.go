@@ -158,7 +158,11 @@ var _ = Describe("A backup that is restored without status", func() {
 			}
 		}).WithContext(ctx).Should(Succeed())
 		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		restore(ctx, saved.objects...)
+		// Tools restore ServiceAccounts early and custom resources late.
+		configs := slices.IndexFunc(saved.objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "SubOperatorConfig" })
+		restore(ctx, saved.objects[:configs]...)
+		afterwards(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}})
+		restore(ctx, saved.objects[configs:]...)
 		Create(ctx, lost.instance(namespace, "kept"))
 
 		By("keeping what was restored, and importing nothing else")
