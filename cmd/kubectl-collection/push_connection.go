@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // The port forwarding of client-go takes this type.
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
@@ -136,7 +136,7 @@ func forward(ctx context.Context, c *cluster, config *rest.Config, pod *corev1.P
 	go func() { ended <- forwarder.ForwardPorts() }()
 	stop = func() {
 		cancel()
-		<-ended
+		<-ended //nolint:errcheck // It was cancelled.
 	}
 	select {
 	case <-ready:

@@ -94,8 +94,10 @@ func (p *Pushes) checkLimits(namespace, replaced string, added int64) error {
 			return nil
 		}
 		info, err := entry.Info()
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
+		} else if err != nil {
+			return err
 		}
 		all += info.Size()
 		if filepath.Dir(filepath.Dir(path)) == filepath.Join(p.Dir, namespace) {
@@ -145,7 +147,7 @@ func (p *Pushes) Done(namespace, name string, archive digest.Digest) error {
 func (p *Pushes) Remove(namespace, name string) error {
 	folder, err := p.folder(namespace, name)
 	if err != nil {
-		return nil
+		return err
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove upload for %s/%s: %w", namespace, name, err)

@@ -26,9 +26,10 @@ const (
 	// OperatorContainer is the name of the container that runs ansible-operator.
 	OperatorContainer = "operator"
 
-	// UnpackContainer is the name of the init container that downloads the archive. Its termination message begins with
-	// ArchiveUntrusted if the manager's certificate is not trusted.
-	UnpackContainer  = "unpack"
+	// UnpackContainer is the name of the init container that downloads the archive.
+	UnpackContainer = "unpack"
+
+	// ArchiveUntrusted begins the termination message of UnpackContainer if the manager's certificate is not trusted.
 	ArchiveUntrusted = "archive not trusted: "
 
 	// DefaultMaxConcurrentReconciles is the default limit of concurrent playbooks of one kind.

@@ -16,8 +16,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
-// ManagerLabel with ManagerLabelValue is on the pods of all managers, and selects them.
-const ManagerLabel, ManagerLabelValue = "app.kubernetes.io/name", "collection-operator"
+const (
+	// ManagerLabel with ManagerLabelValue is on the pods of all managers, and selects them.
+	ManagerLabel = "app.kubernetes.io/name"
+	// ManagerLabelValue is the value of ManagerLabel.
+	ManagerLabelValue = "collection-operator"
+)
 
 // ArtifactServer identifies the manager's archive server for network policies.
 type ArtifactServer struct {

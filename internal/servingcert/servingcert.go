@@ -20,16 +20,22 @@ import (
 
 // Keys of the Secret that a State is stored in.
 const (
-	// KeyAuthority and KeyAuthorityKey are the CA that signs certificates.
-	KeyAuthority, KeyAuthorityKey = "ca.crt", "ca.key"
-	// KeyNext and KeyNextKey are the CA that will sign certificates.
-	KeyNext, KeyNextKey = "next-ca.crt", "next-ca.key"
+	// KeyAuthority is the CA that signs certificates.
+	KeyAuthority = "ca.crt"
+	// KeyAuthorityKey is its private key.
+	KeyAuthorityKey = "ca.key"
+	// KeyNext is the CA that will sign certificates.
+	KeyNext = "next-ca.crt"
+	// KeyNextKey is its private key.
+	KeyNextKey = "next-ca.key"
 	// KeyFormer is the CA that signed certificates before. Its key is not kept.
 	KeyFormer = "former-ca.crt"
 	// KeyFormerUntil is when the last certificate of the former CA expires, as RFC 3339.
 	KeyFormerUntil = "former-ca.until"
-	// KeyCertificate and KeyCertificateKey are the certificate that the manager serves.
-	KeyCertificate, KeyCertificateKey = "tls.crt", "tls.key"
+	// KeyCertificate is the certificate that the manager serves.
+	KeyCertificate = "tls.crt"
+	// KeyCertificateKey is its private key.
+	KeyCertificateKey = "tls.key"
 )
 
 // Settings of the certificates.

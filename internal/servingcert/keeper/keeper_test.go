@@ -15,7 +15,7 @@ func TestClientConfig(t *testing.T) {
 	settings := servingcert.Settings{
 		Names: []string{"archives.example.svc"}, AuthorityValidity: time.Hour, CertificateValidity: 5 * time.Minute, Overlap: time.Minute,
 	}
-	make := func(names ...string) *servingcert.State {
+	issue := func(names ...string) *servingcert.State {
 		t.Helper()
 		state := &servingcert.State{}
 		settings.Names = names
@@ -44,7 +44,7 @@ func TestClientConfig(t *testing.T) {
 			t.Errorf("got %q, want %q", got, message)
 		}
 	}
-	first, second, other := make("archives.example.svc"), make("archives.example.svc"), make("other.example.svc")
+	first, second, other := issue("archives.example.svc"), issue("archives.example.svc"), issue("other.example.svc")
 	served.use(first)
 	expect("no serving certificate yet")
 	own.use(first)
