@@ -9,6 +9,9 @@ VERSION ?= 0.1.0
 DEV_IMAGES := localhost/collection-operator
 
 export PATH := $(CURDIR)/.devcluster/bin:$(PATH)
+# Programs, tests and images are built in the same way, so that each package is compiled once. `make lint` vets it.
+export CGO_ENABLED := 0
+TEST_FLAGS := -trimpath -vet=off
 DEVCLUSTER := .devcluster/bin/devcluster
 TOOL := go tool -modfile=hack/tools/go.mod
 
@@ -52,7 +55,7 @@ SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --j
 .PHONY: test-unit
 test-unit:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $$(go list ./... | grep -v -e /test/integration -e /internal/engine)
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine)
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
 
@@ -60,16 +63,16 @@ test-unit:
 .PHONY: test-engine
 test-engine:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- -count=1 -parallel 6 -timeout 30m ./internal/engine
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine
 	@$(SLOWEST) .devcluster/log/engine.json
 
-GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m
+GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --vet=off
 
 # Each process has a control plane and a manager of its own.
 INTEGRATION_PROCS ?= 3
 .PHONY: test-integration
 test-integration:
-	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood' $(ARGS) ./test/integration
+	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood && !scale' $(ARGS) ./test/integration
 
 # The processes share the cluster, and each container of specs has namespaces of its own.
 E2E_PROCS ?= 5
@@ -77,9 +80,9 @@ E2E := $(GINKGO) --procs=$(E2E_PROCS) --tags e2e
 
 .PHONY: e2e
 e2e: cluster-up images ## Run the end-to-end specs on a real node, without and then with OLM (Linux, root).
-	$(E2E) --label-filter '!olm' $(ARGS) ./test/e2e
+	$(E2E) --label-filter '!olm && !bench' $(ARGS) ./test/e2e
 	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(E2E) --label-filter 'olm && !times' $(ARGS) ./test/e2e
+	COMPONENTS=olm $(E2E) --label-filter 'olm && !times && !upgrades' $(ARGS) ./test/e2e
 
 .PHONY: attacks
 attacks: build devcluster cluster-up images ## Try the attacks of docs/security.md and print what was seen (Linux, root).
@@ -89,6 +92,15 @@ attacks: build devcluster cluster-up images ## Try the attacks of docs/security.
 .PHONY: chaos
 chaos: cluster-up images ## Kill the manager, operators, the API server and a system at random, CHAOS times (Linux, root).
 	CHAOS=$(or $(CHAOS),100) $(E2E) --procs=1 --label-filter chaos ./test/e2e
+
+UPGRADES := $(GINKGO) --tags e2e --procs=2 --focus 'An upgrade under living|An upgrade in four|A migration' $(ARGS)
+.PHONY: upgrades
+upgrades: export UPGRADE_RESOURCES ?= 50
+upgrades: cluster-up images ## Upgrade, migrate and go back under UPGRADE_RESOURCES custom resources, without and then with OLM (Linux, root).
+	$(UPGRADES) --label-filter '!olm' ./test/e2e
+	$(DEVCLUSTER) up --olm
+	COMPONENTS=olm $(UPGRADES) --label-filter olm ./test/e2e
+	SCHEMA_CHANGES=all $(GINKGO) --focus 'The judge of an upgrade' ./test/integration
 
 .PHONY: caps
 caps: cluster-up images ## Run CAPS custom resources against two systems with four places each (Linux, root).
@@ -103,27 +115,44 @@ flood: build devcluster ## Flood the manager with hostile objects and downloads,
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(or $(FUZZTIME),30s)
 
+# What each benchmark measured, for docs/benchmarks.md.
+BENCH_FILES := $(CURDIR)/docs/benchmarks
+
 .PHONY: bench
-bench: ## Measure the way from an archive to its objects: time and memory.
+bench: bench-archives bench-node bench-olm ## Measure archives, operators on a node, and installations beside kubectl apply (Linux, root).
+
+.PHONY: bench-archives
+bench-archives: ## Measure the way from an archive to its objects: time and memory.
 	go run ./test/bench -runs $(or $(RUNS),9)
+
+.PHONY: bench-node
+bench-node: cluster-up images ## Measure what operators cost on a node: BENCH_PODS of them together (Linux, root).
+	BENCH_OUTPUT=$(BENCH_FILES)/node $(GINKGO) --tags e2e --label-filter bench ./test/e2e
+	go run ./test/bench figures $(BENCH_FILES)/node
+
+.PHONY: bench-scale
+bench-scale: build devcluster ## Measure many collections on a control plane, beside kubectl apply: BENCH_N="10 100".
+	$(DEVCLUSTER) build --control-plane
+	hack/bench-scale.sh
 
 .PHONY: bench-olm
 bench-olm: cluster-up images ## Measure how long OLM takes to install a collection, beside kubectl apply (Linux, root).
 	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(GINKGO) --tags e2e --label-filter times ./test/e2e
+	BENCH_OUTPUT=$(BENCH_FILES)/node COMPONENTS=olm $(GINKGO) --tags e2e --label-filter times ./test/e2e
+	go run ./test/bench figures $(BENCH_FILES)/node
 
 ##@ Change
 
 .PHONY: build
 build: ## Build the manager and kubectl-collection into bin/.
-	CGO_ENABLED=0 go build -o bin/ ./cmd/manager ./cmd/kubectl-collection
+	go build -trimpath -o bin/ ./cmd/manager ./cmd/kubectl-collection
 
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
+	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
 
 .PHONY: lint
 lint: ## Run the linters.

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs commands side by side: hack/parts.sh NAME=COMMAND... What one prints is shown in one piece when it ends. In the end
-# come the seconds and the summary lines of each; the exit code says whether all succeeded.
+# come the seconds and the summary lines of each; the exit code says whether all succeeded. PARTS_AT_ONCE limits how many run
+# at a time: the others wait for their turn, in this order.
 set -euo pipefail
 
 logs=$(mktemp -d)
-declare -A pids
+declare -A pids=()
 names=()
 finish() {
 	trap - EXIT INT TERM
@@ -16,21 +17,27 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-set -m
-for part in "$@"; do
-	name=${part%%=*}
-	names+=("$name")
+begin() {
+	local name=${1%%=*}
+	set -m
 	(
 		began=$SECONDS code=0
-		bash -euc "${part#*=}" >"$logs/$name" 2>&1 </dev/null || code=$?
+		bash -euc "${1#*=}" >"$logs/$name" 2>&1 </dev/null || code=$?
 		echo "$code $((SECONDS - began))" >"$logs/$name.end"
 	) &
+	set +m
 	pids[$name]=$!
-done
-set +m
-echo "begun side by side: ${names[*]}"
+}
 
-while [[ ${#pids[@]} -gt 0 ]]; do
+parts=("$@")
+for part in "$@"; do names+=("${part%%=*}"); done
+echo "run ${PARTS_AT_ONCE:-all} at a time: ${names[*]}"
+
+while [[ ${#parts[@]} -gt 0 || ${#pids[@]} -gt 0 ]]; do
+	while [[ ${#parts[@]} -gt 0 && ${#pids[@]} -lt ${PARTS_AT_ONCE:-$#} ]]; do
+		begin "${parts[0]}"
+		parts=("${parts[@]:1}")
+	done
 	wait -n "${pids[@]}" || true
 	for name in "${!pids[@]}"; do
 		kill -0 "${pids[$name]}" 2>/dev/null && continue

@@ -32,10 +32,12 @@ var layers = map[string][]string{
 	"internal/galaxy":     {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/lint":       {"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook"},
 	"internal/explain":    {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
-	"internal/diff":       {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render"},
+	"internal/diff":       {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
+	"internal/preflight":  {"api/v2beta2", "internal/apply", "internal/status", "internal/upgrade"},
+	"internal/upgrade":    {"internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
 	"internal/apply":      {"api/v2beta2"},
 	"internal/status":     {"api/v2beta2", "internal/apply", "internal/printable"},
-	"internal/instances":  {"api/v2beta2", "internal/apply", "internal/collection", "internal/render", "internal/runstatus", "internal/status"},
+	"internal/instances":  {"api/v2beta2", "internal/apply", "internal/collection", "internal/crd", "internal/printable", "internal/render", "internal/runstatus", "internal/status"},
 	"internal/artifact":   {"internal/archive", "internal/fetch"},
 	"internal/catalog":    {},
 	"internal/probe":      {"internal/dialguard", "internal/printable"},
@@ -46,6 +48,7 @@ var layers = map[string][]string{
 	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runstatus"},
 	"cmd/engine":          {"internal/podclient", "internal/podlock", "internal/runner"},
 	"internal/gate":       {},
+	"internal/rollout":    {},
 	"internal/runstatus":  {"internal/endpoint", "internal/gate", "internal/printable"},
 	"internal/credential": {"internal/endpoint", "internal/status"},
 	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
@@ -55,7 +58,7 @@ var layers = map[string][]string{
 	},
 	"internal/install": {
 		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances",
-		"internal/mapping", "internal/printable", "internal/render", "internal/status",
+		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
 	"internal/install/olm": {
@@ -66,16 +69,19 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
 		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/printable",
-		"internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/status", "internal/verify",
+		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runstatus",
+		"internal/status", "internal/upgrade",
+		"internal/verify",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate", "internal/lint",
-		"internal/printable", "internal/render", "internal/runstatus", "internal/servingcert/keeper", "internal/upload", "internal/verify",
+		"internal/preflight", "internal/printable", "internal/render", "internal/runstatus", "internal/servingcert/keeper", "internal/upgrade",
+		"internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
-		"internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
+		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
 		"internal/install/olm", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/servingcert",
 		"internal/servingcert/keeper", "internal/upload",
 	},
@@ -88,8 +94,8 @@ var layers = map[string][]string{
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
-	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff",
-	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/budget",
+	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff", "internal/upgrade",
+	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/budget", "internal/rollout",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

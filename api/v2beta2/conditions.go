@@ -20,6 +20,12 @@ const (
 	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
 	// Operator Lifecycle Manager installs it. It is present if the manager serves a catalog, and does not affect Ready.
 	ConditionPublished = "Published"
+	// ConditionUpgradeBlocked is true while custom resources that exist do not fit the version that an OperatorCollection asks for.
+	// The installed version keeps running. The condition is absent otherwise.
+	ConditionUpgradeBlocked = "UpgradeBlocked"
+	// ConditionMigrated is true when the migration playbook of the installed version has succeeded for each custom resource in the
+	// mapped namespaces. It is absent if the version has none.
+	ConditionMigrated = "Migrated"
 	// ConditionReachable is true when the last probe of a remote ZosEndpoint completed an SSH handshake with a known
 	// host key, and no run has failed to connect since. While it is false with the reason HostUnreachable, runs wait.
 	ConditionReachable = "Reachable"
@@ -179,6 +185,24 @@ const (
 	ReasonDependencyMissing = "DependencyMissing"
 	// ReasonWorkloadUnavailable signals that the operator's Deployment is not Available.
 	ReasonWorkloadUnavailable = "WorkloadUnavailable"
+)
+
+// Reasons of upgrades.
+const (
+	// ReasonUpgradeBlocked signals that custom resources that exist do not fit the version that the spec asks for.
+	ReasonUpgradeBlocked = "UpgradeBlocked"
+	// ReasonUpgradePending signals that a namespace waits until other namespaces have the version, or that the upgrade is paused.
+	ReasonUpgradePending = "UpgradePending"
+	// ReasonUpgradeStopped signals that no further namespace gets the version, because one that has it is not ready or its
+	// custom resources began to fail.
+	ReasonUpgradeStopped = "UpgradeStopped"
+	// ReasonMigrating signals that migration playbooks are still to run.
+	ReasonMigrating = "Migrating"
+	// ReasonMigrationFailed signals that a migration playbook has failed. No further migration starts until it succeeds.
+	ReasonMigrationFailed = "MigrationFailed"
+	// ReasonReplaced signals that a collection replaces another one: the new one waits for the deletion of the OperatorCollections
+	// of the other, or the other is being deleted and leaves its kinds and custom resources to the new one.
+	ReasonReplaced = "Replaced"
 )
 
 // Reasons of installations by the Operator Lifecycle Manager (OLM).

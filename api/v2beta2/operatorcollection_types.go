@@ -43,6 +43,52 @@ const (
 	PhaseFailed Phase = "Failed"
 )
 
+// UpgradePolicy specifies what happens to an upgrade that custom resources do not fit.
+// +kubebuilder:validation:Enum=Safe;AllowBreaking
+type UpgradePolicy string
+
+const (
+	// UpgradeSafe blocks another version as long as it does not fit custom resources that exist: the installed version keeps
+	// running.
+	UpgradeSafe UpgradePolicy = "Safe"
+	// UpgradeAllowBreaking installs another version also if it does not fit custom resources that exist.
+	UpgradeAllowBreaking UpgradePolicy = "AllowBreaking"
+)
+
+// UpgradeStrategy specifies how another version is brought to the namespaces in which the collection is installed.
+type UpgradeStrategy struct {
+	// maxUnavailable is the number of namespaces in which the operator is replaced at the same time. Defaults to 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=500
+	MaxUnavailable *int32 `json:"maxUnavailable,omitempty"`
+
+	// pause lets no further namespace begin.
+	// +optional
+	Pause bool `json:"pause,omitempty"`
+
+	// healthyFor is the time for which the operator of a namespace must be ready, and no custom resource begin to fail, before the
+	// next namespace begins. Defaults to 0s, which does not wait.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('168h')",message="must be between 0s and 168h"
+	HealthyFor *metav1.Duration `json:"healthyFor,omitempty"`
+}
+
+// UpgradeSpec specifies how another version takes the place of the installed one.
+type UpgradeSpec struct {
+	// policy Safe, the default, blocks another version as long as custom resources that exist do not fit it. AllowBreaking
+	// installs it nevertheless.
+	// +optional
+	// +kubebuilder:default=Safe
+	Policy UpgradePolicy `json:"policy,omitempty"`
+
+	// strategy specifies how another version is brought to the namespaces in which the collection is installed: by default one
+	// after another.
+	// +optional
+	Strategy *UpgradeStrategy `json:"strategy,omitempty"`
+}
+
 // EgressPolicy specifies which destinations an operator's pods may connect to.
 // +kubebuilder:validation:Enum=Unrestricted;Restricted
 type EgressPolicy string
@@ -173,6 +219,13 @@ type RuntimeSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
 	RunTimeout *metav1.Duration `json:"runTimeout,omitempty"`
+
+	// terminationSeconds is the time that running playbooks have to end when the pod is replaced or deleted. New runs do not start
+	// meanwhile. A playbook that has not ended then is interrupted, and runs again. Defaults to 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=30
+	// +kubebuilder:validation:Maximum=86400
+	TerminationSeconds *int32 `json:"terminationSeconds,omitempty"`
 
 	// maxArtifacts is the number of runs of each custom resource whose files are kept in the pod. Defaults to 5.
 	// +optional
@@ -308,6 +361,10 @@ type OperatorCollectionSpec struct {
 	// runtime configures the Deployments that run the collection's playbooks.
 	// +optional
 	Runtime *RuntimeSpec `json:"runtime,omitempty"`
+
+	// upgrade specifies how another version takes the place of the installed one.
+	// +optional
+	Upgrade *UpgradeSpec `json:"upgrade,omitempty"`
 }
 
 // Artifact is a verified archive in the manager's store.
@@ -372,6 +429,56 @@ type MappingStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
+// VersionOutcome is what became of a version.
+type VersionOutcome string
+
+const (
+	// VersionInstalling: not every SubOperatorConfig has installed it yet.
+	VersionInstalling VersionOutcome = "Installing"
+	// VersionInstalled: every SubOperatorConfig has installed it.
+	VersionInstalled VersionOutcome = "Installed"
+	// VersionReplaced: another version took its place before every SubOperatorConfig had installed it.
+	VersionReplaced VersionOutcome = "Replaced"
+)
+
+// InstalledVersion is a version that was imported, and may be returned to.
+type InstalledVersion struct {
+	// version of the collection.
+	Version string `json:"version"`
+	// digest of its archive, sha256:<hex>. The manager keeps the archive.
+	Digest string `json:"digest"`
+	// size of the archive in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+	// time at which it was imported.
+	Time metav1.Time `json:"time"`
+	// by is the field manager that wrote the part of the spec that asked for it, or interval or upload if the spec did not change.
+	// +optional
+	By string `json:"by,omitempty"`
+	// outcome: Installing, Installed, or Replaced by another version before it was installed everywhere.
+	Outcome VersionOutcome `json:"outcome"`
+}
+
+// UpgradeStatus is how far another version was brought to the namespaces.
+type UpgradeStatus struct {
+	// digest of the archive that the upgrade is to.
+	Digest string `json:"digest"`
+	// total is the number of namespaces in which the collection is installed.
+	Total int32 `json:"total"`
+	// upgraded is the number of those in which the version runs.
+	Upgraded int32 `json:"upgraded"`
+	// namespaces in which the operator may be replaced, sorted.
+	// +optional
+	// +listType=set
+	Namespaces []string `json:"namespaces,omitempty"`
+	// reason is UpgradePending, or UpgradeStopped if a namespace needs attention before others get the version.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is what the upgrade waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
 // OperatorCollectionStatus is the observed state of an OperatorCollection.
 type OperatorCollectionStatus struct {
 	// observedGeneration is the generation that the conditions describe.
@@ -386,7 +493,7 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions: Ready, Imported, Installed, Conformant, and while they are true Reconciling and Stalled.
+	// conditions: Ready, Imported, Installed, Conformant, and while they are true UpgradeBlocked, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -399,6 +506,21 @@ type OperatorCollectionStatus struct {
 	// collection describes the content of the installed archive.
 	// +optional
 	Collection *ImportedCollection `json:"collection,omitempty"`
+
+	// replaces is the collection whose kinds and custom resources the imported archive has taken over, or, while the reason of the
+	// Imported condition is Replaced, the archive that waits to be imported takes over.
+	// +optional
+	Replaces *CollectionReference `json:"replaces,omitempty"`
+
+	// history has the versions that were imported, at most ten, the newest first. Their archives are kept.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	History []InstalledVersion `json:"history,omitempty"`
+
+	// upgrade is how far the version was brought to the namespaces, while it is not in all of them.
+	// +optional
+	Upgrade *UpgradeStatus `json:"upgrade,omitempty"`
 
 	// observedUpload is the digest of the archive that was uploaded last, as far as the conditions consider it.
 	// +optional

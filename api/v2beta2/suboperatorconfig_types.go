@@ -133,11 +133,17 @@ type InstallationStatus struct {
 	Install InstallMethod `json:"install,omitempty"`
 	// ready is true if the operator's Deployment is Available and up to date.
 	Ready bool `json:"ready"`
+	// readySince is the time since which it has been ready with this digest. It is absent if it is not ready.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
 	// removalTime is the time at which the removal of the operator began: the namespace is not mapped any more, or the
 	// install method changed. The operator is removed when no playbook runs, and after one minute at the latest.
 	// +optional
 	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
-	// message is the reason why the installation is not ready.
+	// reason is the reason, as in the condition Ready, for which the installation is not ready or keeps its version.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message is why the installation is not ready or keeps its version.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -205,7 +211,12 @@ type SubOperatorConfigStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// conditions: Ready, and while they are true Reconciling and Stalled.
+	// digest of the archive that is installed in every mapped namespace: that of version.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+
+	// conditions: Ready, Migrated if the version has a migration playbook, and while they are true UpgradeBlocked, Reconciling and
+	// Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -44,8 +45,10 @@ func (o *operatorOptions) group(s *source) string {
 }
 
 func (o *operatorOptions) clusterServiceVersion(s *source) (*operatorsv1alpha1.ClusterServiceVersion, error) {
+	settings := render.DefaultSettings()
+	settings.RuntimeImage, settings.Architectures = o.image, o.architectures
 	return render.ClusterServiceVersion(s.collection, render.ClusterServiceVersionOptions{
-		Group: o.group(s), Digest: s.digest, Image: o.image, Architectures: o.architectures,
+		InstallationOptions: settings.Options("", o.group(s), s.digest, artifact.URLPath(s.digest)),
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,13 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/diff"
 )
 
 func diffCommand() *cobra.Command {
 	var output string
+	var live bool
 	command := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Tell what an upgrade changes",
@@ -21,23 +24,40 @@ func diffCommand() *cobra.Command {
 dependencies. Changes that can break something begin with an exclamation mark: custom resources may have to change, or the
 cluster refuses the upgrade.
 
+With --live, the custom resources in a cluster are judged too: those that block the upgrade begin with an exclamation mark. You
+need the right to list them. Those of the namespace of the context are read, or those of --namespace, or of all with -A.
+
 Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for differences, more if something went wrong.`,
 		Example: `  kubectl collection diff example-zos_files-1.0.0.tar.gz ./zos-files
+
+  # Which custom resources does it break?
+  kubectl collection diff old.tar.gz new.tar.gz --live -A
 
   # Fail if something can break
   test $(kubectl collection diff old.tar.gz new.tar.gz --output json | jq .breaking) = 0`,
 		Args: exactly(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return fmt.Errorf("--output %q is neither text nor json", output)
-			}
-			report, err := compare(cmd, args[0], args[1])
-			if err != nil {
+	}
+	connection := newConnection(command)
+	connection.addAllNamespaces(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"text", "json"}, output) {
+			return fmt.Errorf("--output %q is neither text nor json", output)
+		}
+		if !live && (cmd.Flags().Changed("namespace") || connection.allNamespaces) {
+			return errors.New("--namespace and --all-namespaces need --live")
+		}
+		report, err := compare(cmd, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if live {
+			if err := report.judge(cmd.Context(), connection); err != nil {
 				return err
 			}
-			return report.print(cmd.OutOrStdout(), output)
-		},
+		}
+		return report.print(cmd.OutOrStdout(), output)
 	}
+	command.Flags().BoolVar(&live, "live", false, "judge the custom resources in a cluster too")
 	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
 	completeWords(command, "output", "text", "json")
 	return command
@@ -49,6 +69,9 @@ type diffReport struct {
 	New      diffSide      `json:"new"`
 	Breaking int           `json:"breaking"`
 	Changes  []diff.Change `json:"changes"`
+	Live     *liveReport   `json:"live,omitempty"`
+
+	was, is *collection.Collection
 }
 
 type diffSide struct {
@@ -67,12 +90,26 @@ func compare(cmd *cobra.Command, was, is string) (*diffReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &diffReport{Old: identify(oldSource), New: identify(newSource), Changes: diff.Compare(oldSide, newSide)}
+	report := &diffReport{Old: identify(oldSource), New: identify(newSource), Changes: diff.Compare(oldSide, newSide),
+		was: oldSide.Collection, is: newSide.Collection}
 	report.Breaking = diff.Breaking(report.Changes)
 	if report.Changes == nil {
 		report.Changes = []diff.Change{} // In JSON it is a list in any case.
 	}
 	return report, nil
+}
+
+// judge adds what the change means for the custom resources of a cluster.
+func (r *diffReport) judge(ctx context.Context, connection *connection) error {
+	if r.was.ID() != r.is.ID() {
+		return fmt.Errorf("%s and %s are different collections: one does not upgrade the other", r.was.ID(), r.is.ID())
+	}
+	c, err := connection.connect()
+	if err != nil {
+		return err
+	}
+	r.Live, err = connection.judge(ctx, c, r.was, r.is, []string{c.namespace})
+	return err
 }
 
 func identify(s *source) diffSide {
@@ -99,11 +136,21 @@ func (r *diffReport) print(w io.Writer, output string) error {
 		if err := encodeJSON(w, r); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprint(w, diff.Report(r.Changes)); err != nil {
+	} else if err := r.printText(w); err != nil {
 		return err
 	}
-	if len(r.Changes) > 0 {
+	if len(r.Changes) > 0 || r.Live != nil && r.Live.Blocked > 0 {
 		return errFindings
 	}
 	return nil
+}
+
+func (r *diffReport) printText(w io.Writer) error {
+	if _, err := fmt.Fprint(w, diff.Report(r.Changes)); err != nil || r.Live == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return r.Live.print(w)
 }

@@ -92,7 +92,7 @@ Kubernetes operator.`,
 	}
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(),
+		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), upgradeCommand(), rollbackCommand(),
 		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
 	)
 	return root

@@ -65,37 +65,37 @@ result is unknown.`,
 		},
 	}
 	o.connection = newConnection(command)
+	o.addManager(command)
+	command.Flags().BoolVar(&o.wait, "wait", true, "wait until the archive is imported")
+	command.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "longest time to wait; 0 means no limit")
+	return command
+}
+
+// addManager adds the flags that say how to reach the manager, and as whom.
+func (o *pushOptions) addManager(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.managerNamespace, "manager-namespace", render.DefaultSettings().ArtifactServer.Namespace, "namespace of the manager")
 	flags.StringVar(&o.server, "manager-url", "", "https URL at which the manager's archive server can be reached, instead of a forwarded connection")
 	flags.StringVar(&o.authority, "manager-certificate-authority", "", "file with the certificate authorities to verify the manager with, for its host in --manager-url, instead of those in its ConfigMap")
 	flags.StringVar(&o.serviceAccount, "service-account", "", "upload as this service account of the namespace, with a token that only the manager accepts")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token to upload with")
-	flags.BoolVar(&o.wait, "wait", true, "wait until the archive is imported")
-	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "longest time to wait; 0 means no limit")
 	command.MarkFlagsMutuallyExclusive("service-account", "token-file")
-	return command
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if o.authority != "" && o.server == "" {
+			return errors.New("--manager-certificate-authority needs --manager-url")
+		}
+		return nil
+	}
 }
 
 func (o *pushOptions) run(cmd *cobra.Command) error {
-	if o.authority != "" && o.server == "" {
-		return errors.New("--manager-certificate-authority needs --manager-url")
-	}
 	c, err := o.connection.connect()
-	if err != nil {
-		return err
-	}
-	config, err := o.connection.restConfig()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := withTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	token, err := o.token(ctx, c, config)
-	if err != nil {
-		return err
-	}
-	manager, stop, err := o.reach(ctx, c, config)
+	manager, token, stop, err := o.prepare(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,19 @@ func (o *pushOptions) run(cmd *cobra.Command) error {
 		return nil
 	}
 	return c.awaitImport(ctx, cmd.ErrOrStderr(), oc, pushed)
+}
+
+// prepare returns the manager to upload to, and the token to upload with.
+func (o *pushOptions) prepare(ctx context.Context, c *cluster) (manager *managerServer, token string, stop func(), err error) {
+	config, err := o.connection.restConfig()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if token, err = o.token(ctx, c, config); err != nil {
+		return nil, "", nil, err
+	}
+	manager, stop, err = o.reach(ctx, c, config)
+	return manager, token, stop, err
 }
 
 func operatorCollectionOf(namespace, name string) resource {

@@ -47,6 +47,8 @@ type collectionReport struct {
 	Version       string               `json:"version,omitempty"`
 	Digest        string               `json:"digest,omitempty"`
 	Installations []installationReport `json:"installations"`
+	// History has the versions that were imported, the newest first.
+	History []v2beta2.InstalledVersion `json:"history,omitempty"`
 	// Problems say what could not be read.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -198,6 +200,7 @@ func (c *cluster) collectionStatus(ctx context.Context, oc *v2beta2.OperatorColl
 func describeCollection(oc *v2beta2.OperatorCollection) collectionReport {
 	report := collectionReport{
 		Namespace: oc.Namespace, Name: oc.Name, Phase: oc.Status.Phase, Reason: "Pending", Installations: []installationReport{},
+		History: oc.Status.History,
 	}
 	if ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady); ready != nil {
 		report.Ready, report.Reason, report.Message = ready.Status == metav1.ConditionTrue, ready.Reason, ready.Message

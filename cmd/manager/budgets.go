@@ -58,7 +58,7 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 	bytes(&s.storedBytes, "max-stored-bytes", 2<<30, "maximum size of the different archives that are imported in all namespaces; those that nothing uses are kept only as long as all are not larger; must leave space on the volume for max-uploaded-bytes and for downloads")
 	bytes(&s.loadedBytes, "max-loaded-bytes", controller.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
-	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD, of which unused ones are removed")
+	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", artifact.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
 	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", artifact.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
 }

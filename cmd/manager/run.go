@@ -50,6 +50,7 @@ type settings struct {
 	artifacts      artifactSettings
 	probeAddress   string
 	metricsAddress string
+	pprofAddress   string
 	leaderElect    bool
 	lease          leaseSettings
 	probeInterval  time.Duration
@@ -63,6 +64,7 @@ type settings struct {
 	reserved       reservedSettings
 	archives       archiveSettings
 	budgets        budgetSettings
+	versions       versionSettings
 	replicas       replicaSettings
 	log            zap.Options
 }
@@ -102,11 +104,13 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.render.Dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
+	flags.StringVar(&s.pprofAddress, "pprof-bind-address", "", "loopback address of /debug/pprof, such as 127.0.0.1:6060, for profiles of CPU and memory; if empty, there is none")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
 	s.namespaces.addFlags(flags)
 	s.archives.addFlags(flags)
 	s.budgets.addFlags(flags)
+	s.versions.addFlags(flags)
 	s.replicas.addFlags(flags)
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
@@ -148,7 +152,7 @@ func (s *settings) validate() error {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
 	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate(),
-		s.replicas.validate())
+		s.replicas.validate(), s.versions.validate(), checkProfiling(s.pprofAddress))
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -241,6 +245,7 @@ func newManager(s settings) (manager.Manager, error) {
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
 		HealthProbeBindAddress:        s.probeAddress,
+		PprofBindAddress:              s.pprofAddress,
 		LeaderElection:                s.leaderElect,
 		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
 		LeaderElectionNamespace:       s.render.ArtifactServer.Namespace,
@@ -289,9 +294,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures = strings.Split(s.architectures, ",")
+	imports, definitions := &controller.Imports{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &controller.WrittenDefinitions{}
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
+		Imports: imports, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
 	controllers := []interface {
 		SetupWithManager(ctrl.Manager) error
@@ -299,11 +305,12 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		cluster,
 		importer,
 		&controller.CustomResourceDefinitionReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, MaxVersions: s.budgets.crdVersions,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Imports: imports,
+			Definitions: definitions, VersionAges: s.versions.ages,
 		},
 		&controller.SubOperatorConfigReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, OLM: cluster, Settings: s.render,
-			CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Recorder: recorder, Collections: collections, OLM: cluster,
+			Settings: s.render, CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities,
 		},
 		&controller.ZosEndpointReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,

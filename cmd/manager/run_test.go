@@ -31,3 +31,14 @@ func TestLeaseSettings(t *testing.T) {
 		})
 	}
 }
+
+func TestProfilingAddress(t *testing.T) {
+	for address, valid := range map[string]bool{
+		"": true, "127.0.0.1:6060": true, "[::1]:0": true,
+		":6060": false, "0.0.0.0:6060": false, "localhost:6060": false, "10.0.0.1:6060": false, "127.0.0.1": false,
+	} {
+		if err := checkProfiling(address); (err == nil) != valid {
+			t.Errorf("%q: got %v", address, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,11 +33,14 @@ const (
 // terminationLog is where the kubelet reads the last message of a container.
 const terminationLog = "/dev/termination-log"
 
+// dependenciesProgram is a part of the engine.
+const dependenciesProgram = "/opt/ansible/engine/dependencies"
+
 // mountInterval is how often a waiting init container looks for a new revision of the runtime ConfigMap.
 const mountInterval = time.Second
 
 func unpackCommand() *cobra.Command {
-	var runtimeDir string
+	var runtimeDir, version string
 	options := artifact.InstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "unpack",
@@ -44,13 +49,16 @@ func unpackCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.MaxBytes = fetch.DefaultMaxBytes
 			options.Dir = os.TempDir()
-			options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			options.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			for {
 				revision := mounted(runtimeDir)
 				ctx, stop := whileMounted(cmd.Context(), runtimeDir, revision)
-				err := unpack(ctx, revision, options)
+				err := unpack(ctx, revision, version, options)
 				stop()
-				if err == nil || mounted(runtimeDir) == revision || cmd.Context().Err() != nil {
+				if err == nil {
+					return checkDependencies()
+				}
+				if mounted(runtimeDir) == revision || cmd.Context().Err() != nil {
 					return reportUntrusted(err)
 				}
 				options.Log.Info("the settings have changed: starting again", "after", err)
@@ -58,13 +66,14 @@ func unpackCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&runtimeDir, "runtime-dir", "/etc/zoscb/runtime", "directory with the runtime ConfigMap")
+	cmd.Flags().StringVar(&version, "collection-version", os.Getenv(render.CollectionVersionVariable), "wait for the settings of this version of the collection; empty means any; default: environment variable "+render.CollectionVersionVariable)
 	cmd.Flags().StringVar(&options.ContentDir, "content-dir", "/opt/ansible/content", "directory to unpack to; its content is deleted first")
 	cmd.Flags().StringVar(&options.CollectionsDir, "collections-dir", "/opt/ansible/collections", "directory in which the content appears as a collection")
 	return cmd
 }
 
-// unpack installs the archive that one revision of the runtime ConfigMap names.
-func unpack(ctx context.Context, revision string, options artifact.InstallOptions) error {
+// unpack installs the archive that one revision of the runtime ConfigMap names, if it is of the version, or waits for another revision.
+func unpack(ctx context.Context, revision, version string, options artifact.InstallOptions) error {
 	for key, setting := range map[string]*string{
 		render.KeyDigest: (*string)(&options.Digest), render.KeyArtifactURL: &options.URL,
 		render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
@@ -81,10 +90,32 @@ func unpack(ctx context.Context, revision string, options artifact.InstallOption
 	if err != nil {
 		return fmt.Errorf("reading the runtime settings: %w", err)
 	}
+	if err := checkVersion(runs, version); err != nil {
+		options.Log.Info("waiting for the settings of this version", "error", err)
+		<-ctx.Done()
+		return err
+	}
 	if err := artifact.Install(ctx, options); err != nil {
 		return err
 	}
 	return copyRuns(options.CollectionsDir, runs)
+}
+
+// checkVersion returns an error if the gate's settings are of another version than the pod: the Operator Lifecycle Manager replaces
+// the pods, and the manager the settings, at about the same time. Permissions and image are those of the pod's version.
+func checkVersion(runs []byte, version string) error {
+	if version == "" {
+		return nil
+	}
+	var settings gate.Settings
+	if err := json.Unmarshal(runs, &settings); err != nil {
+		return fmt.Errorf("reading %s: %w", gate.SettingsFile, err)
+	}
+	// A ClusterServiceVersion is named by what is compared: see [collection.Collection.VersionLabel].
+	if is, _, _ := strings.Cut(settings.Version, "+"); strings.ToLower(is) != version {
+		return fmt.Errorf("the ConfigMap has the settings of version %s, and this pod is of version %s", settings.Version, version)
+	}
+	return nil
 }
 
 // useTLS makes the download use the https URL, if the revision has one, and trust only the authorities of that revision.
@@ -105,6 +136,15 @@ func useTLS(revision string, options *artifact.InstallOptions) error {
 		return fmt.Errorf("%s has no certificate in PEM", render.KeyArtifactAuthorities)
 	}
 	return nil
+}
+
+// checkDependencies becomes the engine's program that installs dependencies, if the pod has no container for it.
+func checkDependencies() error {
+	if os.Getenv(render.CheckDependenciesVariable) != "true" {
+		return nil
+	}
+	err := syscall.Exec(dependenciesProgram, []string{dependenciesProgram, "install"}, os.Environ())
+	return fmt.Errorf("starting %s: %w", dependenciesProgram, err) // It returns only if it failed.
 }
 
 // reportUntrusted makes the error part of the pod's status if the manager's certificate is not trusted.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,52 @@ func TestUnpackTrustsTheAuthoritiesOfTheSettings(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != "second" {
 		t.Errorf("settings %q, %v", got, err)
+	}
+}
+
+// The Operator Lifecycle Manager may start the pods of a version before the manager has replaced the settings of the one before.
+func TestUnpackWaitsForTheSettingsOfItsVersion(t *testing.T) {
+	content := archiveOf(t, "playbook.yml", "- hosts: all\n")
+	root := t.TempDir()
+	runtimeDir, collectionsDir := filepath.Join(root, "runtime"), filepath.Join(root, "collections")
+	revision := func(name, url string) {
+		mount(t, runtimeDir, name, map[string]string{
+			"digest": digest.FromBytes(content).String(), "artifactURL": url, "galaxyNamespace": "acme", "galaxyName": "demo", "runs.json": `{"version":"` + name + `"}`,
+		})
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	defer server.Close()
+	asked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the archive of the other version is downloaded") }))
+	defer asked.Close()
+	revision("1.0.0", asked.URL)
+	t.Setenv("ZOSCB_COLLECTION_VERSION", "2.0.0")
+	command := unpackCommand()
+	waits := make(chan struct{}, 1)
+	command.SetErr(writerFunc(func(line []byte) (int, error) {
+		if strings.Contains(string(line), "waiting for the settings of this version") {
+			waits <- struct{}{}
+		}
+		return len(line), nil
+	}))
+	command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + filepath.Join(root, "content"), "--collections-dir=" + collectionsDir})
+	ended := make(chan error)
+	go func() { ended <- command.ExecuteContext(t.Context()) }()
+	<-waits
+	revision("2.0.0", server.URL)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(collectionsDir, "runs.json")); string(got) != `{"version":"2.0.0"}` {
+		t.Errorf("settings %q, %v", got, err)
+	}
+}
+
+// Versions that have the same ClusterServiceVersion have the same pods.
+func TestCheckVersion(t *testing.T) {
+	for settings, fits := range map[string]bool{"2.0.0-rc.1": true, "2.0.0-RC.1": true, "2.0.0-rc.1+build.2": true, "2.0.0-rc.2": false, "2.0.0": false} {
+		if err := checkVersion([]byte(`{"version":"`+settings+`"}`), "2.0.0-rc.1"); (err == nil) != fits {
+			t.Errorf("%s: %v", settings, err)
+		}
 	}
 }
 

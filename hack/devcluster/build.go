@@ -45,7 +45,7 @@ var (
 	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
 
-func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM bool) error {
+func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withBase bool) error {
 	wanted := controlPlaneComponents
 	if !controlPlaneOnly {
 		wanted = slices.Concat(wanted, nodeComponents, []component{ansibleOperator})
@@ -53,7 +53,14 @@ func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM bool
 	if withOLM {
 		wanted = slices.Concat(wanted, olmComponents)
 	}
-	return buildAll(ctx, p, wanted...)
+	if err := buildAll(ctx, p, wanted...); err != nil || !withBase {
+		return err
+	}
+	_, unlock, err := makeBase(ctx, p)
+	if err == nil {
+		unlock()
+	}
+	return err
 }
 
 // buildAll builds components that are missing or whose sources have changed.

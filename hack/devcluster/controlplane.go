@@ -147,7 +147,7 @@ func newThrowaway(p project, binary func(string) string) (throwaway, error) {
 }
 
 func (t *throwaway) start(ctx context.Context) error {
-	if err := writeFile(t.plane.auditPolicy, embedded("audit-policy.yaml"), 0o644); err != nil {
+	if err := writeFile(t.plane.auditPolicy, embedded("audit-policy-control-plane.yaml"), 0o644); err != nil {
 		return err
 	}
 	if err := t.plane.prepare(); err != nil {

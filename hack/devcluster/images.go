@@ -15,26 +15,34 @@ import (
 
 var searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// makeBase makes the layer below all images. Nobody else makes images until the caller unlocks.
+func makeBase(ctx context.Context, p project) (base layer, unlock func(), err error) {
+	if err := requireRoot(); err != nil {
+		return layer{}, nil, err
+	}
+	if err := installPackages(ctx); err != nil {
+		return layer{}, nil, err
+	}
+	if unlock, err = lock(p, "images.lock"); err != nil {
+		return layer{}, nil, err
+	}
+	if base, err = baseLayer(ctx, p); err != nil {
+		unlock()
+		return layer{}, nil, err
+	}
+	return base, unlock, nil
+}
+
 // images builds and imports the named images, or all images.
 func images(ctx context.Context, p project, only []string) error {
-	if err := requireRoot(); err != nil {
-		return err
-	}
 	if err := checkImageNames(only); err != nil {
 		return err
 	}
-	if err := installPackages(ctx); err != nil {
-		return err
-	}
-	unlock, err := lock(p, "images.lock")
+	base, unlock, err := makeBase(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	base, err := baseLayer(ctx, p)
-	if err != nil {
-		return err
-	}
 	manager, err := managerLayer(ctx, p)
 	if err != nil {
 		return err

@@ -28,6 +28,9 @@ type Applier struct {
 	Client client.Client
 	// Reader reads live objects: caches only contain objects with the manager's labels.
 	Reader client.Reader
+	// Memory has what was applied before, and Watched the objects that the cache has. Without Memory nothing is remembered.
+	Memory  *Memory
+	Watched Watched
 	// InUse reports whether others need an object, which Prune then keeps. Nil means that no object is shared.
 	InUse func(ctx context.Context, live client.Object) (bool, error)
 	// Aftermath removes objects that other controllers created for an object that Prune has deleted, and reports whether the
@@ -61,15 +64,18 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // change is an object with the result of its dry run.
 type change struct {
 	desired *unstructured.Unstructured
-	// live is nil when the object does not exist.
-	live *unstructured.Unstructured
+	// rendered is the digest of desired.
+	rendered digest
+	// exists is false when the object does not exist.
+	exists bool
 	// needed is false when applying would change nothing.
 	needed bool
 }
 
 // Apply applies the objects in the given order, and returns how many it wrote. All objects are validated in a server-side
-// dry run first. If that fails, nothing is written and all errors are returned, joined. Errors are *[ForeignObjectError],
-// *[RefusedError], or any other API error, which may be retried.
+// dry run first, except those that have not changed since they were seen to be as rendered. If that fails, nothing is written
+// and all errors are returned, joined. Errors are *[ForeignObjectError], *[RefusedError], or any other API error, which may be
+// retried.
 func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours) (int, error) {
 	changes, err := a.preflight(ctx, objects, ours)
 	if err != nil {
@@ -80,9 +86,11 @@ func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours)
 		if !c.needed {
 			continue
 		}
-		if err := a.patch(ctx, c.desired.DeepCopy(), c.live != nil); err != nil {
+		live := c.desired.DeepCopy()
+		if err := a.patch(ctx, live, c.exists); err != nil {
 			return written, refused(c.desired, err)
 		}
+		a.Memory.put(live, c.rendered)
 		written++
 	}
 	return written, nil
@@ -91,38 +99,103 @@ func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours)
 func (a *Applier) preflight(ctx context.Context, objects []client.Object, ours Ours) ([]change, error) {
 	changes, errs := make([]change, len(objects)), make([]error, len(objects))
 	for i, object := range objects {
-		changes[i], errs[i] = a.dryRun(ctx, object, ours)
+		changes[i], errs[i] = a.check(ctx, object, ours)
 	}
 	return changes, errors.Join(errs...)
 }
 
-func (a *Applier) dryRun(ctx context.Context, object client.Object, ours Ours) (change, error) {
+// check finds out whether an object has to be written, with as few requests as that takes: none if it is in the state in which
+// it was last seen to be as rendered, and one if it does not exist, or if others have changed nothing but what they may.
+func (a *Applier) check(ctx context.Context, object client.Object, ours Ours) (change, error) {
 	desired, err := a.toUnstructured(object)
 	if err != nil {
 		return change{}, err
+	}
+	c := change{desired: desired, rendered: digestOf(desired.Object)}
+	known, err := a.recall(c)
+	if err != nil || known.current {
+		return c, err
+	}
+	if known.absent {
+		if a.isValidNew(ctx, &c) {
+			return c, nil
+		}
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err = a.Reader.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	switch {
 	case apierrors.IsNotFound(err):
-		live = nil
+		return c, a.validate(ctx, &c, nil)
 	case err != nil:
-		return change{}, fmt.Errorf("reading %s: %w", Name(desired), err)
+		return c, fmt.Errorf("reading %s: %w", Name(desired), err)
 	case !ours(live):
-		return change{}, &ForeignObjectError{Object: Name(desired)}
+		return c, &ForeignObjectError{Object: Name(desired)}
 	}
+	if known.live == contentDigest(live) {
+		a.Memory.put(live, c.rendered)
+		return c, nil
+	}
+	return c, a.validate(ctx, &c, live)
+}
 
-	result := desired.DeepCopy()
-	if err := a.patch(ctx, result, live != nil, client.DryRunAll); err != nil {
-		if live == nil && isBinding(desired) && apierrors.IsNotFound(err) {
-			// A binding cannot be validated before its role exists. The role's dry run shows whether the manager may grant
-			// its rules.
-			return change{desired: desired, needed: true}, nil
-		}
-		return change{}, refused(desired, err)
+// recollection is what is known of an object without a request.
+type recollection struct {
+	// live is the digest of the object when it was last seen to be as it is rendered now, or zero.
+	live digest
+	// current is true if the object has not changed since then.
+	current bool
+	// absent is true if neither the cache nor the memory have the object.
+	absent bool
+}
+
+func (a *Applier) recall(c change) (recollection, error) {
+	if a.Memory == nil {
+		return recollection{}, nil
 	}
-	return change{desired: desired, live: live, needed: live == nil || !equal(live, result)}, nil
+	kind, key := c.desired.GroupVersionKind(), client.ObjectKeyFromObject(c.desired)
+	state, cached, err := a.Watched(kind, key)
+	if err != nil {
+		return recollection{}, fmt.Errorf("reading %s from the cache: %w", Name(c.desired), err)
+	}
+	known, isKnown := a.Memory.get(kind.GroupKind(), key)
+	if !isKnown || known.rendered != c.rendered {
+		return recollection{absent: !cached && !isKnown}, nil
+	}
+	return recollection{live: known.live, current: cached && known.state == state}, nil
+}
+
+// isValidNew validates an object that the cache does not have. It returns false if it is refused, or others may have an object of
+// that name: then the dry run, which does not overwrite their fields, conflicts with them or shows a resourceVersion.
+func (a *Applier) isValidNew(ctx context.Context, c *change) bool {
+	result := c.desired.DeepCopy()
+	err := a.patch(ctx, result, false, client.DryRunAll)
+	c.needed = err == nil && result.GetResourceVersion() == "" || err != nil && c.refused(err) == nil
+	return c.needed
+}
+
+// validate finds out in a dry run what applying an object would change. Live is nil if it does not exist.
+func (a *Applier) validate(ctx context.Context, c *change, live *unstructured.Unstructured) error {
+	c.exists = live != nil
+	result := c.desired.DeepCopy()
+	if err := a.patch(ctx, result, c.exists, client.DryRunAll); err != nil {
+		c.needed = true
+		return c.refused(err)
+	}
+	c.needed = !c.exists || !equal(live, result)
+	if !c.needed {
+		a.Memory.put(live, c.rendered)
+	}
+	return nil
+}
+
+// refused returns the error of a dry run, or nil if it says only that a binding cannot be validated before its role exists. The
+// role's dry run shows whether the manager may grant its rules.
+func (c *change) refused(err error) error {
+	if !c.exists && isBinding(c.desired) && apierrors.IsNotFound(err) {
+		return nil
+	}
+	return refused(c.desired, err)
 }
 
 // patch applies server-side. Fields of other managers are only overwritten with force.
@@ -156,7 +229,7 @@ func (a *Applier) toUnstructured(object client.Object) (*unstructured.Unstructur
 func equal(live, result *unstructured.Unstructured) bool {
 	strip := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
-		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		for _, field := range serverFields {
 			unstructured.RemoveNestedField(u.Object, "metadata", field)
 		}
 		return u.Object

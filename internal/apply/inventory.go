@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -36,24 +36,27 @@ func Union(wanted, recorded []v2beta2.ObjectReference) []v2beta2.ObjectReference
 
 // Difference returns the references in a that are not in b, in the order of a. API versions are ignored.
 func Difference(a, b []v2beta2.ObjectReference) []v2beta2.ObjectReference {
+	excluded := sets.New[identity]()
+	for _, ref := range b {
+		excluded.Insert(identityOf(ref))
+	}
 	var diff []v2beta2.ObjectReference
 	for _, ref := range a {
-		if !slices.ContainsFunc(b, func(other v2beta2.ObjectReference) bool { return compare(ref, other) == 0 }) {
+		if !excluded.Has(identityOf(ref)) {
 			diff = append(diff, ref)
 		}
 	}
 	return diff
 }
 
-func compare(a, b v2beta2.ObjectReference) int {
-	group := func(apiVersion string) string {
-		gv, _ := schema.ParseGroupVersion(apiVersion)
-		return gv.Group
-	}
-	return cmp.Or(
-		cmp.Compare(group(a.APIVersion), group(b.APIVersion)), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-	)
+// identity names an object, whatever the version of its API.
+type identity struct {
+	schema.GroupKind
+	client.ObjectKey
+}
+
+func identityOf(ref v2beta2.ObjectReference) identity {
+	return identity{schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}
 }
 
 // Prune deletes objects in reverse order, and returns those that are not gone yet, in their old order. Objects that ours

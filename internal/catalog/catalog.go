@@ -11,6 +11,8 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/model"
+	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
 // StableChannel is the default channel of every package. It contains all versions, and its head is the newest.
@@ -31,8 +33,8 @@ type Bundle struct {
 	ClusterServiceVersion *operatorsv1alpha1.ClusterServiceVersion
 }
 
-// Build returns a catalog of the bundles, and an error for each bundle that it rejects. The order of the bundles does not
-// matter unless bundles conflict: then the first one is accepted. Duplicate bundles are ignored.
+// Build returns a file-based catalog of the bundles, and an error for each bundle that it rejects. The order of the bundles does
+// not matter unless bundles conflict: then the first one is accepted. Duplicate bundles are ignored.
 //
 // In a channel each version replaces the next older one. All other older versions can be upgraded to it as well, since
 // versions may be installed that are no longer in the catalog. Versions are ordered by semantic versioning. Build sets
@@ -42,30 +44,34 @@ func Build(bundles []Bundle) (*declcfg.DeclarativeConfig, []*RefusalError) {
 }
 
 func build(bundles []Bundle, maxServed int) (*declcfg.DeclarativeConfig, []*RefusalError) {
-	b := builder{maxServed: maxServed, packages: map[string]*pack{}}
+	s := newSelection(maxServed)
 	for i, bundle := range bundles {
-		if err := b.add(i, bundle); err != nil {
-			b.refuse(i, err)
+		v, err := NewVersion(bundle)
+		if err == nil {
+			err = s.add(i, v)
+		}
+		if err != nil {
+			s.refuse(i, err)
 		}
 	}
 	catalog := &declcfg.DeclarativeConfig{}
-	for _, name := range slices.Sorted(maps.Keys(b.packages)) {
-		p := b.packages[name]
-		content, err := p.content()
+	refusals := s.each(func(p *pack) error {
+		content, _, err := p.content()
 		if err != nil {
-			for _, v := range p.versions {
-				b.refuse(v.index, refusal(Invalid, "package %s: %w", name, err))
-			}
-			continue
+			return err
+		}
+		for i := range content.Bundles {
+			b := &content.Bundles[i]
+			b.Properties = append(b.Properties, property.MustBuildBundleObject([]byte(b.CsvJSON)))
 		}
 		catalog.Merge(content)
-	}
-	slices.SortFunc(b.refusals, func(x, y *RefusalError) int { return x.Index - y.Index })
-	return catalog, b.refusals
+		return nil
+	})
+	return catalog, refusals
 }
 
-// builder collects the accepted bundles.
-type builder struct {
+// selection has the versions that are accepted.
+type selection struct {
 	maxServed int
 	packages  map[string]*pack
 	// served is the sum of the served bytes of all packages.
@@ -73,53 +79,71 @@ type builder struct {
 	refusals []*RefusalError
 }
 
-func (b *builder) refuse(index int, r *RefusalError) {
-	r.Index = index
-	b.refusals = append(b.refusals, r)
+func newSelection(maxServed int) *selection {
+	return &selection{maxServed: maxServed, packages: map[string]*pack{}}
 }
 
-func (b *builder) add(index int, bundle Bundle) *RefusalError {
-	v, err := newVersion(index, bundle.ClusterServiceVersion)
-	if err != nil {
-		return err
-	}
-	p := b.packages[bundle.Package]
+func (s *selection) refuse(index int, r *RefusalError) {
+	s.refusals = append(s.refusals, &RefusalError{Index: index, Reason: r.Reason, err: r.err})
+}
+
+// add accepts the version with this index, or says why not.
+func (s *selection) add(index int, v *Version) *RefusalError {
+	p := s.packages[v.pack]
 	if p == nil {
-		p = &pack{name: bundle.Package, domain: bundle.Domain, collection: bundle.Name}
+		p = &pack{name: v.pack, domain: v.domain, collection: v.collection}
 	}
-	if p.domain != bundle.Domain || p.collection != bundle.Name {
+	if p.domain != v.domain || p.collection != v.collection {
 		return refusal(PackageConflict, "package %s is that of the collection with domain %s and name %s: give this collection another domain or name",
 			p.name, p.domain, p.collection)
 	}
 	for _, other := range p.versions {
-		if other.channel() != v.channel() && other.csv.Name != v.csv.Name {
+		if other.channel() != v.channel() && other.name != v.name {
 			continue
 		}
 		if other.content == v.content {
 			return nil
 		}
-		return refusal(VersionConflict, "%s is in the catalog already with other content: give this one another version", v.csv.Name)
+		return refusal(VersionConflict, "%s is in the catalog already with other content: give this one another version", v.name)
 	}
-	grown := p.with(v)
-	served := b.served - p.served() + grown.served()
-	if served > b.maxServed {
-		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.csv.Name, served, b.maxServed)
+	grown := p.with(index, v)
+	served := s.served - p.served() + grown.served()
+	if served > s.maxServed {
+		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.name, served, s.maxServed)
 	}
-	b.served, b.packages[p.name] = served, grown
+	s.served, s.packages[p.name] = served, grown
 	return nil
+}
+
+// each calls a function for each package, in the order of their names, and returns all refusals in the order of the bundles. An
+// error of the function refuses all versions of the package.
+func (s *selection) each(do func(*pack) error) []*RefusalError {
+	for _, name := range slices.Sorted(maps.Keys(s.packages)) {
+		p := s.packages[name]
+		if err := do(p); err != nil {
+			for _, index := range p.indexes {
+				s.refuse(index, refusal(Invalid, "package %s: %w", name, err))
+			}
+		}
+	}
+	slices.SortFunc(s.refusals, func(x, y *RefusalError) int { return x.Index - y.Index })
+	return s.refusals
 }
 
 // pack is a package with its versions, oldest first.
 type pack struct {
 	name, domain, collection string
-	versions                 []version
+	versions                 []*Version
+	// indexes of the versions, in the order in which they were added.
+	indexes []int
 }
 
 // with returns the package with an additional version.
-func (p *pack) with(v version) *pack {
+func (p *pack) with(index int, v *Version) *pack {
 	grown := *p
+	grown.indexes = append(slices.Clone(p.indexes), index)
 	grown.versions = append(slices.Clone(p.versions), v)
-	slices.SortFunc(grown.versions, func(x, y version) int { return x.semver().Compare(y.semver()) })
+	slices.SortFunc(grown.versions, func(x, y *Version) int { return x.number.Compare(y.number) })
 	return &grown
 }
 
@@ -128,35 +152,36 @@ func (p *pack) served() int {
 	sum := 0
 	for i, v := range p.versions {
 		channels := 1 + len(p.versions) - i
-		sum += channels * v.served()
+		sum += channels * len(v.content)
 	}
 	return sum
 }
 
-// content returns the package as a part of the catalog. It fails if OLM could not read the package.
-func (p *pack) content() (*declcfg.DeclarativeConfig, error) {
+// content returns the package as a part of a catalog, and what OLM makes of it. Its bundles have no property with their
+// ClusterServiceVersion.
+func (p *pack) content() (*declcfg.DeclarativeConfig, *model.Package, error) {
 	newest := p.versions[len(p.versions)-1]
 	content := &declcfg.DeclarativeConfig{Packages: []declcfg.Package{{
 		Schema: declcfg.SchemaPackage, Name: p.name, DefaultChannel: StableChannel,
-		Description: newest.csv.Spec.Description, Icon: newest.icon,
+		Description: newest.description, Icon: newest.icon,
 	}}}
 	var chain []declcfg.ChannelEntry
 	for _, v := range p.versions {
-		entry := declcfg.ChannelEntry{Name: v.csv.Name, SkipRange: "<" + v.semver().String()}
+		entry := declcfg.ChannelEntry{Name: v.name, SkipRange: "<" + v.number.String()}
 		if len(chain) > 0 {
 			entry.Replaces = chain[len(chain)-1].Name
 		}
 		chain = append(chain, entry)
 		bundle, err := v.bundle(p.name, entry.Replaces)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		content.Bundles = append(content.Bundles, bundle)
 		content.Channels = append(content.Channels, channel(p.name, v.channel(), slices.Clone(chain)))
 	}
 	content.Channels = append(content.Channels, channel(p.name, StableChannel, chain))
-	_, err := declcfg.ConvertToModel(*content)
-	return content, err
+	packages, err := declcfg.ConvertToModel(*content)
+	return content, packages[p.name], err
 }
 
 func channel(pack, name string, entries []declcfg.ChannelEntry) declcfg.Channel {

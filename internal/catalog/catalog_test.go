@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,30 @@ func bundles(name string, versions ...string) []Bundle {
 func mustBuild(t *testing.T, bundles ...Bundle) *declcfg.DeclarativeConfig {
 	t.Helper()
 	catalog, refusals := Build(bundles)
+	for _, r := range refusals {
+		t.Errorf("%s is refused: %s: %v", bundles[r.Index].ClusterServiceVersion.Name, r.Reason, r)
+	}
+	return catalog
+}
+
+// versions fails the test unless all bundles are valid.
+func versions(t testing.TB, bundles ...Bundle) []*Version {
+	t.Helper()
+	var valid []*Version
+	for _, b := range bundles {
+		v, err := NewVersion(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid = append(valid, v)
+	}
+	return valid
+}
+
+// made fails the test unless all bundles are in the catalog.
+func made(t *testing.T, bundles ...Bundle) *Catalog {
+	t.Helper()
+	catalog, refusals := new(Builder).Build(versions(t, bundles...))
 	for _, r := range refusals {
 		t.Errorf("%s is refused: %s: %v", bundles[r.Index].ClusterServiceVersion.Name, r.Reason, r)
 	}
@@ -258,22 +283,44 @@ func TestRefusals(t *testing.T) {
 func TestCatalogIsBounded(t *testing.T) {
 	given := bundles("widgets", "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 	given[2].ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10)
-	made, refusals := build(given, 40<<10)
-	if len(refusals) != 1 || refusals[0].Index != 2 || refusals[0].Reason != CatalogFull || !strings.Contains(refusals[0].Error(), "and may have 40960") {
+	made, refusals := build(given, 20<<10)
+	if len(refusals) != 1 || refusals[0].Index != 2 || refusals[0].Reason != CatalogFull || !strings.Contains(refusals[0].Error(), "and may have 20480") {
 		t.Fatalf("refusals are %v", refusals)
 	}
 	if diff := cmp.Diff(text(t, mustBuild(t, given[0], given[1], given[3])), text(t, made)); diff != "" {
 		t.Errorf("the other bundles are not what they are alone (-want +got):\n%s", diff)
 	}
-	r, err := newRegistry(made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	catalog, _ := new(Builder).build(versions(t, given...), 20<<10)
 	served := 0
-	for _, b := range r.bundles {
-		served += len(b.GetCsvJson()) + len(b.GetObject()[0])
+	for _, p := range catalog.packages {
+		for _, b := range p.bundles {
+			served += len(b.GetCsvJson())
+		}
 	}
-	if served > 40<<10 {
+	if served > 20<<10 {
 		t.Errorf("%d bytes are served", served)
 	}
+}
+
+// BenchmarkBuild makes a catalog of 1,000 packages, and then catalogs in which one package changes.
+func BenchmarkBuild(b *testing.B) {
+	var given []Bundle
+	for i := range 1000 {
+		given = append(given, bundle(fmt.Sprintf("widgets%d", i), "1.0.0"))
+	}
+	first := versions(b, given...)
+	changed := slices.Clone(first)
+	changed[500] = versions(b, bundle("widgets500", "1.1.0"))[0]
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			new(Builder).Build(first)
+		}
+	})
+	b.Run("change", func(b *testing.B) {
+		builder := &Builder{}
+		for b.Loop() {
+			builder.Build(first)
+			first, changed = changed, first
+		}
+	})
 }

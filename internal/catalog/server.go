@@ -1,15 +1,12 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
-	godigest "github.com/opencontainers/go-digest"
-	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
@@ -54,31 +51,21 @@ func NewServer(address string) *Server {
 	return &Server{address: address, ready: make(chan struct{})}
 }
 
-// Set replaces the served catalog. It returns the digest of the content, "sha256:<hex>", and whether the content changed.
-// After an error, the previous catalog is still served.
-func (s *Server) Set(catalog *declcfg.DeclarativeConfig) (digest string, changed bool, err error) {
-	var content bytes.Buffer
-	if err := declcfg.WriteJSON(*catalog, &content); err != nil {
-		return "", false, err
-	}
-	digest = godigest.FromBytes(content.Bytes()).String()
+// Set replaces the served catalog, and says whether the content changed.
+func (s *Server) Set(catalog *Catalog) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.current
-	if old != nil && old.digest == digest {
-		return digest, false, nil
+	if old != nil && old.digest == catalog.Digest() {
+		return false
 	}
-	registry, err := newRegistry(catalog)
-	if err != nil {
-		return "", false, err
-	}
-	s.current = newSnapshot(digest, registry)
+	s.current = newSnapshot(catalog)
 	if old == nil {
 		close(s.ready)
 	} else {
 		go old.drain()
 	}
-	return digest, true, nil
+	return true
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: each manager serves the catalog.
@@ -139,16 +126,16 @@ type snapshot struct {
 	connections *connListener
 }
 
-func newSnapshot(digest string, r *registry) *snapshot {
+func newSnapshot(catalog *Catalog) *snapshot {
 	s := &snapshot{
-		digest: digest,
+		digest: catalog.Digest(),
 		server: grpc.NewServer(
 			grpc.ConnectionTimeout(handshakeTimeout), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxRequestBytes),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: drainTimeout}),
 		),
 		connections: &connListener{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
-	api.RegisterRegistryServer(s.server, r)
+	api.RegisterRegistryServer(s.server, catalog)
 	healthServer := health.NewServer()
 	healthServer.SetServingStatus(healthService, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(s.server, healthServer)

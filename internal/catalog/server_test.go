@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"github.com/operator-framework/operator-registry/pkg/client"
 	"google.golang.org/grpc/codes"
@@ -25,10 +24,10 @@ import (
 const patience = 2 * time.Minute
 
 // started returns a server that serves the catalog at an address, and stops when the test ends.
-func started(t *testing.T, catalog *declcfg.DeclarativeConfig) (s *Server, address string) {
+func started(t *testing.T, catalog *Catalog) (s *Server, address string) {
 	t.Helper()
 	s = NewServer("")
-	mustSet(t, s, catalog)
+	s.Set(catalog)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,15 +42,6 @@ func started(t *testing.T, catalog *declcfg.DeclarativeConfig) (s *Server, addre
 		}
 	})
 	return s, listener.Addr().String()
-}
-
-func mustSet(t *testing.T, s *Server, catalog *declcfg.DeclarativeConfig) (digest string, changed bool) {
-	t.Helper()
-	digest, changed, err := s.Set(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return digest, changed
 }
 
 // connect returns a client like that of OLM.
@@ -80,8 +70,7 @@ func listed(ctx context.Context, c *client.Client) ([]string, error) {
 
 func TestServerAnswersWhatOLMAsks(t *testing.T) {
 	ctx := t.Context()
-	catalog := mustBuild(t, append(bundles("widgets", "1.0.0", "1.1.0"), bundle("gadgets", "2.0.0"))...)
-	_, address := started(t, catalog)
+	_, address := started(t, made(t, append(bundles("widgets", "1.0.0", "1.1.0"), bundle("gadgets", "2.0.0"))...))
 	c := connect(t, address)
 
 	names, err := listed(ctx, c)
@@ -132,15 +121,15 @@ func TestServerAnswersWhatOLMAsks(t *testing.T) {
 // OLM installs a bundle without an image from its message alone.
 func TestServedBundleHoldsAllThatInstallsIt(t *testing.T) {
 	ctx := t.Context()
-	catalog := mustBuild(t, bundles("widgets", "1.0.0", "1.1.0")...)
-	_, address := started(t, catalog)
+	given := bundles("widgets", "1.0.0", "1.1.0")
+	_, address := started(t, made(t, given...))
 	c := connect(t, address)
 	got, err := c.GetBundleInPackageChannel(ctx, "acme-widgets-operator", StableChannel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	csv := catalog.Bundles[1].CsvJSON
-	if got.GetCsvJson() != csv || !slices.Equal(got.GetObject(), []string{csv}) || got.GetBundlePath() != "" {
+	csv := mustBuild(t, given...).Bundles[1].CsvJSON
+	if got.GetCsvJson() != csv || len(got.GetObject()) > 0 || got.GetBundlePath() != "" {
 		t.Errorf("got %v", got)
 	}
 	if got.GetReplaces() != "acme-widgets-operator.v1.0.0" || got.GetSkipRange() != "<1.1.0" || got.GetVersion() != "1.1.0" {
@@ -158,7 +147,7 @@ func TestServedBundleHoldsAllThatInstallsIt(t *testing.T) {
 
 func TestServerSaysWhatItHasNot(t *testing.T) {
 	ctx := t.Context()
-	_, address := started(t, mustBuild(t, bundle("widgets", "1.0.0")))
+	_, address := started(t, made(t, bundle("widgets", "1.0.0")))
 	c := connect(t, address)
 	for want, ask := range map[string]func() error{
 		`package "p"`:        func() error { _, err := c.GetPackage(ctx, "p"); return err },
@@ -178,38 +167,46 @@ func TestServerSaysWhatItHasNot(t *testing.T) {
 func TestSetTellsWhetherContentChanged(t *testing.T) {
 	s := NewServer("")
 	one := bundles("widgets", "1.0.0", "1.1.0")
-	first, changed := mustSet(t, s, mustBuild(t, one...))
-	if !changed || !strings.HasPrefix(first, "sha256:") || len(first) != len("sha256:")+64 {
-		t.Errorf("digest %s, changed %v", first, changed)
+	first := made(t, one...)
+	if !s.Set(first) || !strings.HasPrefix(first.Digest(), "sha256:") || len(first.Digest()) != len("sha256:")+64 {
+		t.Errorf("the first content: digest %s, or not changed", first.Digest())
 	}
 	slices.Reverse(one)
-	if digest, changed := mustSet(t, s, mustBuild(t, one...)); changed || digest != first {
-		t.Errorf("the same content: digest %s instead of %s, changed %v", digest, first, changed)
+	if same := made(t, one...); same.Digest() != first.Digest() || s.Set(same) {
+		t.Errorf("the same content: digest %s instead of %s, or changed", same.Digest(), first.Digest())
 	}
-	if digest, changed := mustSet(t, s, mustBuild(t, one[0])); !changed || digest == first {
-		t.Errorf("other content: digest %s after %s, changed %v", digest, first, changed)
+	other := bundles("widgets", "1.0.0", "1.1.0")
+	other[1].ClusterServiceVersion.Spec.Provider.Name = "Other"
+	for name, changed := range map[string]*Catalog{"fewer versions": made(t, one[0]), "other content": made(t, other...)} {
+		if changed.Digest() == first.Digest() || !s.Set(changed) {
+			t.Errorf("%s: digest %s after %s, or not changed", name, changed.Digest(), first.Digest())
+		}
+	}
+}
+
+// Only packages whose versions changed are made again.
+func TestBuilderKeepsWhatIsTheSame(t *testing.T) {
+	given := versions(t, append(bundles("widgets", "1.0.0", "1.1.0"), bundle("gadgets", "2.0.0"))...)
+	b := &Builder{}
+	first, _ := b.Build(given)
+	second, _ := b.Build(given[1:])
+	if first.packages["acme-gadgets-operator"] != second.packages["acme-gadgets-operator"] {
+		t.Error("a package is made again that is the same")
+	}
+	if len(first.packages["acme-widgets-operator"].bundles) != 5 || len(second.packages["acme-widgets-operator"].bundles) != 2 {
+		t.Error("a package is kept that has changed, or the first catalog has changed")
+	}
+	if last, _ := b.Build(nil); last.Packages() != 0 || len(b.last) != 0 {
+		t.Error("a package is kept that is in no catalog")
 	}
 }
 
 // The last version of the last collection can be removed.
 func TestEmptyCatalogIsServed(t *testing.T) {
-	s, address := started(t, mustBuild(t, bundle("widgets", "1.0.0")))
-	mustSet(t, s, mustBuild(t))
+	s, address := started(t, made(t, bundle("widgets", "1.0.0")))
+	s.Set(made(t))
 	if names, err := listed(t.Context(), connect(t, address)); len(names) > 0 || err != nil {
 		t.Errorf("got %v, %v", names, err)
-	}
-}
-
-func TestBrokenCatalogLeavesTheOldOne(t *testing.T) {
-	s, address := started(t, mustBuild(t, bundle("widgets", "1.0.0")))
-	c := connect(t, address)
-	broken := mustBuild(t, bundle("widgets", "2.0.0"))
-	broken.Channels[0].Entries = nil
-	if _, changed, err := s.Set(broken); changed || err == nil {
-		t.Errorf("changed %v, %v", changed, err)
-	}
-	if b, err := c.GetBundleInPackageChannel(t.Context(), "acme-widgets-operator", StableChannel); err != nil || b.GetVersion() != "1.0.0" {
-		t.Errorf("got %v, %v", b, err)
 	}
 }
 
@@ -217,7 +214,7 @@ func TestBrokenCatalogLeavesTheOldOne(t *testing.T) {
 func TestChangedContentEndsConnections(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, address := started(t, mustBuild(t, bundle("widgets", "1.0.0")))
+	s, address := started(t, made(t, bundle("widgets", "1.0.0")))
 	c := connect(t, address)
 	if _, err := listed(ctx, c); err != nil {
 		t.Fatal(err)
@@ -225,7 +222,7 @@ func TestChangedContentEndsConnections(t *testing.T) {
 	if state := c.Conn.GetState(); state != connectivity.Ready {
 		t.Fatalf("the connection is %s", state)
 	}
-	mustSet(t, s, mustBuild(t, bundle("widgets", "2.0.0")))
+	s.Set(made(t, bundle("widgets", "2.0.0")))
 	if !c.Conn.WaitForStateChange(ctx, connectivity.Ready) {
 		t.Fatal("the connection has not ended")
 	}
@@ -240,7 +237,7 @@ func TestChangedContentEndsConnections(t *testing.T) {
 func TestReadersGetOneCatalogWhole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	catalogs := []*declcfg.DeclarativeConfig{}
+	catalogs := []*Catalog{}
 	whole := map[string]bool{}
 	for i := range 4 {
 		var given []Bundle
@@ -249,13 +246,9 @@ func TestReadersGetOneCatalogWhole(t *testing.T) {
 			b.ClusterServiceVersion.Spec.Description = strings.Repeat("x", 16<<10) // Slows down readers.
 			given = append(given, b)
 		}
-		catalogs = append(catalogs, mustBuild(t, given...))
-		r, err := newRegistry(catalogs[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		catalogs = append(catalogs, made(t, given...))
 		var names []string
-		for _, b := range r.bundles {
+		for _, b := range catalogs[i].packages["acme-widgets-operator"].bundles {
 			names = append(names, b.GetChannelName()+" "+b.GetCsvName())
 		}
 		whole[strings.Join(names, "\n")] = true
@@ -282,7 +275,7 @@ func TestReadersGetOneCatalogWhole(t *testing.T) {
 	}
 	c := connect(t, address)
 	for i := range 10 {
-		mustSet(t, s, catalogs[(i+1)%len(catalogs)])
+		s.Set(catalogs[(i+1)%len(catalogs)])
 		if _, err := listed(ctx, c); err != nil {
 			t.Error(err)
 		}
@@ -309,7 +302,7 @@ func TestServerDoesNotListenBeforeACatalogIsSet(t *testing.T) {
 		_ = conn.Close()
 		t.Error("the server listens")
 	}
-	mustSet(t, s, mustBuild(t, bundle("widgets", "1.0.0")))
+	s.Set(made(t, bundle("widgets", "1.0.0")))
 	c := connect(t, address)
 	wait, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -340,7 +333,7 @@ func TestServerSaysThatItCannotListen(t *testing.T) {
 	}
 	defer taken.Close()
 	s := NewServer(taken.Addr().String())
-	mustSet(t, s, mustBuild(t))
+	s.Set(made(t))
 	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "serving the catalog") {
 		t.Errorf("got %v", err)
 	}

@@ -16,45 +16,68 @@ import (
 
 const (
 	// MaxBundleBytes is the maximum size of one ClusterServiceVersion as a JSON string. OLM writes it into an InstallPlan,
-	// and etcd accepts objects of up to 1.5 MiB. A gRPC message contains it twice, and OLM accepts messages of up to 4 MiB.
+	// and etcd accepts objects of up to 1.5 MiB. OLM accepts gRPC messages of up to 4 MiB.
 	MaxBundleBytes = 1 << 20
 
 	// MaxServedBytes is the maximum amount of data that OLM reads after each change of the catalog and keeps in memory.
 	MaxServedBytes = 64 << 20
 )
 
-// version is one bundle that is valid by itself.
-type version struct {
-	index int
-	csv   *operatorsv1alpha1.ClusterServiceVersion
+// Version is a valid bundle in the form in which it is served. It does not change.
+type Version struct {
+	domain, collection, pack string
+	// name is that of the ClusterServiceVersion.
+	name string
+	// number has no build metadata, which is irrelevant for the order.
+	number      semver.Version
+	description string
 	// icon is nil if there is none.
-	icon *declcfg.Icon
-	// content is csv in JSON.
+	icon   *declcfg.Icon
+	owned  []property.Property
+	images []declcfg.RelatedImage
+	// content is the ClusterServiceVersion in JSON. It replaces and skips nothing.
 	content string
 }
 
-func newVersion(index int, csv *operatorsv1alpha1.ClusterServiceVersion) (version, *RefusalError) {
+// NewVersion validates a bundle. It keeps nothing of the ClusterServiceVersion but its JSON.
+func NewVersion(b Bundle) (*Version, *RefusalError) {
+	csv := b.ClusterServiceVersion
 	if err := validate(csv); err != nil {
-		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+		return nil, refusal(Invalid, "%s: %w", csv.Name, err)
 	}
 	var planned []byte
-	content, err := encode(csv)
+	content, err := encode(csv, "")
 	if err == nil {
 		planned, err = json.Marshal(content)
 	}
 	if err != nil {
-		return version{}, refusal(Invalid, "%s: %w", csv.Name, err)
+		return nil, refusal(Invalid, "%s: %w", csv.Name, err)
 	}
 	if len(planned) > MaxBundleBytes {
-		return version{}, refusal(TooLarge, "%s has %d bytes in an InstallPlan, and may have %d: use a smaller icon or shorter descriptions",
+		return nil, refusal(TooLarge, "%s has %d bytes in an InstallPlan, and may have %d: use a smaller icon or shorter descriptions",
 			csv.Name, len(planned), MaxBundleBytes)
 	}
 	icon, err := firstIcon(csv)
 	if err != nil {
-		return version{}, refusal(Invalid, "%s: icon: %w", csv.Name, err)
+		return nil, refusal(Invalid, "%s: icon: %w", csv.Name, err)
 	}
-	return version{index: index, csv: csv, icon: icon, content: content}, nil
+	v := &Version{
+		domain: b.Domain, collection: b.Name, pack: b.Package, name: csv.Name, number: csv.Spec.Version.Version,
+		description: csv.Spec.Description, icon: icon, content: content,
+	}
+	v.number.Build = nil
+	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+		_, group, _ := strings.Cut(owned.Name, ".")
+		v.owned = append(v.owned, property.MustBuildGVK(group, owned.Version, owned.Kind))
+	}
+	for _, image := range csv.Spec.RelatedImages {
+		v.images = append(v.images, declcfg.RelatedImage{Name: image.Name, Image: image.Image})
+	}
+	return v, nil
 }
+
+// Package returns the name of its package.
+func (v *Version) Package() string { return v.pack }
 
 func firstIcon(csv *operatorsv1alpha1.ClusterServiceVersion) (*declcfg.Icon, error) {
 	if len(csv.Spec.Icon) == 0 {
@@ -80,9 +103,11 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return errors.New(strings.Join(messages, "; "))
 }
 
-// encode returns the ClusterServiceVersion as JSON, without its status.
-func encode(csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
-	content, err := json.Marshal(csv)
+// encode returns the ClusterServiceVersion as JSON, without its status and skips. It replaces another one unless replaces is "".
+func encode(csv *operatorsv1alpha1.ClusterServiceVersion, replaces string) (string, error) {
+	changed := *csv
+	changed.Spec.Replaces, changed.Spec.Skips = replaces, nil
+	content, err := json.Marshal(&changed)
 	if err != nil {
 		return "", err
 	}
@@ -95,39 +120,30 @@ func encode(csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
 	return string(content), err
 }
 
-// semver returns the version without build metadata, which is irrelevant for the order.
-func (v version) semver() semver.Version {
-	number := v.csv.Spec.Version.Version
-	number.Build = nil
-	return number
+// channel returns the name of the channel that ends with the version.
+func (v *Version) channel() string { return VersionChannel(strings.ToLower(v.number.String())) }
+
+// replacing returns the ClusterServiceVersion as JSON. It replaces another one unless replaces is "".
+func (v *Version) replacing(replaces string) (string, error) {
+	if replaces == "" {
+		return v.content, nil
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := json.Unmarshal([]byte(v.content), csv); err != nil {
+		return "", err
+	}
+	return encode(csv, replaces)
 }
 
-// channel returns the name of the channel that ends with the version.
-func (v version) channel() string { return VersionChannel(strings.ToLower(v.semver().String())) }
-
-// served returns the approximate size of a message with the bundle, which contains it as csvJson and as an object.
-func (v version) served() int { return 2 * len(v.content) }
-
 // bundle returns the version as a bundle of a package. It replaces another bundle unless replaces is "".
-func (v version) bundle(pack, replaces string) (declcfg.Bundle, error) {
-	csv := v.csv.DeepCopy()
-	csv.Spec.Replaces, csv.Spec.Skips = replaces, nil
-	content, err := encode(csv)
+func (v *Version) bundle(pack, replaces string) (declcfg.Bundle, error) {
+	content, err := v.replacing(replaces)
 	if err != nil {
 		return declcfg.Bundle{}, err
 	}
-	bundle := declcfg.Bundle{
-		Schema: declcfg.SchemaBundle, Name: csv.Name, Package: pack,
-		Properties: []property.Property{property.MustBuildPackage(pack, v.semver().String())},
-		CsvJSON:    content, Objects: []string{content},
-	}
-	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
-		_, group, _ := strings.Cut(owned.Name, ".")
-		bundle.Properties = append(bundle.Properties, property.MustBuildGVK(group, owned.Version, owned.Kind))
-	}
-	bundle.Properties = append(bundle.Properties, property.MustBuildBundleObject([]byte(content)))
-	for _, image := range csv.Spec.RelatedImages {
-		bundle.RelatedImages = append(bundle.RelatedImages, declcfg.RelatedImage{Name: image.Name, Image: image.Image})
-	}
-	return bundle, nil
+	return declcfg.Bundle{
+		Schema: declcfg.SchemaBundle, Name: v.name, Package: pack,
+		Properties:    slices.Concat([]property.Property{property.MustBuildPackage(pack, v.number.String())}, v.owned),
+		RelatedImages: v.images, CsvJSON: content, Objects: []string{content},
+	}, nil
 }

@@ -36,6 +36,10 @@ func Keep(name string, _ int64) bool {
 // maxFileBytes bounds each file that Load reads into memory, but FILES.json.
 const maxFileBytes = 4 << 20
 
+// maxConfigBytes bounds the operator-config, which is read again whenever the collection is not in memory: many large ones would
+// delay others. Those of published collections have at most some hundred KiB, icons included.
+const maxConfigBytes = 1 << 20
+
 // Load reads the collection whose root is fsys: an unpacked archive or an author's folder. It sees all of a folder, also
 // what is left out of the archive that is built from it.
 //
@@ -85,7 +89,7 @@ func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
 	steps := []func(*Collection) error{
 		l.readGalaxy, l.checkFiles, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements,
-		l.checkPlaybooks, l.checkAnsibleConfig,
+		l.checkPlaybooks, l.checkMigrationPlaybook, l.checkAnsibleConfig,
 	}
 	for _, step := range steps {
 		if err := step(c); err != nil {
@@ -119,7 +123,7 @@ func (l *loader) readConfig(c *Collection) error {
 		return nil
 	}
 	l.configFile = found[0]
-	content, err := l.readAtMost(l.configFile, maxFileBytes)
+	content, err := l.readAtMost(l.configFile, maxConfigBytes)
 	if err != nil || content == nil {
 		return err
 	}
@@ -202,6 +206,22 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 				at.Report(playbook.rule, "%s is not a file", findings.Quote(playbook.name))
 			}
 		}
+	}
+	return nil
+}
+
+// checkMigrationPlaybook ignores a migration playbook that the collection does not hold.
+func (l *loader) checkMigrationPlaybook(c *Collection) error {
+	if c.MigrationPlaybook == "" {
+		return nil
+	}
+	info, err := fs.Stat(l.fsys, c.MigrationPlaybook)
+	if err != nil && !IsAbsent(err) {
+		return err
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		l.At(l.configFile, "migrationPlaybook").Report(ruleMigrationPlaybook, "the collection holds no file %s: it is ignored", findings.Quote(c.MigrationPlaybook))
+		c.MigrationPlaybook = ""
 	}
 	return nil
 }

@@ -254,6 +254,8 @@ func TestLoadFiles(t *testing.T) {
 		}), "operator-config.yml: is not a regular file"},
 		"too large": {sound(func(f fstest.MapFS) { f["MANIFEST.json"].Data = make([]byte, maxFileBytes+1) }),
 			"MANIFEST.json: is larger than 4 MiB"},
+		"too large to read often": {sound(func(f fstest.MapFS) { f["operator-config.yml"].Data = make([]byte, maxConfigBytes+1) }),
+			"operator-config.yml: is larger than 1 MiB"},
 		"manifest syntax": {sound(func(f fstest.MapFS) { f["MANIFEST.json"].Data = []byte("{\n  x}") }),
 			"MANIFEST.json:2:3: cannot be read as JSON: invalid character 'x' looking for beginning of object key string"},
 		"manifest empty": {sound(func(f fstest.MapFS) { f["MANIFEST.json"].Data = []byte("{}") }),

@@ -43,6 +43,13 @@ type Collection struct {
 	Roles, ClusterRoles []rbacv1.PolicyRule
 	// InventoryName is the Ansible group that the endpoint's host joins, or "" for none.
 	InventoryName string
+	// Replaces is the collection whose kinds and custom resources this one takes over, or zero.
+	Replaces ID `json:",omitzero"`
+	// MigrationPlaybook is the path of the playbook that migrates a custom resource from another version, or "".
+	MigrationPlaybook string `json:",omitempty"`
+	// MigrationReversible states that an older version of the collection can manage custom resources that were migrated to this
+	// one.
+	MigrationReversible bool `json:",omitempty"`
 	// Galaxy is the collection as Ansible knows it.
 	Galaxy Galaxy
 	// Created is when the archive was built, to the second, or the zero time if it is unknown: of an author's folder,

@@ -13,10 +13,10 @@ import (
 )
 
 // Keys of the operator-config: those of the specification; in rootExtensions those that IBM's schema and
-// collections have besides, of which only provider and inventoryName mean something here; in resourceExtensions ours.
+// collections have besides, of which collectionPath means nothing here, and ours; in resourceExtensions ours.
 var (
 	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
-	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath"}
+	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible"}
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
@@ -27,7 +27,9 @@ var (
 	// identifier is what Ansible accepts as a variable or group name.
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	kindName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
+	// operatorVersion is the end of a ClusterServiceVersion's name, which IBM's collections have in replaces.
+	operatorVersion = regexp.MustCompile(`\.v[0-9]+\.[0-9]+\.[0-9]+`)
+	kindName        = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
 // readOperatorConfig fills c with what the operator-config says ("OperatorHub Integration" and the sections after it).
@@ -46,6 +48,9 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	checkHeadings(root.Get("description"), content)
 	c.Provider, c.ProviderURL = readProvider(root.Get("provider"))
 	c.InventoryName = readInventoryName(root.Get("inventoryName"))
+	c.MigrationPlaybook = readMigrationPlaybook(root.Get("migrationPlaybook"))
+	c.MigrationReversible = readMigrationReversible(root.Get("migrationReversible"))
+	c.Replaces = readReplaces(root.Get("replaces"), c.ID())
 	c.Icons = readIcons(root.Get("icon"))
 	c.Roles = readRules(root.Get("roles"), false)
 	c.ClusterRoles = readRules(root.Get("clusterRoles"), true)
@@ -123,6 +128,67 @@ func readInventoryName(v findings.Value) string {
 		return ""
 	}
 	return s
+}
+
+// readMigrationPlaybook reads a key that IBM's schema has as a text without a meaning: what is no path is reported, and ignored.
+func readMigrationPlaybook(v findings.Value) string {
+	if v.Blank() {
+		return ""
+	}
+	s, ok := v.Scalar()
+	if !ok {
+		v.Report(ruleMigrationPlaybook, "must be a text, not %s; it is ignored", v.What())
+		return ""
+	}
+	clean, problem := playbookPath(s)
+	if problem != "" {
+		v.Report(ruleMigrationPlaybook, "%s %s; it is ignored", findings.Quote(s), problem)
+	}
+	return clean
+}
+
+func readMigrationReversible(v findings.Value) bool {
+	if v.Blank() {
+		return false
+	}
+	s, _ := v.Scalar()
+	reversible, ok := findings.ParseBoolean(s)
+	if !ok {
+		v.Report(ruleMigrationReversible, "must be true or false, not %s; it is ignored", v.What())
+	}
+	return reversible
+}
+
+// readReplaces reads the collection that this one replaces: domain/name, or a name in its own domain. IBM's schema has the key as any
+// text, so that an archive with another text is no worse.
+func readReplaces(v findings.Value, own ID) ID {
+	if v.Blank() {
+		return ID{}
+	}
+	s, isText := v.Scalar()
+	replaced := ID{Domain: own.Domain, Name: s}
+	if domain, name, qualified := strings.Cut(s, "/"); qualified {
+		replaced = ID{Domain: domain, Name: name}
+	}
+	switch {
+	case !isText:
+		v.Report(ruleReplaces, "%s is not the domain/name of a collection, and is ignored", v.What())
+		return ID{}
+	case !isIdentity(replaced.Domain) || !isIdentity(replaced.Name):
+		v.Report(ruleReplaces, "%s is not the domain/name of a collection, nor a name in the same domain, and is ignored", findings.Quote(s))
+		return ID{}
+	case replaced.Domain == own.Domain && replaced.Name == s && operatorVersion.MatchString(s):
+		v.Report(ruleReplaces, "%s is the name of a version of an operator, and is ignored: a newer version of a collection needs no replaces", findings.Quote(s))
+		return ID{}
+	case replaced == own:
+		v.Report(ruleReplaces, "%s is this collection, and is ignored: a newer version needs no replaces", findings.Quote(s))
+		return ID{}
+	}
+	return replaced
+}
+
+func isIdentity(s string) bool {
+	return len(s) <= validation.LabelValueMaxLength && len(validation.IsDNS1123Subdomain(s)) == 0
 }
 
 func readResources(v findings.Value) []Resource {

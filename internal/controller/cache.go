@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/mapping"
@@ -31,6 +32,7 @@ func CacheOptions() cache.Options {
 	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
 		&apiextensionsv1.CustomResourceDefinition{}: {Label: made, Transform: keepDefinition},
 		&appsv1.Deployment{}:                        metadata,
+		&corev1.Pod{}:                               {Label: made, Transform: keepPod},
 		&corev1.ServiceAccount{}:                    metadata,
 		&corev1.ConfigMap{}:                         metadata,
 		&networkingv1.NetworkPolicy{}:               metadata,
@@ -51,7 +53,7 @@ func CacheOptions() cache.Options {
 
 // Fields by which the cache finds objects, with [client.MatchingFields]. The API server does not know them.
 const (
-	// indexCollection finds the OperatorCollections that have a collection, or say by their labels that they will.
+	// indexCollection finds the OperatorCollections that have a collection or replace it, or say by their labels that they will.
 	indexCollection = "collection"
 	// indexSecret finds the objects that name a Secret.
 	indexSecret = "secret"
@@ -67,8 +69,7 @@ const (
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &v2beta2.OperatorCollection{}, indexCollection, func(object client.Object) []string {
-			oc := object.(*v2beta2.OperatorCollection)
-			return []string{importedID(oc).String(), labelledID(oc).String()}
+			return collectionsOf(object.(*v2beta2.OperatorCollection))
 		}),
 		indexer.IndexField(ctx, &v2beta2.OperatorCollection{}, indexSecret, func(object client.Object) []string {
 			spec := object.(*v2beta2.OperatorCollection).Spec
@@ -97,6 +98,15 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{object.(*v2beta2.SubOperatorConfig).Spec.OperatorCollection}
 		}),
 	)
+}
+
+// collectionsOf returns the collections that an OperatorCollection has, replaces, and says by its labels that it will have.
+func collectionsOf(oc *v2beta2.OperatorCollection) []string {
+	ids := []string{importedID(oc).String(), labelledID(oc).String()}
+	if replaced := replacedID(oc); replaced != (collection.ID{}) {
+		ids = append(ids, replaced.String())
+	}
+	return ids
 }
 
 // mappedCredentials returns the Secrets that the mappings of a SubOperatorConfig name.

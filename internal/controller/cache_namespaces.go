@@ -36,10 +36,10 @@ func LimitCache(options cache.Options, selection mapping.Selection) cache.Option
 	return options
 }
 
-// isInstalled reports whether an object is a Secret, or of a namespaced kind that the manager installs.
+// isInstalled reports whether an object is a Secret, a pod, or of a namespaced kind that the manager installs.
 func isInstalled(object client.Object) bool {
 	switch object.(type) {
-	case *corev1.Secret, *corev1.ServiceAccount, *corev1.ConfigMap, *appsv1.Deployment, *networkingv1.NetworkPolicy, *rbacv1.Role, *rbacv1.RoleBinding:
+	case *corev1.Secret, *corev1.Pod, *corev1.ServiceAccount, *corev1.ConfigMap, *appsv1.Deployment, *networkingv1.NetworkPolicy, *rbacv1.Role, *rbacv1.RoleBinding:
 		return true
 	}
 	return false

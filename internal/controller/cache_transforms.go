@@ -9,6 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,21 +27,31 @@ var (
 	cachedAnnotations = []string{install.AnnotationOwner}
 )
 
-// keepMetadata transforms objects for the cache of which controllers read only the metadata. Of an object with 256 KiB of
-// annotations a few hundred bytes remain.
+// keepMetadata transforms objects for the cache of which controllers read only the metadata, and of Deployments whether their pods run.
+// Of an object with 256 KiB of annotations a few hundred bytes remain.
 func keepMetadata(cached any) (any, error) {
 	object, ok := cached.(client.Object)
 	if !ok {
 		return cached, nil // The last state of an object that was deleted unseen.
 	}
+	annotations := cachedAnnotations
+	if deployment, ok := object.(*appsv1.Deployment); ok {
+		install.KeepDeployment(deployment)
+		annotations = install.AnnotationsOfDeployment
+	}
 	object.SetManagedFields(nil)
 	object.SetFinalizers(nil)
 	object.SetLabels(only(object.GetLabels(), cachedLabels))
-	object.SetAnnotations(only(object.GetAnnotations(), cachedAnnotations))
-	if deployment, ok := object.(*appsv1.Deployment); ok {
-		deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{}
-	}
+	object.SetAnnotations(only(object.GetAnnotations(), annotations))
 	return object, nil
+}
+
+// keepPod transforms the pods of operators for the cache.
+func keepPod(cached any) (any, error) {
+	if pod, ok := cached.(*corev1.Pod); ok {
+		install.KeepPod(pod)
+	}
+	return cached, nil
 }
 
 // keepNamespace transforms Namespaces for the cache. Their consent is kept however long it is: without it, operators are uninstalled.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +29,15 @@ func foreign(annotations map[string]string) metav1.ObjectMeta {
 	}
 }
 
+// ignoreDigest ignores the digest of a Deployment's metadata.
+var ignoreDigest = cmpopts.IgnoreMapEntries(func(key, _ string) bool { return key == "zoscb.ibm.com/metadata" })
+
 func TestKeepMetadata(t *testing.T) {
 	annotations := map[string]string{install.AnnotationOwner: "a/soc", mapping.AnnotationAllow: "x"}
 	deployment := &appsv1.Deployment{ObjectMeta: foreign(annotations)}
 	deployment.Spec.Template.Labels = map[string]string{"a": "b"}
+	changed := deployment.DeepCopy()
+	changed.Labels["example.com/tier"] = "changed"
 	kept := metav1.ObjectMeta{
 		Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{UID: "d"}},
 		Labels:      map[string]string{render.LabelName: "files"},
@@ -45,9 +51,16 @@ func TestKeepMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, ignoreDigest); diff != "" {
 			t.Error(diff)
 		}
+	}
+	if _, err := keepMetadata(changed); err != nil || install.DeploymentState(changed) == install.DeploymentState(deployment) {
+		t.Errorf("a label that is not kept has changed: got %q, %v", install.DeploymentState(changed), err)
+	}
+	once := install.DeploymentState(deployment)
+	if _, err := keepMetadata(deployment); err != nil || install.DeploymentState(deployment) != once {
+		t.Errorf("the second time it is %q, not %q, %v", install.DeploymentState(deployment), once, err)
 	}
 }
 

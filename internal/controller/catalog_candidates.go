@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -19,18 +18,16 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
-	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // candidate is a version of a collection that should be in the catalog.
 type candidate struct {
-	oc     *v2beta2.OperatorCollection
-	digest digest.Digest
-	bundle catalog.Bundle
+	oc      *v2beta2.OperatorCollection
+	digest  digest.Digest
+	version *catalog.Version
 	// err says why it is not.
 	err error
 	// message says where it is in the catalog.
@@ -77,8 +74,7 @@ func (r *CatalogReconciler) candidates(ctx context.Context) (candidates, error) 
 
 // bundleKey is what distinguishes bundles.
 type bundleKey struct {
-	digest digest.Digest
-	group  v2beta2.APIGroupPolicy
+	renderingKey
 	// namespace of the OperatorCollection, which permissions are granted to.
 	namespace string
 }
@@ -86,9 +82,10 @@ type bundleKey struct {
 // makeBundles renders the candidates and checks their permissions. A problem of one of them becomes its err.
 func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) error {
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := r.Client.List(ctx, crds); err != nil {
+	if err := r.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
+	known := newDefinitions(crds.Items)
 	granted, err := r.Grants.Read(ctx)
 	if err != nil {
 		return err
@@ -97,22 +94,24 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 	if _, err := granted.Held(ctx, ""); err != nil {
 		return err
 	}
-	made := map[bundleKey]*candidate{}
+	made, rendered := map[bundleKey]*candidate{}, map[renderingKey]*rendering{}
 	for _, each := range all {
-		key := bundleKey{digest: each.digest, group: each.oc.Spec.APIGroup, namespace: each.oc.Namespace}
+		key := bundleKey{renderingKey{each.digest, each.oc.Spec.APIGroup}, each.oc.Namespace}
 		if same := made[key]; same != nil {
-			each.bundle, each.err, each.message = same.bundle, same.err, same.message
+			each.version, each.err, each.message = same.version, same.err, same.message
 			continue
 		}
 		made[key] = each
-		c, err := r.Collections.Load(each.digest)
+		is, err := r.render(key.renderingKey, known)
 		if err != nil {
 			each.err = unloaded(err)
 			continue
 		}
-		each.bundle, each.err = r.makeBundle(ctx, each, c, granted, crds.Items)
-		each.message = fmt.Sprintf("package %s, channels %s and %s", each.bundle.Package, catalog.StableChannel, render.ChannelName(c))
+		rendered[key.renderingKey] = is
+		each.version, each.message = is.version, is.message
+		each.err = is.check(ctx, each, granted, known)
 	}
+	r.rendered = rendered
 	return nil
 }
 
@@ -121,27 +120,6 @@ func unloaded(err error) error {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "its archive is being fetched again: %w", err)
 	}
 	return loadFailure(err)
-}
-
-func (r *CatalogReconciler) makeBundle(ctx context.Context, of *candidate, c *collection.Collection, granted *grants.Grants, crds []apiextensionsv1.CustomResourceDefinition) (catalog.Bundle, error) {
-	group := groupOf(of.oc, c)
-	// Imported may still be about the archive before this one.
-	if missing, err := missingCRDs(ctx, r.Client, c, group); err != nil {
-		return catalog.Bundle{}, err
-	} else if of.current() && len(missing) > 0 {
-		return catalog.Bundle{}, status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
-	}
-	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
-		Group: group, Digest: of.digest, Image: r.Settings.RuntimeImage, Architectures: r.Settings.Architectures,
-		ServedVersions: servedVersions(crds, group, c.ID()),
-	})
-	if err != nil {
-		return catalog.Bundle{}, status.Stalled(v2beta2.ReasonObjectRefused, err)
-	}
-	bundle := catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv}
-	// The warnings are those of the SubOperatorConfigs.
-	_, err = granted.Check(ctx, render.Grantee{ID: c.ID(), Namespace: of.oc.Namespace, Digest: of.digest}, rolesOf(csv, render.BaseRules(c, group)))
-	return bundle, err
 }
 
 // rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
@@ -156,41 +134,24 @@ func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyR
 	return roles
 }
 
-// servedVersions are the storage versions, which are the newest, of the kinds of a group that other collections have.
-func servedVersions(crds []apiextensionsv1.CustomResourceDefinition, group string, but collection.ID) map[string]string {
-	versions := map[string]string{}
-	for i := range crds {
-		crd := &crds[i]
-		if crd.Spec.Group != group || crd.DeletionTimestamp != nil || render.IDOf(crd.GetLabels()) == but {
-			continue
-		}
-		for _, version := range crd.Spec.Versions {
-			if version.Storage && version.Served {
-				versions[crd.Spec.Names.Kind] = version.Name
-			}
-		}
+// versions are those of the candidates without an error.
+func (c candidates) versions() []*catalog.Version {
+	var versions []*catalog.Version
+	for _, each := range c.acceptable() {
+		versions = append(versions, each.version)
 	}
 	return versions
-}
-
-// bundles are those of the candidates without an error.
-func (c candidates) bundles() []catalog.Bundle {
-	var bundles []catalog.Bundle
-	for _, each := range c.acceptable() {
-		bundles = append(bundles, each.bundle)
-	}
-	return bundles
 }
 
 func (c candidates) acceptable() candidates {
 	return slices.DeleteFunc(slices.Clone(c), func(each *candidate) bool { return each.err != nil })
 }
 
-// refuse sets the errors of those that the catalog has refused of bundles().
+// refuse sets the errors of those that the catalog has refused of versions().
 func (c candidates) refuse(refusals []*catalog.RefusalError) {
 	acceptable := c.acceptable()
 	for _, refusal := range refusals {
-		acceptable[refusal.Index].err = status.Waiting(refusalReason(refusal.Reason), status.MissingInterval, "%w", refusal)
+		acceptable[refusal.Index].err = refusedBundle(refusal)
 	}
 }
 
@@ -199,6 +160,10 @@ func (c candidates) refuseAll(err error) {
 	for _, each := range c {
 		each.err = err
 	}
+}
+
+func refusedBundle(refusal *catalog.RefusalError) error {
+	return status.Waiting(refusalReason(refusal.Reason), status.MissingInterval, "%w", refusal)
 }
 
 // refusalReason is the reason of the API for one of package catalog.

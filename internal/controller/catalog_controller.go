@@ -38,6 +38,12 @@ const (
 	// catalogInterval is the delay before a reconcile without an event: no watch reports changes of the manager's own
 	// permissions.
 	catalogInterval = 10 * time.Minute
+
+	// pausePerPackage and maxPause limit how often the catalog is made. The pause after a change is longer, since OLM reads all of
+	// the catalog again.
+	pausePerPackage  = time.Millisecond
+	maxPause         = time.Second
+	pauseAfterChange = 5
 )
 
 // CatalogReconciler keeps the catalog from which the Operator Lifecycle Manager (OLM) installs collections: all that
@@ -63,6 +69,13 @@ type CatalogReconciler struct {
 	// Elected is closed when this manager becomes the leader. The others serve the same catalog, and write nothing.
 	Elected <-chan struct{}
 
+	builder catalog.Builder
+	// rendered is what the last catalog was made of.
+	rendered map[renderingKey]*rendering
+	// made is the time at which the last catalog was made, and pause the time that has to pass before the next one.
+	made  time.Time
+	pause time.Duration
+
 	// began is the time of the first attempt to make a catalog.
 	began time.Time
 	// served says that there is one.
@@ -76,6 +89,9 @@ type catalogRequest struct{}
 func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Result, error) {
 	if !r.OLM.Checked() {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	if wait := r.pause - time.Since(r.made); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	candidates, err := r.candidates(ctx)
 	if err != nil {
@@ -94,12 +110,11 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 	if r.awaitsArchives(candidates) {
 		return ctrl.Result{RequeueAfter: status.PollInterval}, nil
 	}
-	digest, err := r.serve(ctx, candidates)
-	if err == nil && r.leads() {
-		err = r.publish(ctx, candidates, digest)
-	}
-	if err != nil {
-		return status.Result(err)
+	digest := r.serve(ctx, candidates)
+	if r.leads() {
+		if err := r.publish(ctx, candidates, digest); err != nil {
+			return status.Result(err)
+		}
 	}
 	return ctrl.Result{RequeueAfter: candidates.retryAfter()}, nil
 }
@@ -133,18 +148,15 @@ func (r *CatalogReconciler) awaitsArchives(candidates candidates) bool {
 }
 
 // serve makes the catalog and serves it to OLM.
-func (r *CatalogReconciler) serve(ctx context.Context, candidates candidates) (digest string, err error) {
-	content, refusals := catalog.Build(candidates.bundles())
+func (r *CatalogReconciler) serve(ctx context.Context, candidates candidates) (digest string) {
+	content, refusals := r.builder.Build(candidates.versions())
 	candidates.refuse(refusals)
-	digest, changed, err := r.Server.Set(content)
-	if err != nil {
-		return "", err
+	r.served, r.made, r.pause = true, time.Now(), min(time.Duration(content.Packages())*pausePerPackage, maxPause)
+	if r.Server.Set(content) {
+		ctrl.LoggerFrom(ctx).Info("the catalog has changed", "packages", content.Packages(), "digest", content.Digest())
+		r.pause *= pauseAfterChange
 	}
-	r.served = true
-	if changed {
-		ctrl.LoggerFrom(ctx).Info("the catalog has changed", "packages", len(content.Packages), "bundles", len(content.Bundles), "digest", digest)
-	}
-	return digest, nil
+	return content.Digest()
 }
 
 // SetupWithManager registers the controller.

@@ -48,9 +48,10 @@ func TestServedVersions(t *testing.T) {
 	newest := apiextensionsv1.CustomResourceDefinitionVersion{Name: "v1minor10patch0", Served: true, Storage: true}
 	deleted := crd("shared", "Deleted", "other", newest)
 	deleted.DeletionTimestamp = &metav1.Time{}
-	got := servedVersions([]apiextensionsv1.CustomResourceDefinition{
+	got := newDefinitions([]apiextensionsv1.CustomResourceDefinition{
 		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Disk", "other", newest), deleted,
-	}, "shared", collection.ID{Domain: "acme", Name: "this"})
+		crd("shared", "Unused", "other", newest),
+	}).served("shared", collection.ID{Domain: "acme", Name: "this"}, []string{"Deleted", "Disk", "None", "Own", "Volume"})
 	if diff := cmp.Diff(map[string]string{"Volume": "v1minor10patch0"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -74,8 +75,8 @@ func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
 		{oc: collectionWith("old", "2"), digest: "1", message: "still runs"},
 		{oc: collectionWith("young", "3"), digest: "3", message: "in it"},
 	}
-	if !all.lackArchives() || len(all.bundles()) != 3 {
-		t.Errorf("archives are lacking: %v; %d bundles", all.lackArchives(), len(all.bundles()))
+	if !all.lackArchives() || len(all.versions()) != 3 {
+		t.Errorf("archives are lacking: %v; %d versions", all.lackArchives(), len(all.versions()))
 	}
 	all.refuse([]*catalog.RefusalError{{Index: 2, Reason: catalog.PackageConflict}})
 	got := map[string]string{}

@@ -1,81 +1,20 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/status"
 )
-
-// CollectionCache loads collections from the artifact store and remembers, by digest, those that were used last.
-type CollectionCache struct {
-	Store *artifact.Store
-	// Key signs what is recorded of an import.
-	Key endpoint.Key
-	// LoadedBytes is about how much memory the remembered collections may take; zero means DefaultLoadedBytes.
-	LoadedBytes int64
-
-	// reading lets one archive be read at a time: it takes memory. Collections that are loaded already do not wait for it.
-	reading sync.Mutex
-	loaded  loadedCollections
-
-	signatures signatureCache
-}
-
-// Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
-func (c *CollectionCache) Load(archive digest.Digest) (*collection.Collection, error) {
-	if loaded := c.loaded.get(archive); loaded != nil {
-		return loaded, nil
-	}
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	if loaded := c.loaded.get(archive); loaded != nil {
-		return loaded, nil
-	}
-	loaded, err := c.read(archive)
-	if err != nil {
-		return nil, err
-	}
-	c.loaded.add(archive, loaded, cmp.Or(c.LoadedBytes, DefaultLoadedBytes))
-	return loaded, nil
-}
-
-func (c *CollectionCache) read(stored digest.Digest) (*collection.Collection, error) {
-	content, _, err := c.Store.Open(stored)
-	if err != nil {
-		return nil, err
-	}
-	defer content.Close()
-	files, err := archive.Read(content, archive.DefaultLimits, collection.Keep)
-	if err != nil {
-		return nil, err
-	}
-	loaded, err := collection.Load(files)
-	if err != nil {
-		return nil, err
-	}
-	if loaded.Problems = findings.Merge(loaded.Problems, crd.Validate(loaded)); len(loaded.Problems.Refused()) > 0 {
-		return nil, loaded.Problems
-	}
-	return loaded, nil
-}
 
 // Remove drops an archive from the store and from memory.
 func (c *CollectionCache) Remove(archive digest.Digest) error {
@@ -84,34 +23,8 @@ func (c *CollectionCache) Remove(archive digest.Digest) error {
 	return err
 }
 
-// forget drops an archive from memory. It is read again when it is needed.
-func (c *CollectionCache) forget(archive digest.Digest) {
-	c.signatures.forget(archive)
-	c.reading.Lock() // Else one that is being read would be remembered.
-	defer c.reading.Unlock()
-	c.loaded.remove(archive)
-}
-
-// problemSummaryLines bounds how many problems of an archive a status message shows.
-const problemSummaryLines = 10
-
-// loadFailure gives an error of Load its reason.
-func loadFailure(err error) error {
-	var unreadable *archive.Error
-	var problems findings.Problems
-	switch {
-	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
-		return status.Retry(v2beta2.ReasonStorageFailed, err)
-	case errors.As(err, &unreadable):
-		return status.Stalled(archiveReason(unreadable.Reason), err)
-	case errors.As(err, &problems):
-		refused := problems.Refused()
-		return status.Stalled(problemReason(refused), errors.New(refused.Summary(problemSummaryLines)))
-	}
-	return status.Retry(v2beta2.ReasonStorageFailed, err)
-}
-
-// archivesInUse says which archives are in use: OperatorCollections have imported them, or SubOperatorConfigs run them.
+// archivesInUse says which archives are in use: OperatorCollections have imported them and have them in their history, or
+// SubOperatorConfigs run them.
 type archivesInUse struct {
 	key         endpoint.Key
 	collections []v2beta2.OperatorCollection
@@ -130,7 +43,7 @@ func listArchivesInUse(ctx context.Context, reader client.Reader, key endpoint.K
 	return &archivesInUse{key: key, collections: collections.Items, configs: configs.Items}, nil
 }
 
-// digests of all archives in use but for what only one OperatorCollection, which may be nil, has imported.
+// digests of all archives in use but for what only one OperatorCollection, which may be nil, has imported or has in its history.
 func (a *archivesInUse) digests(but *v2beta2.OperatorCollection) map[digest.Digest]bool {
 	all := map[digest.Digest]bool{}
 	for i := range a.collections {
@@ -142,6 +55,9 @@ func (a *archivesInUse) digests(but *v2beta2.OperatorCollection) map[digest.Dige
 			all[digest.Digest(oc.Status.Artifact.Digest)] = true
 		} else if restored := parseImportRecord(oc, a.key); restored != nil && restored.signed {
 			all[digest.Digest(restored.artifact.Digest)] = true
+		}
+		for _, entry := range oc.Status.History {
+			all[digest.Digest(entry.Digest)] = true
 		}
 	}
 	for i := range a.configs {
@@ -176,7 +92,8 @@ func installedDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or SubOperatorConfigs run, sorted.
+// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or have in their history, or SubOperatorConfigs
+// run, sorted.
 func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {
 	inUse, err := listArchivesInUse(ctx, reader, c.Key)
 	if err != nil {
@@ -190,13 +107,15 @@ func ChangesArchives(before, after any) bool {
 	switch is := after.(type) {
 	case *v2beta2.OperatorCollection:
 		was, ok := before.(*v2beta2.OperatorCollection)
-		return !ok || importedDigest(was) != importedDigest(is)
+		return !ok || importedDigest(was) != importedDigest(is) || !slices.EqualFunc(was.Status.History, is.Status.History, sameArchive)
 	case *v2beta2.SubOperatorConfig:
 		was, ok := before.(*v2beta2.SubOperatorConfig)
 		return !ok || !slices.Equal(installedDigests(was), installedDigests(is))
 	}
 	return true
 }
+
+func sameArchive(a, b v2beta2.InstalledVersion) bool { return a.Digest == b.Digest }
 
 // importedDigest returns what is recorded of an import: in the status, or else in the annotation.
 func importedDigest(oc *v2beta2.OperatorCollection) string {
@@ -229,8 +148,13 @@ func (c *CollectionCache) setAsideUnlessUsed(ctx context.Context, reader client.
 	return err
 }
 
-// discard deletes an archive that an import has stored and refused, unless something else than this OperatorCollection uses it.
+// discard deletes an archive that an import has stored and refused, unless something else than this OperatorCollection uses it, or it is
+// in its history.
 func (c *CollectionCache) discard(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest, hold *artifact.Hold) error {
+	if inHistory(oc, archive) {
+		hold.Release()
+		return nil
+	}
 	err := hold.Discard(c.usedBy(ctx, reader, oc, archive))
 	c.forgetRemoved(archive)
 	return err

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -13,6 +14,10 @@ import (
 // DefaultLoadedBytes is the default of [CollectionCache.LoadedBytes].
 const DefaultLoadedBytes = 128 << 20
 
+// loadedTime is how long a collection is remembered that is not used. The controllers that need it after an import use it within
+// seconds; later it is only needed when something changes.
+const loadedTime = 2 * time.Minute
+
 // loadedCollections are the collections that were used last, as many as fit into a number of bytes.
 type loadedCollections struct {
 	mu   sync.Mutex
@@ -20,12 +25,15 @@ type loadedCollections struct {
 	// order has a *loadedCollection for each, the last used first.
 	order list.List
 	of    map[digest.Digest]*list.Element
+	// dropping is true while a timer is set that drops those that are not used.
+	dropping bool
 }
 
 type loadedCollection struct {
 	digest     digest.Digest
 	collection *collection.Collection
 	bytes      int64
+	usedAt     time.Time
 }
 
 func (l *loadedCollections) get(archive digest.Digest) *collection.Collection {
@@ -36,11 +44,14 @@ func (l *loadedCollections) get(archive digest.Digest) *collection.Collection {
 		return nil
 	}
 	l.order.MoveToFront(element)
-	return element.Value.(*loadedCollection).collection
+	found := element.Value.(*loadedCollection)
+	found.usedAt = time.Now()
+	return found.collection
 }
 
-// add remembers a collection and forgets those that were not used for the longest time, until at most limit bytes are used. One
-// that alone needs more is not remembered.
+// add remembers a collection and forgets those that were not used for the longest time, until at most limit bytes are used. A large
+// one takes the place of others that are at least as large, as long as there are any: many large ones do not displace all small
+// ones. One that alone needs more than the limit is not remembered.
 func (l *loadedCollections) add(archive digest.Digest, loaded *collection.Collection, limit int64) {
 	bytes := sizeOf(reflect.ValueOf(loaded))
 	l.remove(archive)
@@ -50,13 +61,46 @@ func (l *loadedCollections) add(archive digest.Digest, loaded *collection.Collec
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.used+bytes > limit {
-		l.removeElement(l.order.Back())
+		l.removeElement(l.oldest(bytes))
 	}
 	if l.of == nil {
 		l.of = map[digest.Digest]*list.Element{}
 	}
-	l.of[archive] = l.order.PushFront(&loadedCollection{archive, loaded, bytes})
+	l.of[archive] = l.order.PushFront(&loadedCollection{archive, loaded, bytes, time.Now()})
 	l.used += bytes
+	l.dropLater(loadedTime)
+}
+
+// oldest returns the one that was not used for the longest time of those that take at least this many bytes, or else of all.
+func (l *loadedCollections) oldest(bytes int64) *list.Element {
+	for element := l.order.Back(); element != nil; element = element.Prev() {
+		if element.Value.(*loadedCollection).bytes >= bytes {
+			return element
+		}
+	}
+	return l.order.Back()
+}
+
+// dropLater sets the timer, unless it is set.
+func (l *loadedCollections) dropLater(after time.Duration) {
+	if !l.dropping {
+		l.dropping = true
+		time.AfterFunc(after, l.dropUnused)
+	}
+}
+
+// dropUnused forgets the collections that were not used for loadedTime.
+func (l *loadedCollections) dropUnused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropping = false
+	for element := l.order.Back(); element != nil; element = l.order.Back() {
+		if left := loadedTime - time.Since(element.Value.(*loadedCollection).usedAt); left > 0 {
+			l.dropLater(left)
+			return
+		}
+		l.removeElement(element)
+	}
 }
 
 func (l *loadedCollections) remove(archive digest.Digest) {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -42,6 +44,48 @@ func TestLoadedCollections(t *testing.T) {
 	if loaded.used != 0 || loaded.order.Len() != 0 || len(loaded.of) != 0 {
 		t.Errorf("%d bytes are left", loaded.used)
 	}
+}
+
+func TestLargeCollectionsTakeThePlaceOfLargeOnes(t *testing.T) {
+	var loaded loadedCollections
+	overhead := sizeOf(reflect.ValueOf(described(0)))
+	limit := 4*overhead + 2200
+	loaded.add("small", described(100), limit)
+	for _, name := range []digest.Digest{"large-1", "large-2", "large-3", "large-4"} {
+		loaded.add(name, described(1000), limit)
+	}
+	for name, want := range map[digest.Digest]bool{"small": true, "large-2": false, "large-3": true, "large-4": true} {
+		if got := loaded.get(name) != nil; got != want {
+			t.Errorf("%s is remembered: %t", name, got)
+		}
+	}
+	loaded.add("larger", described(1100), limit)
+	if loaded.get("larger") == nil || loaded.used > limit {
+		t.Errorf("%d bytes are used of %d", loaded.used, limit)
+	}
+}
+
+// Collections are only remembered while controllers use them: a manager with thousands of them must stay small.
+func TestUnusedCollectionsAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var loaded loadedCollections
+		loaded.add("unused", described(10), DefaultLoadedBytes)
+		loaded.add("used", described(10), DefaultLoadedBytes)
+		<-time.After(loadedTime / 2)
+		loaded.get("used")
+		<-time.After(loadedTime/2 + time.Second)
+		loaded.mu.Lock()
+		if len(loaded.of) != 1 || loaded.of["used"] == nil {
+			t.Errorf("%d are remembered", len(loaded.of))
+		}
+		loaded.mu.Unlock()
+		<-time.After(loadedTime)
+		loaded.mu.Lock()
+		defer loaded.mu.Unlock()
+		if len(loaded.of) != 0 || loaded.used != 0 || loaded.dropping {
+			t.Errorf("%d are remembered with %d bytes; a timer runs: %t", len(loaded.of), loaded.used, loaded.dropping)
+		}
+	})
 }
 
 // The estimate decides how much memory the manager takes.

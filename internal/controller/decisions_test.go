@@ -42,19 +42,29 @@ func TestNotInstalled(t *testing.T) {
 		return s
 	}
 	waits := status.Waiting(v2beta2.ReasonEndpointNotFound, time.Second, "no endpoint")
+	with := func(s v2beta2.SubOperatorConfig, digest string, installed ...string) v2beta2.SubOperatorConfig {
+		s.Status.Digest = digest
+		for _, archive := range installed {
+			s.Status.Installations = append(s.Status.Installations, v2beta2.InstallationStatus{Digest: archive})
+		}
+		return s
+	}
 	for name, test := range map[string]struct {
 		socs   []v2beta2.SubOperatorConfig
 		reason string
 		text   string
 	}{
-		"none":             {nil, v2beta2.ReasonNotInstalled, "create one"},
-		"ready":            {[]v2beta2.SubOperatorConfig{soc("a", 1, 1, nil)}, "", ""},
-		"of an older spec": {[]v2beta2.SubOperatorConfig{soc("a", 2, 1, nil)}, v2beta2.ReasonProgressing, `"a" is being installed`},
-		"new":              {[]v2beta2.SubOperatorConfig{{}}, v2beta2.ReasonProgressing, "is being installed"},
-		"one of two fails": {[]v2beta2.SubOperatorConfig{soc("a", 1, 1, nil), soc("b", 1, 1, waits)}, v2beta2.ReasonEndpointNotFound, `"b": no endpoint`},
+		"none":                  {nil, v2beta2.ReasonNotInstalled, "create one"},
+		"ready":                 {[]v2beta2.SubOperatorConfig{with(soc("a", 1, 1, nil), "now")}, "", ""},
+		"of another archive":    {[]v2beta2.SubOperatorConfig{with(soc("a", 1, 1, nil), "former", "now")}, v2beta2.ReasonProgressing, `"a" has version`},
+		"of an earlier manager": {[]v2beta2.SubOperatorConfig{with(soc("a", 1, 1, nil), "", "now", "now")}, "", ""},
+		"of an earlier manager, of another archive": {[]v2beta2.SubOperatorConfig{with(soc("a", 1, 1, nil), "", "now", "former")}, v2beta2.ReasonProgressing, "upgraded"},
+		"of an older spec":                          {[]v2beta2.SubOperatorConfig{soc("a", 2, 1, nil)}, v2beta2.ReasonProgressing, `"a" is being installed`},
+		"new":                                       {[]v2beta2.SubOperatorConfig{{}}, v2beta2.ReasonProgressing, "is being installed"},
+		"one of two fails":                          {[]v2beta2.SubOperatorConfig{with(soc("a", 1, 1, nil), "now"), soc("b", 1, 1, waits)}, v2beta2.ReasonEndpointNotFound, `"b": no endpoint`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := status.AsError(notInstalled(test.socs))
+			f := status.AsError(notInstalled(test.socs, "now"))
 			if f == nil {
 				if test.reason != "" {
 					t.Fatal("it says that all is well")

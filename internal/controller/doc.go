@@ -5,8 +5,9 @@
 //
 // A reconciler reads its own object live, and others from the cache, whose changes trigger a reconcile. The cache may have a
 // status older than the one that the reconciler wrote a moment ago; if that equals what it would write now, the newer one
-// would remain, since its own writes trigger no reconcile. Others are read live where a stale answer could delete something
-// that a user needs, or give a collection to the wrong namespace.
+// would remain, since its own writes trigger no reconcile. SubOperatorConfigs are taken from the cache if it has the version
+// that was read or written last. Others are read live where a stale answer could delete something that a user needs, give a
+// collection to the wrong namespace, or make Ready true too early.
 //
 // The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
 // escalate nor bind. Those in the rules below are what every collection needs; all others come from grants:
@@ -23,7 +24,7 @@ package controller
 // +kubebuilder:rbac:groups=suboperator.zoscb.ibm.com,resources=*,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts;configmaps;secrets,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings;clusterroles;clusterrolebindings,verbs=get;list;watch;create;update;patch;delete

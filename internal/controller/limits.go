@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,6 +29,13 @@ type namespaceLimit struct {
 	each  int64
 	// own has the *semaphore.Weighted of each namespace.
 	own sync.Map
+
+	// resume adds a reconcile that was postponed to the queue of its controller. Without it, such a reconcile is repeated after
+	// busyInterval.
+	resume func(reconcile.Request)
+	mu     sync.Mutex
+	// postponed are the reconciles of each namespace that wait for others of it to end, the first one first.
+	postponed map[string][]reconcile.Request
 }
 
 func newNamespaceLimit(total, each int64) *namespaceLimit {
@@ -55,10 +64,11 @@ func (l *namespaceLimit) of(namespace string) *semaphore.Weighted {
 }
 
 // enter waits for others to leave if the limit of all namespaces is reached. If that of the namespace is reached, it does not
-// wait and returns false: its objects must not occupy the workers of a controller.
-func (l *namespaceLimit) enter(ctx context.Context, namespace string) (bool, error) {
-	own := l.of(namespace)
-	if !own.TryAcquire(1) {
+// wait and returns false: its objects must not occupy the workers of a controller. The reconcile begins again when another one of the
+// namespace leaves.
+func (l *namespaceLimit) enter(ctx context.Context, request reconcile.Request) (bool, error) {
+	own := l.of(request.Namespace)
+	if !l.enterOwn(own, request) {
 		return false, nil
 	}
 	if err := l.total.Acquire(ctx, 1); err != nil {
@@ -66,6 +76,32 @@ func (l *namespaceLimit) enter(ctx context.Context, namespace string) (bool, err
 		return false, err
 	}
 	return true, nil
+}
+
+func (l *namespaceLimit) enterOwn(own *semaphore.Weighted, request reconcile.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.postponed[request.Namespace]
+	i := slices.Index(waiting, request)
+	entered := own.TryAcquire(1)
+	switch {
+	case entered && i >= 0:
+		l.postponed[request.Namespace] = slices.Delete(waiting, i, i+1)
+	case !entered && i < 0 && l.resume != nil:
+		if l.postponed == nil {
+			l.postponed = map[string][]reconcile.Request{}
+		}
+		l.postponed[request.Namespace] = append(waiting, request)
+	}
+	return entered
+}
+
+// postpones returns the result of a reconcile that could not enter.
+func (l *namespaceLimit) postpones() reconcile.Result {
+	if l.resume != nil {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: jitter(busyInterval)}
 }
 
 // enterAgain waits until neither limit is reached. The context must not end.
@@ -76,7 +112,16 @@ func (l *namespaceLimit) enterAgain(ctx context.Context, namespace string) {
 
 func (l *namespaceLimit) leave(namespace string) {
 	l.total.Release(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.of(namespace).Release(1)
+	waiting := l.postponed[namespace]
+	if len(waiting) == 0 {
+		delete(l.postponed, namespace)
+		return
+	}
+	l.postponed[namespace] = waiting[1:]
+	l.resume(waiting[0])
 }
 
 // busyInterval is the delay, give or take a tenth, before an object is reconciled whose namespace is too busy.
@@ -86,7 +131,7 @@ const busyInterval = time.Second
 // installations need, and keep an object that somebody changes in a loop from occupying the manager.
 const (
 	reconcilesPerSecond = 10
-	reconcileBurst      = 200
+	reconcileBurst      = 400
 )
 
 // pacedReconciler limits the rate of reconciles for each namespace, and their number at the same time.
@@ -96,6 +141,7 @@ type pacedReconciler struct {
 	running *namespaceLimit
 	// rates has a [flowcontrol.PassiveRateLimiter] for each namespace.
 	rates sync.Map
+	costs namespaceCosts
 }
 
 // paced limits the rate of reconciles for each namespace.
@@ -106,13 +152,14 @@ func pacedWithin(r reconcile.Reconciler, workers budget.Limits) *pacedReconciler
 	return &pacedReconciler{Reconciler: r, running: newNamespaceLimit(workers.Total, workers.PerNamespace)}
 }
 
-// Reconcile implements [reconcile.Reconciler].
+// Reconcile implements [reconcile.Reconciler]. An object that is only looked at again after some time comes after all that have
+// changed.
 func (p *pacedReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	again := reconcile.Result{RequeueAfter: jitter(busyInterval)}
 	if p.running != nil {
-		free, err := p.running.enter(ctx, req.Namespace)
+		free, err := p.running.enter(ctx, req)
 		if err != nil || !free {
-			return again, err
+			return p.running.postpones(), err
 		}
 		defer p.running.leave(req.Namespace)
 	}
@@ -123,7 +170,27 @@ func (p *pacedReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	if !found.(flowcontrol.PassiveRateLimiter).TryAccept() {
 		return again, nil
 	}
-	return p.Reconciler.Reconcile(ctx, req)
+	begin := time.Now()
+	result, err := p.Reconciler.Reconcile(ctx, req)
+	p.costs.add(req.Namespace, time.Since(begin))
+	if err == nil && result.RequeueAfter > 0 {
+		result.Priority = ptr.To(handler.LowPriority) // What is looked at again does not delay what has changed.
+	}
+	return result, err
+}
+
+// fairOptions are options with a fairQueue. A limit of concurrent reconciles, which may be nil, adds to it what it has postponed.
+func (p *pacedReconciler) fairOptions(concurrency int64, limit *namespaceLimit) controller.Options {
+	o := fairOptions(int(concurrency), &p.costs)
+	newQueue := o.NewQueue
+	o.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		queue := newQueue(name, limiter)
+		if limit != nil {
+			limit.resume = queue.Add
+		}
+		return queue
+	}
+	return o
 }
 
 // options are those of all controllers: a limit of concurrent reconciles, and growing delays between attempts.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +71,35 @@ func TestPaced(t *testing.T) {
 	}
 	if _, err := r.Reconcile(t.Context(), requestIn("other")); err != nil || reconciled["other"] != 1 {
 		t.Errorf("another namespace was reconciled %d times, %v", reconciled["other"], err)
+	}
+}
+
+// What a limit has postponed begins as soon as another reconcile of the namespace ends, in order, and is not forgotten.
+func TestPostponed(t *testing.T) {
+	limit := newNamespaceLimit(4, 1)
+	var resumed []reconcile.Request
+	limit.resume = func(request reconcile.Request) { resumed = append(resumed, request) }
+	enter := func(n int, want bool) {
+		t.Helper()
+		if free, err := limit.enter(t.Context(), request("a", n)); err != nil || free != want {
+			t.Errorf("%d entered: %t, %v", n, free, err)
+		}
+	}
+	enter(0, true)
+	for _, n := range []int{1, 2, 3, 1} {
+		enter(n, false)
+	}
+	limit.leave("a")
+	enter(3, true) // An event came first.
+	enter(1, false)
+	limit.leave("a")
+	enter(2, true)
+	limit.leave("a")
+	if want := []reconcile.Request{request("a", 1), request("a", 2), request("a", 1)}; !slices.Equal(resumed, want) {
+		t.Errorf("got %v, want %v", resumed, want)
+	}
+	if result := limit.postpones(); result.RequeueAfter != 0 {
+		t.Errorf("it is also repeated after %s", result.RequeueAfter)
 	}
 }
 

@@ -28,7 +28,7 @@ type CollectionBudgets struct {
 	Kinds budget.Limits
 	// StoredBytes limits the size of the different archives that are imported.
 	StoredBytes budget.Limits
-	// CRDVersions is the maximum number of versions of a CRD, or zero. Unused ones are removed before another one is refused.
+	// CRDVersions is the maximum number of versions of a CRD, or zero. Unused ones are retired, but only after months.
 	CRDVersions int
 
 	// accepting makes the check and the acceptance of an archive one step.
@@ -83,11 +83,11 @@ func (r *OperatorCollectionReconciler) checkNumber(ctx context.Context, oc *v2be
 	if oc.Status.Artifact != nil {
 		return nil
 	}
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
+	imports, err := r.Imports.list(ctx)
+	if err != nil {
+		return err
 	}
-	all := oldestFirst(list.Items, oc)
+	all := oldestFirst(imports, oc)
 	claims := make([]budget.Claim, len(all))
 	for i := range all {
 		one := budget.Items{string(all[i].UID): 1}
@@ -124,17 +124,17 @@ func budgetFailure(err error) error {
 }
 
 // checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.
-// It reads from the cache; [OperatorCollectionReconciler.acceptWithinBudgets] decides.
+// [OperatorCollectionReconciler.acceptWithinBudgets] decides.
 func (r *OperatorCollectionReconciler) checkNeeds(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	wants := wantedNeeds(oc, scope)
 	if importedNeeds(oc).equal(wants) {
 		return nil
 	}
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
+	all, err := r.Imports.list(ctx)
+	if err != nil {
+		return err
 	}
-	return r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)
+	return r.Budgets.check(oldestFirst(all, oc), oc, wants)
 }
 
 // acceptWithinBudgets accepts the archive if the budgets allow what it needs.
@@ -145,13 +145,14 @@ func (r *OperatorCollectionReconciler) acceptWithinBudgets(ctx context.Context, 
 	}
 	r.Budgets.accepting.Lock()
 	defer r.Budgets.accepting.Unlock()
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	if err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(list.Items, oc), oc, wants)); err != nil {
+	all, err := r.Imports.list(ctx)
+	if err != nil {
 		return err
 	}
+	if err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(all, oc), oc, wants)); err != nil {
+		return err
+	}
+	scope.historyRoom = r.Budgets.historyRoom(all, oc, scope.artifact)
 	return r.acceptArtifact(ctx, oc, scope)
 }
 
@@ -187,7 +188,7 @@ func (b *CollectionBudgets) checkVersions(scope *importScope) error {
 		}
 		if b.CRDVersions > 0 && after > b.CRDVersions && after > before {
 			return budgetFailure(fmt.Errorf(
-				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: delete the custom resources of this kind, so that versions which no OperatorCollection and no operator uses can be removed, or ask an administrator to raise --max-crd-versions",
+				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: versions that nothing uses end with time; ask an administrator to raise --max-crd-versions, or to lower --version-retention",
 				planned.CRD.Name, before, b.CRDVersions, after-before))
 		}
 	}

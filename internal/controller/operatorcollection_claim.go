@@ -2,11 +2,13 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/opencontainers/go-digest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -19,7 +21,7 @@ import (
 // checkReserved refuses a collection whose domain administrators have reserved for others. Those that are installed keep running.
 func (r *OperatorCollectionReconciler) checkReserved(_ context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	if err := r.Reserved.Check(scope.collection.ID(), oc.Namespace, scope.artifact.VerifiedBy); err != nil {
-		return status.Waiting(v2beta2.ReasonDomainReserved, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonDomainReserved, status.Watched, "%w", err)
 	}
 	return nil
 }
@@ -34,37 +36,53 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 		return err
 	}
 	scope.others = others
-	owner, err := owningNamespace(ctx, r.Reader, key, append(others, *oc))
-	if err != nil {
+	if err := r.readDefinitions(ctx, oc, scope); err != nil {
 		return err
 	}
+	owner := owningNamespace(scope.definitions, key, append(slices.Clone(others), *oc))
 	if owner == "" || owner == oc.Namespace {
 		return checkVersion(oc, scope, others)
 	}
-	imported, err := r.importedByOwner(ctx, oc, scope)
-	if err != nil || imported {
-		return err
+	if crd.Publish(scope.definitions, groupOf(oc, scope.collection), scope.collection.APIVersion(), digest.Digest(scope.artifact.Digest)) {
+		return nil
 	}
-	return status.Waiting(v2beta2.ReasonCollectionClaimed, status.MissingInterval,
+	// The CRDs of a collection that is not imported here trigger no reconcile.
+	return status.Waiting(v2beta2.ReasonCollectionClaimed, claimInterval(oc),
 		"collection %s belongs to namespace %q: only a version that was imported there, with the same content and apiGroup, can be imported here", key, owner)
 }
 
-// importedByOwner says whether the CRDs have the version from an archive with the same content.
-func (r *OperatorCollectionReconciler) importedByOwner(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (bool, error) {
-	crds, err := (&instances.Finder{Reader: r.Reader}).CRDs(ctx, scope.collection.ID())
-	return crd.Publish(crds, groupOf(oc, scope.collection), scope.collection.APIVersion(), digest.Digest(scope.artifact.Digest)), err
+// claimInterval is the delay before the next look at what others import. It grows with the time for which the OperatorCollection is not
+// ready: the owner often imports at the same time, from the same commit.
+func claimInterval(oc *v2beta2.OperatorCollection) time.Duration {
+	var waits time.Duration
+	if ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+		waits = time.Since(ready.LastTransitionTime.Time)
+	}
+	return status.Later(status.PollInterval, waits)
 }
 
-// others are the other OperatorCollections that have the collection and are not being deleted. They are read live: the cache
-// may lack the one that came first, and that one owns the collection.
-func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collection.ID) ([]v2beta2.OperatorCollection, error) {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
+// readDefinitions reads the collection's CRDs. They are read live to decide whether an archive is accepted, and to plan them.
+func (r *OperatorCollectionReconciler) readDefinitions(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	id := scope.collection.ID()
+	cached, err := (&instances.Finder{Reader: r.Client}).CRDs(ctx, id)
+	if err != nil {
+		return err
 	}
-	return slices.DeleteFunc(list.Items, func(other v2beta2.OperatorCollection) bool {
+	of := writtenVersion{digest: digest.Digest(scope.artifact.Digest), group: groupOf(oc, scope.collection), namespace: oc.Namespace}
+	if scope.planned = isImported(oc, of.digest) && r.Definitions.areWritten(id, of, cached); scope.planned {
+		scope.definitions = cached
+		return nil
+	}
+	scope.definitions, err = (&instances.Finder{Reader: r.Reader}).CRDs(ctx, id)
+	return err
+}
+
+// others are the other OperatorCollections that have the collection and are not being deleted.
+func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collection.ID) ([]v2beta2.OperatorCollection, error) {
+	concerned, err := r.Imports.of(ctx, key)
+	return slices.DeleteFunc(concerned, func(other v2beta2.OperatorCollection) bool {
 		return other.UID == oc.UID || importedID(&other) != key || other.Status.Artifact == nil || other.DeletionTimestamp != nil
-	}), nil
+	}), err
 }
 
 // checkVersion refuses an archive whose version an older OperatorCollection of the namespace has with other content.
@@ -78,7 +96,8 @@ func checkVersion(oc *v2beta2.OperatorCollection, scope *importScope, others []v
 		if imported := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.artifact.Digest; imported && mapping.Older(oc, other) {
 			continue
 		}
-		return status.Waiting(v2beta2.ReasonVersionConflict, status.MissingInterval,
+		// What others import triggers no reconcile of this one.
+		return status.Waiting(v2beta2.ReasonVersionConflict, claimInterval(oc),
 			"OperatorCollection %q has version %s of collection %s with other content: publish this archive under another version",
 			other.Name, other.Status.Collection.Version, scope.collection.ID())
 	}
@@ -87,13 +106,9 @@ func checkVersion(oc *v2beta2.OperatorCollection, scope *importScope, others []v
 
 // owningNamespace is the namespace that a collection belongs to: the one that its CRDs name, else that of the oldest of the
 // OperatorCollections that have it. It is empty as long as none has.
-func owningNamespace(ctx context.Context, reader client.Reader, key collection.ID, owners []v2beta2.OperatorCollection) (string, error) {
-	crds, err := (&instances.Finder{Reader: reader}).CRDs(ctx, key)
-	if err != nil {
-		return "", err
-	}
-	if namespace := crd.Claimant(crds); namespace != "" {
-		return namespace, nil
+func owningNamespace(definitions []apiextensionsv1.CustomResourceDefinition, key collection.ID, owners []v2beta2.OperatorCollection) string {
+	if namespace := crd.Claimant(definitions); namespace != "" {
+		return namespace
 	}
 	var oldest *v2beta2.OperatorCollection
 	for i := range owners {
@@ -102,21 +117,29 @@ func owningNamespace(ctx context.Context, reader client.Reader, key collection.I
 		}
 	}
 	if oldest == nil {
-		return "", nil
+		return ""
 	}
-	return oldest.Namespace, nil
+	return oldest.Namespace
 }
 
-// checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions.
+// checkCRDs finds out, without a write, whether the collection's CRDs can be installed beside all other versions. Those that were
+// written for this archive, and have not changed since then, are as they should be.
 func (r *OperatorCollectionReconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	versions, err := importedVersions(r.Collections, slices.DeleteFunc(scope.others, func(other v2beta2.OperatorCollection) bool {
+	if scope.planned {
+		return nil
+	}
+	var err error
+	if scope.loaded, err = r.Collections.Load(digest.Digest(scope.artifact.Digest)); err != nil {
+		return loadFailure(err)
+	}
+	versions, err := importedVersions(r.Collections, slices.DeleteFunc(slices.Clone(scope.others), func(other v2beta2.OperatorCollection) bool {
 		return other.Namespace != oc.Namespace
 	}))
 	if err != nil {
 		return err
 	}
-	scope.plan, err = crdPlanner{reader: r.Reader, key: r.Collections.Key, maxVersions: r.Budgets.CRDVersions}.plan(ctx, append(versions, crd.Version{
-		Collection: scope.collection, Digest: digest.Digest(scope.artifact.Digest), Group: groupOf(oc, scope.collection), Namespace: oc.Namespace,
+	scope.plan, err = crdPlanner{reader: r.Reader, known: scope.definitions}.plan(ctx, append(versions, crd.Version{
+		Collection: scope.loaded, Digest: digest.Digest(scope.artifact.Digest), Group: groupOf(oc, scope.collection), Namespace: oc.Namespace,
 	})...)
 	return err
 }

@@ -39,6 +39,10 @@ type OperatorCollectionReconciler struct {
 	Recorder events.EventRecorder
 	// Collections are those of the archives in the store.
 	Collections *CollectionCache
+	// Imports are what all OperatorCollections have imported.
+	Imports *Imports
+	// Definitions are the CRDs that were planned and written.
+	Definitions *WrittenDefinitions
 	// Namespaces has those that the manager may use.
 	Namespaces mapping.Selection
 	// Source brings archives into the store.
@@ -58,19 +62,24 @@ type OperatorCollectionReconciler struct {
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if free, err := r.Source.working.enter(ctx, req.Namespace); err != nil || !free {
-		return ctrl.Result{RequeueAfter: jitter(busyInterval)}, err
+	if free, err := r.Source.working.enter(ctx, req); err != nil || !free {
+		return r.Source.working.postpones(), err
 	}
 	defer r.Source.working.leave(req.Namespace)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.Source.checks.Delete(req.NamespacedName)
+		r.Source.awaited.Delete(req.NamespacedName)
 		r.Budgets.settle(req.NamespacedName, nil)
 		if apierrors.IsNotFound(err) {
+			former, _ := r.Source.blocked.keep(req.NamespacedName, nil, nil)
+			former.hold.Release()
+			r.Imports.forget(ctx, req.NamespacedName)
 			err = r.Source.Pushes.Remove(req.Namespace, req.Name)
 		}
 		return ctrl.Result{}, err
 	}
+	r.Imports.record(oc) // The cache may not have its deletion yet: the CRD controller must not record it on CRDs again.
 	if oc.DeletionTimestamp != nil {
 		if !controllerutil.ContainsFinalizer(oc, Finalizer) {
 			return ctrl.Result{}, nil
@@ -83,7 +92,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	scope, err := r.reconcile(ctx, oc)
 	defer func() { scope.hold.Release() }()
 	r.Budgets.settle(req.NamespacedName, err)
-	err = errors.Join(err, r.removeRefused(ctx, oc, scope))
+	err = errors.Join(err, r.removeRefused(ctx, oc, scope, err), r.planUpgrade(ctx, oc, scope))
 	return r.patchStatus(ctx, oc, scope, err)
 }
 
@@ -92,6 +101,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 	if err := addFinalizer(ctx, r.Client, oc); err != nil {
 		return scope, err
 	}
+	r.Imports.wrote(oc)
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
 		r.checkNumber,
@@ -102,9 +112,10 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.checkReserved,
 		r.checkClaim,
 		r.checkCRDs,
+		r.checkUpgrade,
+		r.checkReplaced,
 		r.checkCopies,
 		r.acceptWithinBudgets,
-		r.labelObject,
 		r.awaitCRDs,
 		r.awaitCopies,
 		r.ensureDefaultSubOperatorConfig,
@@ -128,16 +139,16 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	r.Source.working = newNamespaceLimit(workers.Total, workers.PerNamespace)
 	r.Source.downloads = newNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
 	r.copies = make(chan event.GenericEvent)
-	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.watchCopies)), mgr.Add(manager.RunnableFunc(r.Source.watchUploads))); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithEventFilter(withoutRelists).
-		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
+		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(r.Imports.notOwn(), predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofDeleted), builder.WithPredicates(onlyDeletions)).
-		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD)).
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig), builder.WithPredicates(installationChanged)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD), builder.WithPredicates(r.definitionServed())).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
 	b = b.WatchesRawSource(source.Channel(r.copies, &handler.EnqueueRequestForObject{}))
 	r.Source.uploads = make(uploadSource, maxWaitingUploads)
@@ -145,7 +156,8 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.changed, &handler.EnqueueRequestForObject{}))
 	}
-	return b.WithOptions(options(int(workers.Total + r.Source.Downloads.Total))).Complete(paced(r))
+	reconciler := paced(r)
+	return b.WithOptions(reconciler.fairOptions(workers.Total+r.Source.Downloads.Total, r.Source.working)).Complete(reconciler)
 }
 
 func (r *OperatorCollectionReconciler) ofSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {

@@ -29,8 +29,11 @@ const (
 // restore copies an archive that was imported, and that this manager lost, from another manager: its origin may be gone.
 // Without success it is fetched. It counts as a download.
 func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	known := a.Collections.imported(oc)
-	if a.Peers == nil || !known.isOf(oc) || !known.signed || a.Collections.Store.Has(digest.Digest(known.artifact.Digest)) {
+	known, lost := a.Collections.imported(oc), pinnedVersion(oc)
+	if known.isOf(oc) && known.signed {
+		lost = digest.Digest(known.artifact.Digest)
+	}
+	if a.Peers == nil || lost == "" || a.Collections.Store.Has(lost) {
 		return nil
 	}
 	release, err := a.startDownload(oc)
@@ -41,7 +44,6 @@ func (a *ArchiveSource) restore(ctx context.Context, oc *v2beta2.OperatorCollect
 	a.working.leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
 	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
-	lost := digest.Digest(known.artifact.Digest)
 	if err := a.Peers.Fetch(ctx, a.Collections.Store, lost, a.Fetcher.MaxBytes); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the archive is fetched again", "digest", lost, "reason", err.Error())
 	}

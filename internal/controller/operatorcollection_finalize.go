@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,24 +60,36 @@ func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.
 	if f.Collections.recordedID(oc) == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
+	if succeeded, err := f.awaitSuccession(ctx, oc); err != nil || succeeded {
+		return err
+	}
 	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
 	items, abandoned, err := f.servedInstances(ctx, oc, existing)
 	if err != nil || len(items)+len(abandoned) == 0 {
 		return err
 	}
 	if len(abandoned) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
+		return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
 			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s with kubectl collection abandon KIND/NAME",
 			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
-		return status.Waiting(v2beta2.ReasonInstancesExist, status.PollInterval,
+		return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
 			"deletion waits until these custom resources are deleted: %s (or set spec.deletionPolicy to Finalize to delete them, or to Orphan to keep them)", instances.Describe(items))
 	}
 	if err := existing.Delete(ctx, items); err != nil {
 		return err
 	}
-	return status.Waiting(v2beta2.ReasonFinalizingInstances, status.PollInterval, "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
+	return status.Waiting(v2beta2.ReasonFinalizingInstances, deletionPoll(oc), "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
+}
+
+// maxDeletionPoll limits the delay that deletionPoll returns.
+const maxDeletionPoll = 5 * time.Minute
+
+// deletionPoll is the delay before a deletion is looked at again. It grows with the age of the deletion: custom resources are not
+// watched, and may stay for weeks.
+func deletionPoll(oc *v2beta2.OperatorCollection) time.Duration {
+	return max(status.PollInterval, min(time.Since(oc.DeletionTimestamp.Time)/8, maxDeletionPoll))
 }
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
@@ -144,8 +157,16 @@ func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *
 			return fmt.Errorf("deleting SubOperatorConfig %q: %w", socs[i].Name, err)
 		}
 	}
-	if len(names) > 0 {
-		return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
+	successor, err := waitingSuccessor(ctx, f.Reader, oc.Namespace, f.Collections.recordedID(oc))
+	switch {
+	case err != nil:
+		return err
+	case len(names) > 0 && successor != nil:
+		return status.Waiting(v2beta2.ReasonReplaced, status.Watched,
+			"OperatorCollection %q takes over the kinds: custom resources and CRDs stay; waiting for SubOperatorConfigs to be removed: %s",
+			successor.Name, strings.Join(names, ", "))
+	case len(names) > 0:
+		return status.Waiting(v2beta2.ReasonTerminating, status.Watched, "waiting for SubOperatorConfigs to be removed: %s", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -193,24 +214,34 @@ func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.O
 	if err != nil {
 		return err
 	}
-	crds = slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool { return !crd.IsUnused(&definition) })
-	if len(crds) == 0 {
-		return nil
+	all := &v2beta2.OperatorCollectionList{}
+	if err := f.Reader.List(ctx, all, client.InNamespace(oc.Namespace)); err != nil {
+		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
-	items, err := existing.List(ctx, key, "")
-	if err != nil {
-		return err
+	crds = slices.DeleteFunc(crds, func(definition apiextensionsv1.CustomResourceDefinition) bool {
+		return !crd.IsUnused(&definition) || isTakenOver(&definition, all.Items)
+	})
+	var items []unstructured.Unstructured
+	for i := range crds {
+		found, err := existing.ListOf(ctx, &crds[i], "")
+		if err != nil {
+			return err
+		}
+		items = append(items, found...)
 	}
 	if len(items) > 0 {
 		note := fmt.Sprintf("the CRDs are kept: %d custom resources stay without an operator: %s", len(items), instances.Describe(items))
 		f.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Delete", "%s", printable.Line(note, status.MaxEventBytes))
 		return nil
 	}
+	if len(crds) == 0 {
+		return nil
+	}
 	var names []string
 	for i := range crds {
 		names = append(names, crds[i].Name)
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
+	return status.Waiting(v2beta2.ReasonTerminating, deletionPoll(oc), "waiting for CRDs to be removed: %s", strings.Join(names, ", "))
 }
 
 func removeFinalizer(ctx context.Context, c client.Client, object client.Object) error {
@@ -222,10 +253,18 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
-// removeArtifact sets the archive of a collection aside that goes.
+// removeArtifact sets the archives of a collection aside that goes.
 func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	if oc.Status.Artifact == nil {
-		return nil
+	archives := map[digest.Digest]bool{}
+	if oc.Status.Artifact != nil {
+		archives[digest.Digest(oc.Status.Artifact.Digest)] = true
 	}
-	return f.Collections.setAsideUnlessUsed(ctx, f.Reader, oc, digest.Digest(oc.Status.Artifact.Digest))
+	for _, entry := range oc.Status.History {
+		archives[digest.Digest(entry.Digest)] = true
+	}
+	var errs []error
+	for archive := range archives {
+		errs = append(errs, f.Collections.setAsideUnlessUsed(ctx, f.Reader, oc, archive))
+	}
+	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -48,7 +49,7 @@ func (c *sourceChecks) record(oc *v2beta2.OperatorCollection, check *sourceCheck
 
 // wait is the delay before the next check, or zero if there is none.
 func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
-	if oc.Spec.Interval == nil {
+	if oc.Spec.Interval == nil || pinnedVersion(oc) != "" {
 		return 0
 	}
 	if last, known := c.last(oc); known {
@@ -69,6 +70,9 @@ func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators)
 // returns that one, else nil. A failed check is a warning: the installed archive remains valid.
 func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
 	if pushed := pushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && isImported(oc, pushed) { // After a restore, status comes first.
+		return nil, nil
+	}
+	if pinnedVersion(oc) != "" { // No other archive would be accepted.
 		return nil, nil
 	}
 	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
@@ -121,11 +125,26 @@ func retryUntilNextCheck(oc *v2beta2.OperatorCollection, err error) error {
 	return err
 }
 
-// removeRefused removes an archive that was fetched and not accepted, so that nobody can fill the store.
-func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+// removeRefused removes an archive that was fetched and not accepted because of err, so that nobody can fill the store. It keeps one
+// that custom resources block, or that waits in the place of a collection that it replaces.
+func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) error {
 	current := r.Collections.imported(oc)
-	if scope.accepted || scope.artifact == nil || current != nil && current.signed && scope.artifact.Digest == current.artifact.Digest {
-		return nil
+	refused := !scope.accepted && scope.artifact != nil &&
+		(current == nil || !current.signed || scope.artifact.Digest != current.artifact.Digest)
+	var blocked *v2beta2.Artifact
+	if refused && (upgradeBlock(err) != nil || scope.awaited != nil) {
+		blocked = scope.artifact
 	}
-	return r.Collections.discard(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest), scope.hold)
+	former, kept := r.Source.blocked.keep(client.ObjectKeyFromObject(oc), blocked, scope.hold)
+	if kept {
+		scope.hold, refused = nil, false
+	}
+	var problems []error
+	if former.artifact != nil {
+		problems = append(problems, r.Collections.discard(ctx, r.Reader, oc, digest.Digest(former.artifact.Digest), former.hold))
+	}
+	if refused {
+		problems = append(problems, r.Collections.discard(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest), scope.hold))
+	}
+	return errors.Join(problems...)
 }

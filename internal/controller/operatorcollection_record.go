@@ -9,7 +9,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -88,5 +87,9 @@ func (r *OperatorCollectionReconciler) recordImport(ctx context.Context, oc *v2b
 	if !changed {
 		return nil
 	}
-	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	if err := patchMetadata(ctx, r.Client, oc, before); err != nil {
+		return err
+	}
+	r.Imports.wrote(oc)
+	return nil
 }

@@ -41,6 +41,8 @@ type ArchiveSource struct {
 	checks             sourceChecks
 	working, downloads *namespaceLimit
 	uploads            uploadSource
+	blocked            blockedArchives
+	awaited            awaitedUploads
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
@@ -62,6 +64,12 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	scope.artifact, err = a.verifyStored(oc, policy)
 	if err != nil && oc.Spec.Interval == nil && !pushed {
 		return err
+	}
+	if scope.artifact == nil && !pushed {
+		if scope.artifact = a.verifyBlocked(oc, policy); scope.artifact != nil {
+			scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
+			return nil
+		}
 	}
 	if scope.artifact != nil {
 		scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))

@@ -24,28 +24,43 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	}
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
+	err = r.describe(oc, scope, err)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	result, err := writer.Write(ctx, oc, before, err)
+	r.Imports.wrote(oc)
+	if err == nil && result.RequeueAfter == 0 {
+		result.RequeueAfter = r.Source.checks.wait(oc)
+	}
+	return scope.atLeast(result, err)
+}
+
+// describe sets the status. It returns the error of the last step, or else the reason why the version is not installed.
+func (r *OperatorCollectionReconciler) describe(oc *v2beta2.OperatorCollection, scope *importScope, err error) error {
 	generation := oc.Generation
 	now := &oc.Status
 	now.ObservedGeneration = generation
 	if scope != nil {
 		oc.Status.ObservedUpload = scope.upload.String()
 		scope.describeCollection(oc)
+		if scope.awaited != nil {
+			oc.Status.Replaces = replacedReference(scope.collection)
+		}
+		scope.describeUpgrade(oc)
 		r.describeImport(oc, scope, err)
 		r.Publications.describe(oc)
 	}
 	if err == nil {
-		err = notInstalled(scope.configs)
+		err = scope.notUpgraded(oc)
 		status.SetCondition(&now.Conditions, v2beta2.ConditionInstalled, generation, err, installedMessage(scope.configs))
 	}
+	if err == nil || status.Is(err) {
+		setUpgradeBlocked(&now.Conditions, generation, scope.blocked(err))
+	}
 	status.SetReady(&now.Conditions, generation, err, readyCollection(now))
+	settleVersion(now)
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionImported)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
-	result, err := writer.Write(ctx, oc, before, err)
-	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.Source.checks.wait(oc)
-	}
-	return result, err
+	return err
 }
 
 // describeCollection records the accepted archive and its content.
@@ -54,11 +69,14 @@ func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
 		return
 	}
 	c := f.collection
+	f.keepUpgradeWarnings(oc)
+	f.recordVersion(oc)
 	oc.Status.Artifact = f.artifact
 	oc.Status.Collection = &v2beta2.ImportedCollection{
 		Domain: c.Domain, Name: c.Name, Version: c.Version.String(),
 		APIVersion: groupOf(oc, c) + "/" + c.APIVersion(), Kinds: kinds(c),
 	}
+	oc.Status.Replaces = replacedReference(c)
 	if f.uploadPath != "" {
 		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.uploadPath}
 	}
@@ -95,10 +113,10 @@ func (r *OperatorCollectionReconciler) describeImport(oc *v2beta2.OperatorCollec
 	}
 }
 
-// notInstalled is nil when every SubOperatorConfig is Ready for its own present spec.
-func notInstalled(socs []v2beta2.SubOperatorConfig) error {
+// notInstalled is nil when every SubOperatorConfig is Ready for its own present spec, and for the archive with this digest.
+func notInstalled(socs []v2beta2.SubOperatorConfig, archive string) error {
 	if len(socs) == 0 {
-		return status.Waiting(v2beta2.ReasonNotInstalled, status.MissingInterval, "no SubOperatorConfig names this OperatorCollection: create one to install it")
+		return status.Waiting(v2beta2.ReasonNotInstalled, status.Watched, "no SubOperatorConfig names this OperatorCollection: create one to install it")
 	}
 	var problems []string
 	reason := v2beta2.ReasonProgressing
@@ -110,12 +128,23 @@ func notInstalled(socs []v2beta2.SubOperatorConfig) error {
 		case ready.Status != metav1.ConditionTrue:
 			reason = ready.Reason
 			problems = append(problems, fmt.Sprintf("SubOperatorConfig %q: %s", soc.Name, ready.Message))
+		case !hasInstalled(&soc, archive):
+			problems = append(problems, fmt.Sprintf("SubOperatorConfig %q has version %s, and is being upgraded", soc.Name, soc.Status.Version))
 		}
 	}
 	if len(problems) == 0 {
 		return nil
 	}
-	return &status.Error{Reason: reason, RetryAfter: status.MissingInterval, Err: fmt.Errorf("%s", strings.Join(problems, "; "))}
+	return &status.Error{Reason: reason, RetryAfter: status.Watched, Err: fmt.Errorf("%s", strings.Join(problems, "; "))}
+}
+
+// hasInstalled reports whether a SubOperatorConfig has installed an archive. Earlier managers recorded the digest for each namespace
+// alone.
+func hasInstalled(soc *v2beta2.SubOperatorConfig, archive string) bool {
+	if soc.Status.Digest != "" {
+		return soc.Status.Digest == archive
+	}
+	return !slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Digest != archive })
 }
 
 func installedMessage(socs []v2beta2.SubOperatorConfig) string {
@@ -151,14 +180,19 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	if f.check != nil && f.check.failed != "" {
 		texts = append(texts, "the source check failed, and will be tried again: "+f.check.failed)
 	}
+	texts = append(texts, f.unreplaced...)
 	for _, lacking := range f.copies.Reported {
 		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
 	}
-	if f.upload != "" && !isImported(oc, f.upload) {
+	if f.upload != "" && !isImported(oc, f.upload) && pinnedVersion(oc) == "" {
 		texts = append(texts, fmt.Sprintf("the archive with the digest %s, which was uploaded, is not on the manager's volume: upload it again", f.upload))
 	}
 	if oc.Spec.CollectionURLToken != "" {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
+	}
+	texts = append(texts, f.upgradeWarnings...)
+	if rewriting := rewritten(f.definitions); rewriting != "" {
+		texts = append(texts, rewriting)
 	}
 	findings := c.Problems.Findings()
 	for i, problem := range findings {

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,6 +25,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/rollout"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -37,16 +39,30 @@ type importScope struct {
 	upload digest.Digest
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
-	// collection is what the archive holds.
+	// collection is an outline of what the archive holds.
 	collection *collection.Collection
+	// loaded is all of it, if the CRDs were planned.
+	loaded *collection.Collection
 	// others are the other OperatorCollections that have it.
 	others []v2beta2.OperatorCollection
+	// definitions are the collection's CRDs.
+	definitions []apiextensionsv1.CustomResourceDefinition
+	// planned says that they are as they should be for the archive, according to the last plan. Then there is no other one.
+	planned bool
 	// plan is how the collection's CRDs should be.
 	plan []crd.Planned
+	// upgradeWarnings say what the archive means for custom resources that exist, if it replaces another one.
+	upgradeWarnings []string
+	// awaited is what a collection waits for that replaces another one, or nil.
+	awaited error
+	// unreplaced describes what such a collection does not take over.
+	unreplaced []string
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
 	// kept says that the archive was imported before.
 	kept bool
+	// historyRoom limits the size in bytes of the archives that are only in status.history. Nil means no limit.
+	historyRoom *int64
 	// copies says which other managers lack the archive.
 	copies replica.Copies
 	// imported says that the collection's CRDs are Established too, and that the other managers have the archive.
@@ -55,8 +71,11 @@ type importScope struct {
 	check *sourceCheck
 	// validators are of the archive that is installed, while the source is checked for another one.
 	validators fetch.Validators
-	// configs are the SubOperatorConfigs that name the collection.
+	// upgrade is how the version is brought to the namespaces, or nil if that was not decided.
+	upgrade *rollout.Decision
+	// configs are the SubOperatorConfigs that name the collection, and areLive says that they were not read from the cache.
 	configs []v2beta2.SubOperatorConfig
+	areLive bool
 }
 
 func addFinalizer(ctx context.Context, c client.Client, object client.Object) error {
@@ -68,7 +87,7 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 }
 
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
-	c, err := r.Collections.Load(digest.Digest(scope.artifact.Digest))
+	c, err := r.Collections.Outline(digest.Digest(scope.artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
@@ -81,20 +100,45 @@ func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2be
 
 // acceptArtifact records a new archive, which passed all checks, as the one that is imported.
 func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	if scope.awaited != nil {
+		return scope.awaited
+	}
 	scope.accepted = true
 	r.Source.checks.record(oc, scope.check)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
+	if before.Status.Artifact == nil || before.Status.Artifact.Digest != scope.artifact.Digest {
+		if err := r.beginInstallation(ctx, oc, scope); err != nil {
+			return err
+		}
+	}
 	// The CRD controller makes CRDs from this status.
 	if err := status.Patch(ctx, r.Client, oc, before); err != nil {
+		return err
+	}
+	r.Imports.wrote(oc)
+	if err := r.recordImport(ctx, oc, render.Labels(scope.collection)); err != nil {
 		return err
 	}
 	return r.Source.Pushes.Done(oc.Namespace, oc.Name, digest.Digest(scope.artifact.Digest))
 }
 
-// labelObject sets the labels that clients select by, unless the user set them, and records what was imported.
-func (r *OperatorCollectionReconciler) labelObject(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	return r.recordImport(ctx, oc, render.Labels(scope.collection))
+// beginInstallation takes Ready back in the write that names another archive: nobody who waits for it may see both. It says what the
+// end of the reconcile would say.
+func (r *OperatorCollectionReconciler) beginInstallation(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	waits := r.awaitCRDs(ctx, oc, scope)
+	if waits != nil && !status.Is(waits) {
+		return waits
+	}
+	if waits != nil {
+		_ = r.describe(oc, scope, waits) // It is the same error.
+		return nil
+	}
+	now := &oc.Status
+	waits = status.Waiting(v2beta2.ReasonProgressing, status.Watched, "version %s is being installed", now.Collection.Version)
+	status.SetReady(&now.Conditions, oc.Generation, waits, "")
+	now.ObservedGeneration, now.Message = oc.Generation, status.ReadyMessage(now.Conditions)
+	return nil
 }
 
 // addLabels sets the labels that an object lacks, and replaces other values of those named firm.
@@ -125,15 +169,22 @@ func setLabels(object client.Object, wanted map[string]string, firm ...string) (
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
 func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	if missing, err := missingCRDs(ctx, r.Client, scope.collection, groupOf(oc, scope.collection)); err != nil {
+	missing, err := missingCRDs(ctx, r.Client, scope.collection, groupOf(oc, scope.collection))
+	switch {
+	case err != nil:
 		return err
-	} else if len(missing) > 0 {
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+	case len(missing) > 0 && slices.ContainsFunc(scope.plan, crd.Planned.Passes):
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting until the operator of collection %s is removed: then these CRDs pass to %s: %s",
+			scope.collection.Replaces, scope.collection.ID(), strings.Join(missing, ", "))
+	case len(missing) > 0:
+		// What keeps the CRD controller from writing one, such as a CRD of others that did not exist a moment ago, is found by planning
+		// them again.
+		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// missingCRDs names the CRDs of a collection that do not serve its version yet.
+// missingCRDs names the CRDs of a collection that do not serve its version yet, or belong to one that it replaces.
 func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collection, group string) ([]string, error) {
 	var missing []string
 	for _, resource := range col.Resources {
@@ -143,7 +194,7 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading CRD %q: %w", name, err)
 		}
-		if err != nil || !crd.Serves(live, col.APIVersion()) {
+		if err != nil || labelledID(live) != col.ID() || !crd.Serves(live, col.APIVersion()) {
 			missing = append(missing, name)
 		}
 	}
@@ -152,30 +203,48 @@ func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collectio
 }
 
 // ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
-// untouched one when another SubOperatorConfig does.
+// untouched one when another SubOperatorConfig does. What is made or deleted is decided by what is live.
 func (r *OperatorCollectionReconciler) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	socs, err := subOperatorConfigsOf(ctx, r.Reader, oc)
-	if err != nil {
-		return err
-	}
-	// Those are deleted with their Subscriptions, and do not say where else the collection is wanted.
-	socs = slices.DeleteFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return olm.IsMadeFor(&soc) })
-	if oc.Annotations[annotationDefault] == "" {
-		return r.decideDefault(ctx, oc, scope, socs)
-	}
-	for i := range socs {
-		if len(socs) > 1 && untouchedDefault(&socs[i]) {
-			if err := r.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting the default SubOperatorConfig %q: %w", socs[i].Name, err)
-			}
+	isDecided := oc.Annotations[annotationDefault] != ""
+	if isDecided {
+		if err := r.readConfigs(ctx, oc, scope, r.Client); err != nil || len(redundantDefaults(scope.configs)) == 0 {
+			return err
 		}
 	}
-	return nil
+	if err := r.readConfigs(ctx, oc, scope, r.Reader); err != nil {
+		return err
+	}
+	if !isDecided {
+		return r.decideDefault(ctx, oc, scope)
+	}
+	for _, soc := range redundantDefaults(scope.configs) {
+		if err := r.Client.Delete(ctx, soc); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the default SubOperatorConfig %q: %w", soc.Name, err)
+		}
+	}
+	return r.readConfigs(ctx, oc, scope, r.Reader)
+}
+
+// redundantDefaults are the untouched defaults beside other SubOperatorConfigs.
+func redundantDefaults(socs []v2beta2.SubOperatorConfig) []*v2beta2.SubOperatorConfig {
+	socs = wantedConfigs(socs)
+	var redundant []*v2beta2.SubOperatorConfig
+	for i := range socs {
+		if len(socs) > 1 && untouchedDefault(&socs[i]) {
+			redundant = append(redundant, &socs[i])
+		}
+	}
+	return redundant
+}
+
+// wantedConfigs leaves out those made for Subscriptions: they are deleted with these, and do not say where else the collection is wanted.
+func wantedConfigs(socs []v2beta2.SubOperatorConfig) []v2beta2.SubOperatorConfig {
+	return slices.DeleteFunc(slices.Clone(socs), func(soc v2beta2.SubOperatorConfig) bool { return olm.IsMadeFor(&soc) })
 }
 
 // decideDefault decides once whether a default is needed: one that a user deletes is not made again.
-func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, socs []v2beta2.SubOperatorConfig) error {
-	name := oc.Name + "-soc"
+func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	name, socs := oc.Name+"-soc", wantedConfigs(scope.configs)
 	remaining := slices.IndexFunc(socs, func(soc v2beta2.SubOperatorConfig) bool { return soc.DeletionTimestamp == nil })
 	switch {
 	case remaining >= 0:
@@ -189,7 +258,16 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 	}
 	before := oc.DeepCopy()
 	metav1.SetMetaDataAnnotation(&oc.ObjectMeta, annotationDefault, name)
-	return r.Client.Patch(ctx, oc, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	if err := patchMetadata(ctx, r.Client, oc, before); err != nil {
+		return err
+	}
+	r.Imports.wrote(oc)
+	return nil
+}
+
+// patchMetadata fails with a conflict if the object was changed since it was read.
+func patchMetadata(ctx context.Context, c client.Client, object, before client.Object) error {
+	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 }
 
 func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, name string) error {
@@ -201,8 +279,12 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 		},
 		Spec: defaultSpec(client.ObjectKeyFromObject(oc)),
 	}
-	if err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner)); client.IgnoreAlreadyExists(err) != nil {
+	err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner))
+	if client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
+	}
+	if err == nil {
+		scope.configs = append(scope.configs, *soc)
 	}
 	return nil
 }
@@ -221,17 +303,38 @@ func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && equality.Semantic.DeepEqual(soc.Spec, made)
 }
 
+// collectSubOperatorConfigs reads the SubOperatorConfigs that decide whether the version is installed. That it is not may be what the
+// cache says: what changes is read again. That it is must be live: the cache may still have one that installed the same archive before
+// the one in between.
 func (r *OperatorCollectionReconciler) collectSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	becomesReady := notInstalled(scope.configs, oc.Status.Artifact.Digest) == nil && !wasReadyWith(oc, scope.configs)
+	if becomesReady && !scope.areLive {
+		return r.readConfigs(ctx, oc, scope, r.Reader)
+	}
+	return nil
+}
+
+// wasReadyWith reports whether the status says already that the version is installed by these SubOperatorConfigs.
+func wasReadyWith(oc *v2beta2.OperatorCollection, socs []v2beta2.SubOperatorConfig) bool {
+	ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady)
+	installed := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionInstalled)
+	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == oc.Generation &&
+		installed != nil && installed.Message == installedMessage(socs)
+}
+
+// readConfigs reads the SubOperatorConfigs that name the collection from the cache, or live.
+func (r *OperatorCollectionReconciler) readConfigs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, reader client.Reader) error {
 	var err error
-	scope.configs, err = subOperatorConfigsOf(ctx, r.Client, oc, client.MatchingFields{indexOperatorCollection: oc.Name})
+	scope.configs, err = subOperatorConfigsOf(ctx, reader, oc)
+	scope.areLive = err == nil && reader == r.Reader
 	return err
 }
 
 // subOperatorConfigsOf lists the SubOperatorConfigs that name the collection, sorted by name. It takes a reader of live
 // objects where they decide what is made or deleted: the cache may lack one that a user made a moment ago.
-func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, by ...client.ListOption) ([]v2beta2.SubOperatorConfig, error) {
+func subOperatorConfigsOf(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection) ([]v2beta2.SubOperatorConfig, error) {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := reader.List(ctx, list, append(by, client.InNamespace(oc.Namespace))...); err != nil {
+	if err := reader.List(ctx, list, client.InNamespace(oc.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
 	socs := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {

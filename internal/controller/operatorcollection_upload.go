@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,12 +134,13 @@ func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed diges
 	switch {
 	case path != "":
 		file, err = a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
-	case isImported(oc, pushed) && a.Collections.Store.Has(pushed):
-		// It is the one that this OperatorCollection has, and the spec has changed.
+	case (isImported(oc, pushed) || inHistory(oc, pushed)) && a.Collections.Store.Has(pushed):
+		// It is one that this OperatorCollection has or had, and the spec has changed.
 		file, err = a.stageStored(pushed)
 	default:
-		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.MissingInterval,
-			"no uploaded archive: the one with the digest %s, which was uploaded, is not on the manager's volume: upload it again with kubectl collection push", pushed)
+		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
+			"no uploaded archive: the one with the digest %s, which was uploaded, is not on the manager's volume: upload it again with kubectl collection push",
+			cmp.Or(digest.Digest(oc.Spec.Digest), pushed))
 	}
 	if err != nil {
 		return nil, fetchFailure(err)
@@ -177,14 +179,15 @@ func (a *ArchiveSource) execUpload(oc *v2beta2.OperatorCollection) (string, erro
 	path, err := artifact.LatestUpload(a.UploadDir, name, version)
 	switch {
 	case errors.Is(err, artifact.ErrNoUpload) && a.ExecUploads:
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval, "%w", err)
+		a.awaited.Store(client.ObjectKeyFromObject(oc), awaitedUpload{name, version})
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
 	case errors.Is(err, artifact.ErrNoUpload):
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.PollInterval,
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
 			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
 	case err != nil:
 		return "", status.Retry(v2beta2.ReasonStorageFailed, err)
 	case !a.ExecUploads:
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.MissingInterval,
+		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
 			"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
 	}
 	return path, nil

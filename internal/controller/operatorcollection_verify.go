@@ -63,15 +63,18 @@ func (i *importRecord) isOf(oc *v2beta2.OperatorCollection) bool {
 	return i != nil && i.artifact.SourceHash == sourceHash(&oc.Spec)
 }
 
-// verifyStored verifies the archive in the store. It returns nil if an archive has to be fetched: the spec asks for another,
-// or for a verification that this one does not pass.
+// verifyStored verifies the archive in the store: the one that is imported, or one of status.history that spec.digest names. It returns
+// nil if an archive has to be fetched: the spec asks for another, or for a verification that the imported one does not pass.
 func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*v2beta2.Artifact, error) {
-	record := a.Collections.imported(oc)
+	record, pinned := a.Collections.imported(oc), pinnedVersion(oc)
 	known := record.isOf(oc)
-	if record == nil || !record.signed || !known && !onlyVerificationChanged(oc, record.artifact, policy) {
+	if record == nil || !record.signed || !known && pinned == "" && !onlyVerificationChanged(oc, record.artifact, policy) {
 		return nil, nil
 	}
 	current, stored := record.artifact, digest.Digest(record.artifact.Digest)
+	if !known && pinned != "" {
+		stored = pinned
+	}
 	if !a.Collections.Store.Has(stored) {
 		return nil, nil
 	}
@@ -85,6 +88,9 @@ func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *ver
 		return content, err
 	}
 	verified, err := a.accept(oc, policy, stored, size, open)
+	if err == nil && digest.Digest(current.Digest) != stored {
+		err = checkContent(stored, open)
+	}
 	switch {
 	case errors.Is(err, verify.ErrContentChanged):
 		// The store is damaged. The archive that is fetched must have the same digest.
@@ -92,6 +98,8 @@ func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *ver
 			return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 		}
 		return nil, nil
+	case err != nil && !known && stored == pinned:
+		return nil, verifyFailure(fmt.Errorf("the archive in status.history that spec.digest names does not verify; the running operator is unaffected: %w", err))
 	case err != nil && !known:
 		return nil, nil
 	case err != nil:
@@ -101,6 +109,20 @@ func (a *ArchiveSource) verifyStored(oc *v2beta2.OperatorCollection, policy *ver
 		verified.ETag, verified.LastModified = current.ETag, current.LastModified
 	}
 	return verified, nil
+}
+
+// checkContent fails with verify.ErrContentChanged if a stored archive is damaged: it was not used for a long time.
+func checkContent(stored digest.Digest, open func() (io.ReadCloser, error)) error {
+	content, err := open()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	is, err := digest.SHA256.FromReader(content)
+	if err == nil && is != stored {
+		err = fmt.Errorf("%w: the archive in the store has the digest %s, not %s", verify.ErrContentChanged, is, stored)
+	}
+	return err
 }
 
 // onlyVerificationChanged says whether the spec may ask for the stored archive, now verified in another way.

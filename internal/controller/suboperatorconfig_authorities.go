@@ -76,8 +76,10 @@ func (r *SubOperatorConfigReconciler) updateAuthorities(ctx context.Context, s *
 	if r.Authorities == nil {
 		return nil
 	}
+	installer := r.installer()
 	for _, ref := range s.soc.Status.Inventory {
-		if ref.Kind != "ConfigMap" || !strings.HasSuffix(ref.Name, render.ConfigMapSuffix) || !mapping.Contains(s.mappings, ref.Namespace) {
+		if ref.Kind != "ConfigMap" || !strings.HasSuffix(ref.Name, render.ConfigMapSuffix) || !mapping.Contains(s.mappings, ref.Namespace) ||
+			installer.Trusts(ctx, s.soc, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, r.Authorities.Bundle()) {
 			continue
 		}
 		err := r.updateAuthoritiesIn(ctx, s, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})

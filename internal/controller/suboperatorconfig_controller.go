@@ -11,6 +11,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +38,8 @@ type SubOperatorConfigReconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
+	// Cache has what [CacheOptions] say. Client does not read metadata of Secrets from it.
+	Cache client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Collections are those of the archives in the store.
@@ -54,6 +58,11 @@ type SubOperatorConfigReconciler struct {
 	Grants *grants.Source
 	// Authorities are those that pods trust for the download of archives. It is nil if archives are served without TLS.
 	Authorities *Authorities
+
+	// memory has what was seen of installations, seen of SubOperatorConfigs and OperatorCollections, and waits of what they wait for.
+	memory *install.Memory
+	seen   *lastSeen
+	waits  *waits
 }
 
 // configScope is shared by the steps of one reconciliation.
@@ -67,16 +76,21 @@ type configScope struct {
 	collection *collection.Collection
 	// mappings of the spec that may be installed.
 	mappings []v2beta2.NamespaceMapping
+	// holds are the reasons why namespaces keep the version that they have.
+	holds map[string]error
 	// results of the installations, including those that are being removed.
 	results []install.Result
 	// problems of single namespaces or endpoints, which do not affect the others.
 	problems []error
+	// foreseen has the conditions from before a status was written that foresees the results, if it was, and former the version and digest.
+	foreseen *[]metav1.Condition
+	former   struct{ version, digest string }
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &configScope{soc: &v2beta2.SubOperatorConfig{}}
-	if err := r.Reader.Get(ctx, req.NamespacedName, s.soc); err != nil {
+	if err := r.seen.get(ctx, "", req.NamespacedName, s.soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if s.soc.DeletionTimestamp == nil && !r.Authorities.known() {
@@ -91,7 +105,11 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		r.findCollection,
 		r.setOwner,
 		r.loadCollection,
+		r.uninstallReplaced,
+		r.awaitCRDs,
 		r.resolveConflicts,
+		r.decideHolds,
+		r.beginUpgrade,
 		r.install,
 	}
 	if s.soc.DeletionTimestamp != nil {
@@ -113,14 +131,16 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 			break
 		}
 	}
-	return r.writeStatus(ctx, s, err)
+	result, err := r.writeStatus(ctx, s, err)
+	r.seen.remember("", s.soc)
+	return result, err
 }
 
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 	settings := r.Settings
 	settings.ArtifactAuthorities = r.Authorities.bundle()
 	return &install.Installer{
-		Client: r.Client, Reader: r.Reader, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
+		Client: r.Client, Reader: r.Reader, Cache: r.Cache, Memory: r.memory, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
 		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }
@@ -187,21 +207,24 @@ func (r *SubOperatorConfigReconciler) uninstall(ctx context.Context, soc *v2beta
 }
 
 func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *configScope) error {
-	oc := &v2beta2.OperatorCollection{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
+	oc, read := &v2beta2.OperatorCollection{}, r.seen.get
+	if !meta.IsStatusConditionTrue(s.soc.Status.Conditions, v2beta2.ConditionReady) {
+		read = r.seen.getLive // What it has imported decides whether the SubOperatorConfig becomes Ready.
+	}
+	err := read(ctx, s.soc.UID, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
 	switch {
 	case apierrors.IsNotFound(err):
-		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.Watched,
 			"OperatorCollection %q does not exist in namespace %q", s.soc.Spec.OperatorCollection, s.soc.Namespace)
 	case err != nil:
 		return fmt.Errorf("reading OperatorCollection %q: %w", s.soc.Spec.OperatorCollection, err)
 	case oc.DeletionTimestamp != nil:
-		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.MissingInterval, "OperatorCollection %q is being deleted", oc.Name)
+		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.Watched, "OperatorCollection %q is being deleted", oc.Name)
 	case oc.Spec.Suspend:
 		s.suspended = true
 		return nil
 	case oc.Status.Artifact == nil:
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is not imported: %s", oc.Name,
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.Watched, "OperatorCollection %q is not imported: %s", oc.Name,
 			strings.TrimSpace("see its status. "+oc.Status.Message))
 	}
 	s.oc = oc
@@ -221,7 +244,7 @@ func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configSco
 	return r.Client.Patch(ctx, s.soc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 }
 
-func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, s *configScope) error {
+func (r *SubOperatorConfigReconciler) loadCollection(_ context.Context, s *configScope) error {
 	c, err := r.Collections.Load(digest.Digest(s.oc.Status.Artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", s.oc.Name)
@@ -229,16 +252,26 @@ func (r *SubOperatorConfigReconciler) loadCollection(ctx context.Context, s *con
 	if err != nil {
 		return loadFailure(err)
 	}
+	s.collection = c
+	return nil
+}
+
+// awaitCRDs waits until the CRD controller has made every kind of the collection available.
+func (r *SubOperatorConfigReconciler) awaitCRDs(ctx context.Context, s *configScope) error {
+	c := s.collection
 	missing, err := missingCRDs(ctx, r.Client, c, groupOf(s.oc, c))
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.Watched, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
-	s.collection = c
-	// Other controllers find the SubOperatorConfigs of a collection by these labels.
-	return addLabels(ctx, r.Client, s.soc, render.Labels(c), render.LabelManagedBy, render.LabelDomain, render.LabelName)
+	return r.addLabels(ctx, s)
+}
+
+// addLabels sets the labels by which other controllers find the SubOperatorConfigs of a collection.
+func (r *SubOperatorConfigReconciler) addLabels(ctx context.Context, s *configScope) error {
+	return addLabels(ctx, r.Client, s.soc, render.Labels(s.collection), render.LabelManagedBy, render.LabelDomain, render.LabelName)
 }
 
 // resolveConflicts determines which namespaces belong to other SubOperatorConfigs, if the collection was not known before.
@@ -249,15 +282,7 @@ func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *c
 	case install.RecordedCollection(s.soc) == s.collection.ID():
 		return nil
 	default:
-		if err := r.uninstallAll(ctx, s); err != nil {
-			return err
-		}
-		before := s.soc.DeepCopy()
-		s.soc.Status.Collection, s.results = nil, nil
-		if err := status.Patch(ctx, r.Client, s.soc, before); err != nil {
-			return err
-		}
-		if err := r.resolveNamespaces(ctx, s); err != nil {
+		if err := r.uninstallFormer(ctx, s, r.uninstall); err != nil {
 			return err
 		}
 	}
@@ -265,10 +290,12 @@ func (r *SubOperatorConfigReconciler) resolveConflicts(ctx context.Context, s *c
 }
 
 func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScope) error {
-	dependencies, blocked := r.resolver().Dependencies(ctx, s.oc, r.Settings.Dependencies)
-	installer := r.installer()
+	resolver, installer := r.resolver(), r.installer()
+	installer.Foresee = func(expected []install.Result) { r.foresee(s, expected) }
+	dependencies, blocked := resolver.Dependencies(ctx, s.oc, r.Settings.Dependencies)
+	var installations []*install.Installation
 	for _, m := range s.mappings {
-		endpoints, problems, err := r.resolver().Endpoints(ctx, s.soc, m)
+		endpoints, problems, err := resolver.Endpoints(ctx, s.soc, m)
 		if err != nil {
 			s.results = append(s.results, install.Result{Namespace: m.Namespace, Status: install.Recorded(s.soc, m.Namespace), Err: err})
 			continue
@@ -276,14 +303,18 @@ func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScop
 		s.problems = append(s.problems, problems...)
 		i := &install.Installation{
 			Owner: s.soc, OperatorCollection: s.oc, Namespace: m.Namespace,
-			Collection: s.collection, Group: groupOf(s.oc, s.collection), Digest: digest.Digest(s.oc.Status.Artifact.Digest),
 			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(s.oc.Spec.Runtime, s.soc.Spec.Runtime),
 		}
+		lost := r.setContent(s, i)
 		i.Backend, i.Blocked = r.OLM.Choose(ctx, i, r.Settings.RuntimeImage)
-		if i.Blocked == nil {
-			i.Blocked = blocked
+		for _, problem := range []error{blocked, lost} {
+			if i.Blocked == nil {
+				i.Blocked = problem
+			}
 		}
-		result := installer.Reconcile(ctx, i)
+		installations = append(installations, i)
+	}
+	for _, result := range installer.Reconcile(ctx, installations) {
 		if err := r.reportAbandoned(ctx, s, &result); err != nil {
 			return err
 		}

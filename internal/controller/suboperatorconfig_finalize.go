@@ -31,6 +31,9 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *co
 	if err != nil || oc.DeletionTimestamp == nil && !terminating {
 		return err
 	}
+	if successor, err := waitingSuccessor(ctx, r.Reader, oc.Namespace, importedID(oc)); err != nil || successor != nil {
+		return err
+	}
 	finder := &instances.Finder{Reader: r.Reader}
 	for _, m := range s.mappings {
 		terminating, err := instances.IsTerminating(ctx, r.Reader, m.Namespace)
@@ -52,12 +55,30 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *co
 	return nil
 }
 
-// uninstallAll removes the operator from every namespace. Custom resources and CRDs are kept.
+// uninstallAll removes the operator from every namespace. Custom resources and CRDs are kept, for the collection that waits in its
+// place, if there is one.
 func (r *SubOperatorConfigReconciler) uninstallAll(ctx context.Context, s *configScope) error {
+	id := install.RecordedCollection(s.soc)
+	successor, err := findIn(ctx, r.Reader, s.soc.Namespace, func(oc *v2beta2.OperatorCollection) bool {
+		return isSuccessor(oc, id, s.soc.Namespace) && awaitsReplaced(oc) || oc.Name != s.soc.Spec.OperatorCollection && isInterrupted(oc, id)
+	})
+	if err != nil {
+		return err
+	}
+	if successor != nil {
+		return r.uninstallEverywhere(ctx, s, r.handOver)
+	}
+	return r.uninstallEverywhere(ctx, s, r.uninstall)
+}
+
+// uninstaller removes the operator from one namespace.
+type uninstaller func(context.Context, *v2beta2.SubOperatorConfig, string) install.Result
+
+func (r *SubOperatorConfigReconciler) uninstallEverywhere(ctx context.Context, s *configScope, uninstall uninstaller) error {
 	s.results = nil
 	var errs []error
 	for _, namespace := range install.Namespaces(s.soc) {
-		result := r.uninstall(ctx, s.soc, namespace)
+		result := uninstall(ctx, s.soc, namespace)
 		errs = append(errs, result.Err)
 		result.Err = nil // It is in the error of this step.
 		s.results = append(s.results, result)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -21,12 +23,7 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	}
 	before := s.soc.DeepCopy()
 	now := &s.soc.Status
-	for _, result := range s.results {
-		now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
-		if result.Status != nil {
-			now.Installations = install.WithInstallation(now.Installations, *result.Status)
-		}
-	}
+	setInstallations(now, s.soc, s.results)
 	if s.suspended {
 		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {
 			return status.Result(patchErr)
@@ -34,16 +31,68 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 		s.problems = nil
 		return status.Result(s.join(nil))
 	}
+	migrating := r.describeMigration(ctx, s, before)
+	err = s.describe(err)
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: s.foreseen}
+	problem := status.AsError(err)
+	result, err := writer.Write(ctx, s.soc, before, err)
+	if problem != nil && problem.Reason == v2beta2.ReasonUpgradeBlocked {
+		return result, err // Users change what blocks an upgrade, and are told that it is checked every minute.
+	}
+	if migrating && err == nil && (result.RequeueAfter == 0 || result.RequeueAfter > migrationInterval) {
+		result.RequeueAfter = migrationInterval
+	}
+	text := now.Message
+	if migrated := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionMigrated); migrated != nil {
+		text += migrated.Message
+	}
+	result.RequeueAfter = r.waits.delay(s.soc.UID, text, result.RequeueAfter, time.Now())
+	return result, err
+}
+
+// foresee sets the status that the reconciliation will normally write at its end, so that it does not have to. What may have to be
+// migrated is not known before.
+func (r *SubOperatorConfigReconciler) foresee(s *configScope, expected []install.Result) {
+	if s.collection.MigrationPlaybook != "" || s.foreseen != nil {
+		return
+	}
+	conditions := slices.Clone(s.soc.Status.Conditions)
+	s.foreseen = &conditions
+	s.former.version, s.former.digest = s.soc.Status.Version, s.soc.Status.Digest
+	results := s.results
+	s.results = slices.Concat(results, expected)
+	setInstallations(&s.soc.Status, s.soc, expected)
+	_ = s.describe(nil) // It is in the status.
+	s.results = results
+}
+
+// setInstallations updates the entries of installations in a status.
+func setInstallations(now *v2beta2.SubOperatorConfigStatus, soc *v2beta2.SubOperatorConfig, results []install.Result) {
+	for _, result := range results {
+		was := install.Recorded(soc, result.Namespace)
+		now.Installations = install.WithoutInstallation(now.Installations, result.Namespace)
+		if result.Status != nil {
+			result.Status.ReadySince = readySince(was, result.Status)
+			now.Installations = install.WithInstallation(now.Installations, *result.Status)
+		}
+	}
+}
+
+// describe sets what the status says of the results and the error of the failed step, if any, and returns the error of all.
+func (s *configScope) describe(err error) error {
+	now := &s.soc.Status
 	now.ObservedGeneration = s.soc.Generation
 	if s.collection != nil && err == nil {
 		s.describeInstallations(now)
+	}
+	if s.holds != nil {
+		setUpgradeBlocked(&now.Conditions, s.soc.Generation, s.upgradeBlock())
 	}
 	err = s.join(err)
 	status.SetReady(&now.Conditions, s.soc.Generation, err, s.readyMessage())
 	now.Message = status.ReadyMessage(now.Conditions)
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
-	return writer.Write(ctx, s.soc, before, err)
+	return err
 }
 
 // join joins the errors of the steps. What keeps an installation from being applied comes first. While the object is being
@@ -63,10 +112,15 @@ func (s *configScope) join(err error) error {
 	return status.Join(append(blocking, others...)...)
 }
 
-// describeInstallations sets version and warnings once all namespaces are up to date, and the object names that clients read.
+// describeInstallations sets version and digest once all namespaces have them, warnings once all are applied as planned, and the object
+// names that clients read.
 func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus) {
+	if !slices.ContainsFunc(s.results, s.isOutdated) {
+		now.Version, now.Digest = s.collection.Version.String(), s.oc.Status.Artifact.Digest
+	} else if s.foreseen != nil {
+		now.Version, now.Digest = s.former.version, s.former.digest
+	}
 	if !slices.ContainsFunc(s.results, func(r install.Result) bool { return !r.Applied && mapping.Contains(s.mappings, r.Namespace) }) {
-		now.Version = s.collection.Version.String()
 		now.ClusterServiceVersion, now.Packages = s.namesInOLM()
 		var warnings []string
 		for _, result := range s.results {
@@ -80,6 +134,12 @@ func (s *configScope) describeInstallations(now *v2beta2.SubOperatorConfigStatus
 			Metadata: v2beta2.NamedObjectMeta{Name: resource.Plural() + "." + groupOf(s.oc, s.collection)},
 		})
 	}
+}
+
+// isOutdated reports whether a mapped namespace does not have what the OperatorCollection has imported.
+func (s *configScope) isOutdated(result install.Result) bool {
+	return mapping.Contains(s.mappings, result.Namespace) &&
+		(!result.Applied || result.Status.Digest != s.oc.Status.Artifact.Digest)
 }
 
 // namesInOLM returns the names of the ClusterServiceVersion and the package, if OLM installed the operator in any namespace.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +45,7 @@ const grantDelay = 2 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.memory, r.seen, r.waits = install.NewMemory(), newLastSeen(r.Client, r.Reader), newWaits()
 	to := &configMapper{r.Client}
 	owner := handler.EnqueueRequestsFromMapFunc(to.ofOwned)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -55,24 +57,27 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
 		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointChanged})).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret), builder.WithPredicates(r.changedByOthers())).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRole"), to.afterGrant(to.ofGrant), withoutRelists)).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, metadataOf("RoleBinding"), to.afterGrant(to.ofBinding), withoutRelists)).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator))
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator), builder.WithPredicates(predicate.Funcs{UpdateFunc: deploymentChanged})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(to.ofPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(to.ofDefinition), builder.WithPredicates(predicate.Funcs{UpdateFunc: definitionChanged}))
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 	} {
-		b = b.WatchesMetadata(object, owner)
+		b = b.WatchesMetadata(object, owner, builder.WithPredicates(r.changedByOthers()))
 	}
 	if r.Authorities != nil {
 		b = b.WatchesRawSource(source.Channel(r.Authorities.changed, to.whenAuthoritiesChange(r.Authorities.Spread)))
 	}
-	c, err := b.WithOptions(options(int(r.Workers.Total))).Build(pacedWithin(r, r.Workers))
+	reconciler := pacedWithin(r, r.Workers)
+	c, err := b.WithOptions(reconciler.fairOptions(r.Workers.Total, reconciler.running)).Build(reconciler)
 	if err != nil {
 		return err
 	}
@@ -253,17 +258,4 @@ func (r *configMapper) ofSubscription(ctx context.Context, object client.Object)
 		return requests
 	}
 	return r.requests(ctx, client.MatchingFields{indexNamespace: object.GetNamespace()})
-}
-
-// ofOperator maps the Deployment or ClusterServiceVersion of an operator, including user-managed ones, to the
-// SubOperatorConfigs that map its namespace for the collection.
-func (r *configMapper) ofOperator(ctx context.Context, object client.Object) []reconcile.Request {
-	if requests := r.ofOwned(ctx, object); requests != nil {
-		return requests
-	}
-	id := labelledID(object)
-	if id == (collection.ID{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
-		return nil
-	}
-	return r.requests(ctx, client.MatchingLabels(render.IdentityLabels(id)), client.MatchingFields{indexNamespace: object.GetNamespace()})
 }

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 // Contribution is one version of a kind from one version of a collection.
@@ -21,6 +22,9 @@ type Contribution struct {
 	Version *semver.Version
 	// CRD has that version alone, as render.CRDs renders it. It is not changed.
 	CRD *apiextensionsv1.CustomResourceDefinition
+	// Replaces is the collection whose CRD the contribution may take over in Namespace, that of its OperatorCollection, or zero.
+	Replaces  collection.ID
+	Namespace string
 }
 
 // schemaConflict says that two versions of a kind disagree in a way that one object cannot satisfy. As objects are stored
@@ -37,7 +41,7 @@ func invalid(format string, args ...any) error {
 
 // Merge joins the versions of a live CRD, which may be nil, with those that are contributed.
 //
-// No version of live is dropped; a version that is to go must be removed from live before, see [Prune]. A contributed version is rendered
+// No version of live is dropped; a version that is to go must be removed from live before, see [Retire]. A contributed version is rendered
 // anew; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
 // default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so

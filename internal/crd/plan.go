@@ -48,7 +48,9 @@ func Contributions(versions ...Version) (map[string][]Contribution, error) {
 			return nil, &Error{v2beta2.ReasonInvalidCollection, err}
 		}
 		for _, crd := range crds {
-			byName[crd.Name] = append(byName[crd.Name], Contribution{Version: v.Collection.Version, CRD: crd})
+			byName[crd.Name] = append(byName[crd.Name], Contribution{
+				Version: v.Collection.Version, CRD: crd, Replaces: v.Collection.Replaces, Namespace: v.Namespace,
+			})
 		}
 	}
 	return byName, nil
@@ -58,7 +60,13 @@ func Contributions(versions ...Version) (map[string][]Contribution, error) {
 type Planned struct {
 	// Live is nil for a CRD that does not exist.
 	Live, CRD *apiextensionsv1.CustomResourceDefinition
+	// Replaced is the collection that Live belongs to, if CRD belongs to one that replaces it, or zero. Such a CRD is written only
+	// when no OperatorCollection has the kind for that collection any more, and its operators are removed.
+	Replaced collection.ID
 }
+
+// Passes reports whether the CRD passes from one collection to another.
+func (p Planned) Passes() bool { return p.Replaced != collection.ID{} }
 
 // Changed says whether the CRD exists, but not as planned.
 func (p Planned) Changed() bool {
@@ -71,8 +79,10 @@ func (p Planned) Changed() bool {
 // an *Error if the CRD belongs to somebody else, if versions do not go together, or if custom resources would lose
 // something. Instances describes the custom resources of the live CRD, and is "" if there are none; its error is passed on.
 func Plan(id collection.ID, live *apiextensionsv1.CustomResourceDefinition, wanted []Contribution, instances func() (string, error)) (Planned, error) {
+	var replaced collection.ID
 	if live != nil {
-		if err := checkOwner(id, live); err != nil {
+		var err error
+		if replaced, err = checkOwner(id, live, wanted); err != nil {
 			return Planned{}, err
 		}
 	}
@@ -90,22 +100,43 @@ func Plan(id collection.ID, live *apiextensionsv1.CustomResourceDefinition, want
 			}
 		}
 	}
-	return Planned{Live: live, CRD: merged}, nil
+	return Planned{Live: live, CRD: merged, Replaced: replaced}, nil
 }
 
-func checkOwner(id collection.ID, live *apiextensionsv1.CustomResourceDefinition) error {
-	owner := "somebody else"
-	switch other := render.IDOf(live.GetLabels()); {
-	case other == id && live.DeletionTimestamp != nil:
-		return &Error{v2beta2.ReasonProgressing, fmt.Errorf("waiting until CRD %q, which is being deleted, is gone", live.Name)}
+// checkOwner fails unless a live CRD belongs to a collection, or to one that it replaces, which is returned.
+func checkOwner(id collection.ID, live *apiextensionsv1.CustomResourceDefinition, wanted []Contribution) (replaced collection.ID, err error) {
+	owner, other := "somebody else", render.IDOf(live.GetLabels())
+	successor := slices.IndexFunc(wanted, func(c Contribution) bool { return c.Replaces != collection.ID{} && c.Replaces == other })
+	switch {
+	case (other == id || successor >= 0) && live.DeletionTimestamp != nil:
+		return collection.ID{}, &Error{v2beta2.ReasonProgressing, fmt.Errorf("waiting until CRD %q, which is being deleted, is gone", live.Name)}
 	case other == id:
-		return nil
+		return collection.ID{}, nil
+	case successor >= 0:
+		return other, checkSuccessor(id, live, wanted[successor])
 	case other != collection.ID{}:
 		owner = "collection " + other.String()
 	}
-	return &Error{v2beta2.ReasonKindClash, fmt.Errorf(
+	return collection.ID{}, &Error{v2beta2.ReasonKindClash, fmt.Errorf(
 		"CRD %q belongs to %s: create this OperatorCollection anew and set spec.apiGroup to PerCollection, which gives it an API group of its own, or remove the other",
 		live.Name, owner)}
+}
+
+// checkSuccessor refuses a collection that replaces another one outside of the namespace that the other belongs to: its custom
+// resources are those of others.
+func checkSuccessor(id collection.ID, live *apiextensionsv1.CustomResourceDefinition, successor Contribution) error {
+	switch claimant := live.Annotations[render.AnnotationClaimedBy]; claimant {
+	case successor.Namespace:
+		return nil
+	case "":
+		return &Error{v2beta2.ReasonKindClash, fmt.Errorf(
+			"CRD %q belongs to collection %s, which %s replaces, but does not say to which namespace: annotate it with %s",
+			live.Name, successor.Replaces, id, render.AnnotationClaimedBy)}
+	default:
+		return &Error{v2beta2.ReasonCollectionClaimed, fmt.Errorf(
+			"collection %s replaces %s, whose CRD %q belongs to namespace %q: only an OperatorCollection in that namespace can take it over",
+			id, successor.Replaces, live.Name, claimant)}
+	}
 }
 
 // checkPublished refuses other content for a version that is served already, if it would make custom resources invalid or

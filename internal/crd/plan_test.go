@@ -107,6 +107,73 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestPlanOfASuccessor(t *testing.T) {
+	old, successor := collection.ID{Domain: "acme", Name: "things"}, collection.ID{Domain: "acme", Name: "items"}
+	size, colour := collection.Var{Name: "size", Type: collection.String}, collection.Var{Name: "colour", Type: collection.String}
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		// change is made to the live CRD of the old collection, which belongs to namespace zos.
+		change          func(*apiextensionsv1.CustomResourceDefinition)
+		version         string
+		vars            []collection.Var
+		instances       string
+		reason, message string
+	}{
+		"in the same namespace":              {version: "2.0.0", vars: []collection.Var{colour}, instances: "Thing zos/one"},
+		"in an older version":                {version: "0.1.0", vars: []collection.Var{colour}, instances: "Thing zos/one"},
+		"in the same version":                {version: "1.0.0", vars: []collection.Var{size, colour}, instances: "Thing zos/one"},
+		"in the same version, with less":     {version: "1.0.0", instances: "Thing zos/one", reason: v2beta2.ReasonSchemaConflict, message: "spec.size is missing"},
+		"with another type of a field":       {version: "2.0.0", vars: []collection.Var{{Name: "size", Type: collection.Boolean}}, reason: v2beta2.ReasonSchemaConflict, message: "spec.size"},
+		"while it is being deleted":          {version: "2.0.0", reason: v2beta2.ReasonProgressing, message: "is being deleted", change: func(live *apiextensionsv1.CustomResourceDefinition) { live.DeletionTimestamp = &now }},
+		"of a CRD of another namespace":      {version: "2.0.0", reason: v2beta2.ReasonCollectionClaimed, message: `belongs to namespace "others"`, change: claimedBy("others")},
+		"of a CRD of no namespace":           {version: "2.0.0", reason: v2beta2.ReasonKindClash, message: render.AnnotationClaimedBy, change: claimedBy("")},
+		"of a CRD of yet another collection": {version: "2.0.0", reason: v2beta2.ReasonKindClash, message: "belongs to collection other/things", change: func(live *apiextensionsv1.CustomResourceDefinition) { live.Labels[render.LabelDomain] = "other" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := contributed(t, "1.0.0", "old", size)[0].CRD
+			if test.change != nil {
+				test.change(live)
+			}
+			c := testCollection(test.version, test.vars...)
+			c.Name, c.Replaces = successor.Name, old
+			byName, err := Contributions(Version{Collection: c, Digest: digest.FromString("new"), Group: collection.Group, Namespace: "zos"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned, err := Plan(successor, live, byName[thingsCRD], func() (string, error) { return test.instances, nil })
+			if test.reason != "" {
+				var e *Error
+				if !errors.As(err, &e) || e.Reason != test.reason || !strings.Contains(err.Error(), test.message) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || !planned.Passes() || planned.Replaced != old || render.IDOf(planned.CRD.Labels) != successor {
+				t.Fatalf("got %+v, %v", planned, err)
+			}
+			if Claimant([]apiextensionsv1.CustomResourceDefinition{*planned.CRD}) != "zos" {
+				t.Error("it belongs to another namespace")
+			}
+			for _, version := range planned.CRD.Spec.Versions {
+				fields := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties
+				if _, hasSize := fields["size"]; !hasSize || fields["colour"].Type != "string" {
+					t.Errorf("version %s has not all fields", version.Name)
+				}
+			}
+			again, err := Plan(successor, planned.CRD, byName[thingsCRD], func() (string, error) { return test.instances, nil })
+			if err != nil || again.Passes() || again.Changed() {
+				t.Errorf("the second time: %t, %t, %v", again.Passes(), again.Changed(), err)
+			}
+		})
+	}
+}
+
+func claimedBy(namespace string) func(*apiextensionsv1.CustomResourceDefinition) {
+	return func(live *apiextensionsv1.CustomResourceDefinition) {
+		live.Annotations[render.AnnotationClaimedBy] = namespace
+	}
+}
+
 func TestServes(t *testing.T) {
 	now := metav1.Now()
 	good := func() *apiextensionsv1.CustomResourceDefinition {

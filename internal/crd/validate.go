@@ -9,9 +9,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -104,16 +101,12 @@ func checkInstance(crd *apiextensions.CustomResourceDefinition, instance *unstru
 	if err != nil {
 		return []string{err.Error()}
 	}
-	structural, err := schema.NewStructural(version.OpenAPIV3Schema)
+	compiled, err := newSchema(version.OpenAPIV3Schema)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	validator, _, err := validation.NewSchemaValidator(version.OpenAPIV3Schema)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	defaulting.Default(instance.Object, structural)
-	return texts(validation.ValidateCustomResource(nil, instance.Object, validator))
+	compiled.Default(instance.Object)
+	return texts(compiled.Create(instance.Object))
 }
 
 func texts(list field.ErrorList) []string {

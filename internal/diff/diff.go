@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/upgrade"
 )
 
 // Side is one of the two archives.
@@ -20,13 +21,13 @@ type Side struct {
 }
 
 // Type says what became of something.
-type Type string
+type Type = upgrade.Type
 
 // What becomes of things.
 const (
-	Added   Type = "added"
-	Removed Type = "removed"
-	Changed Type = "changed"
+	Added   = upgrade.Added
+	Removed = upgrade.Removed
+	Changed = upgrade.Changed
 )
 
 // Area is the part of a collection that changes.
@@ -69,6 +70,7 @@ func Compare(was, is Side) []Change {
 	c.identity()
 	c.texts()
 	c.kinds()
+	c.migrations()
 	c.permissions()
 	c.dependencies()
 	c.content()
@@ -105,9 +107,14 @@ func (c *comparison) property(area Area, subject, name, was, is string) {
 
 func (c *comparison) identity() {
 	was, is := c.was.Collection, c.is.Collection
-	if !c.sameCollection() {
-		c.add(Change{Area: Identity, Type: Changed, Subject: "domain and name", Old: was.ID().String(), New: is.ID().String(), Breaking: true,
-			Note: "these are two collections: the new one upgrades nothing, and a cluster has it beside the old one"})
+	change := Change{Area: Identity, Type: Changed, Subject: "domain and name", Old: was.ID().String(), New: is.ID().String()}
+	switch {
+	case is.Replaces == was.ID():
+		change.Note = "the new collection replaces the old one: in the namespace that the old one belongs to, it takes over the kinds that both have, and their custom resources"
+		c.add(change)
+	case !c.sameCollection():
+		change.Breaking, change.Note = true, "these are two collections: the new one upgrades nothing, and a cluster has it beside the old one"
+		c.add(change)
 	}
 	c.property(Identity, "API version", "", was.APIVersion(), is.APIVersion())
 	c.property(Identity, "name for Ansible", "", was.Galaxy.Namespace+"."+was.Galaxy.Name, is.Galaxy.Namespace+"."+is.Galaxy.Name)
@@ -153,12 +160,16 @@ func (c *comparison) texts() {
 	}
 }
 
-func (c *comparison) sameCollection() bool { return c.was.Collection.ID() == c.is.Collection.ID() }
+// sameCollection says whether the new side takes the place of the old one: it is the same collection, or replaces it.
+func (c *comparison) sameCollection() bool {
+	return c.was.Collection.ID() == c.is.Collection.ID() || c.is.Collection.Replaces == c.was.Collection.ID()
+}
 
 // content compares the bytes of files, by folder, but of those whose meaning was compared before.
 func (c *comparison) content() {
 	known := map[string]bool{"MANIFEST.json": true, "FILES.json": true, "operator-config.yml": true, "operator-config.yaml": true}
 	for _, side := range []Side{c.was, c.is} {
+		known[side.Collection.MigrationPlaybook] = true
 		for _, r := range side.Collection.Resources {
 			known[r.Playbook], known[r.Finalizer] = true, true
 		}

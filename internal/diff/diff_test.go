@@ -112,6 +112,8 @@ func TestCompare(t *testing.T) {
 			want: []string{"!~ collection version 1.2.0", " ~ content README.md"}, note: "publish it under another version"},
 		"same version, tightened": {edits: []string{next, "version: 1.2.0", "options: [cold, auto]", "options: [auto]"},
 			want: []string{"!~ collection version 1.2.0", "!~ kind Region", "!~ field Region spec.mode: options cold, auto -> auto"}},
+		"a collection that replaces it": {edits: []string{"name: regions", "name: systems\nreplaces: regions", "options: [cold, auto]", "options: [auto]"},
+			want: []string{" ~ collection domain and name acme/regions -> acme/systems", "!~ field Region spec.mode: options cold, auto -> auto"}, note: "takes over the kinds"},
 		"other collection": {edits: []string{"name: regions", "name: systems"},
 			want: []string{"!~ collection domain and name acme/regions -> acme/systems"}, note: "two collections"},
 		"inventory group": {edits: []string{"displayName: Regions", "displayName: Regions\ninventoryName: zos"},
@@ -149,7 +151,7 @@ func TestCompare(t *testing.T) {
 		"options where there were none": {edits: []string{"displayName: APPLID, type: string", "displayName: APPLID, type: string, options: [a]"},
 			want: []string{"!~ field Region spec.applid: options none -> a"}, note: "any text"},
 		"no more options": {edits: []string{"options: [cold, auto], ", ""}, want: []string{" ~ field Region spec.mode: options cold, auto -> none"}},
-		"reference":       {edits: []string{"displayName: APPLID, type: string", "displayName: APPLID, type: string, kindReference: Backup"}, want: []string{" ~ field Region spec.applid: kindReference none -> Backup"}},
+		"reference":       {edits: []string{"displayName: APPLID, type: string", "displayName: APPLID, type: string, kindReference: Backup"}, want: []string{"!~ field Region spec.applid: kindReference none -> Backup"}, note: "another meaning"},
 
 		"playbook's content": {files: map[string]string{"playbooks/create.yml": "- {hosts: all, tasks: [], gather_facts: false}\n"},
 			want: []string{" ~ playbook Region: playbook playbooks/create.yml"}, note: "its content changed"},

@@ -3,42 +3,59 @@ package diff
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/upgrade"
 )
 
 func (c *comparison) kinds() {
-	kind := func(r collection.Resource) string { return r.Kind }
-	before, after := index(c.was.Collection.Resources, kind), index(c.is.Collection.Resources, kind)
+	for _, change := range upgrade.Compare(c.was.Collection, c.is.Collection) {
+		converted := Change{Area: Kind, Type: change.Type, Subject: change.Kind, Property: change.Property, Old: change.Old, New: change.New,
+			Breaking: change.Breaking, Note: change.Note}
+		if change.Field != "" {
+			converted.Area, converted.Subject = Field, change.Kind+" "+change.Field
+		}
+		c.add(converted)
+	}
+	after := index(c.is.Collection.Resources, func(r collection.Resource) string { return r.Kind })
 	for _, was := range c.was.Collection.Resources {
 		is, exists := after[was.Kind]
 		if !exists {
-			c.add(Change{Area: Kind, Type: Removed, Subject: was.Kind, Breaking: true, Note: removedKindNote(was)})
 			continue
 		}
 		c.property(Text, was.Kind, "displayName", was.DisplayName, is.DisplayName)
 		c.property(Text, was.Kind, "description", was.Description, is.Description)
 		c.property(Text, was.Kind, "hideResource", fmt.Sprint(was.Hidden), fmt.Sprint(is.Hidden))
 		c.property(Text, was.Kind, "supportsCheckMode", fmt.Sprint(was.SupportsCheckMode), fmt.Sprint(is.SupportsCheckMode))
-		c.fields(was.Kind, "spec", was.Vars, is.Vars)
+		c.fieldTexts(was.Kind+" spec", was.Vars, is.Vars)
 		c.playbook(was.Kind, "playbook", was.Playbook, is.Playbook)
 		c.playbook(was.Kind, "finalizer", was.Finalizer, is.Finalizer)
 	}
-	for _, is := range c.is.Collection.Resources {
-		if _, existed := before[is.Kind]; !existed {
-			c.add(Change{Area: Kind, Type: Added, Subject: is.Kind})
-		}
-	}
 	if c.sameCollection() {
 		c.refusals()
+	}
+}
+
+// fieldTexts compares what people read of the fields below path.
+func (c *comparison) fieldTexts(path string, was, is []collection.Var) {
+	after := index(is, func(v collection.Var) string { return v.Name })
+	for _, old := range was {
+		v, exists := after[old.Name]
+		if !exists {
+			continue
+		}
+		field := path + "." + old.Name
+		c.property(Text, field, "displayName", old.DisplayName, v.DisplayName)
+		c.property(Text, field, "description", old.Description, v.Description)
+		if v.Array {
+			field += "[]"
+		}
+		c.fieldTexts(field, old.Fields, v.Fields)
 	}
 }
 
@@ -49,14 +66,6 @@ func index[T any](items []T, name func(T) string) map[string]T {
 		m[name(item)] = item
 	}
 	return m
-}
-
-func removedKindNote(r collection.Resource) string {
-	note := "its custom resources stay, and their CRD with them, but no operator serves them any more: delete them before the upgrade"
-	if r.Finalizer != "" {
-		note += "; afterwards " + r.Finalizer + " cannot run, and their finalizer must be removed manually"
-	}
-	return note
 }
 
 // refusals tells where a cluster refuses the upgrade, since versions of a kind do not go together.
@@ -94,90 +103,6 @@ func (c *comparison) refusal(live, wanted *apiextensionsv1.CustomResourceDefinit
 		return "the cluster refuses this with reason SchemaConflict: " + conflict.Error()
 	}
 	return ""
-}
-
-// fields compares the fields of a kind below path.
-func (c *comparison) fields(kind, path string, was, is []collection.Var) {
-	name := func(v collection.Var) string { return v.Name }
-	before, after := index(was, name), index(is, name)
-	for _, old := range was {
-		field := path + "." + old.Name
-		subject := kind + " " + field
-		v, exists := after[old.Name]
-		if !exists {
-			c.add(Change{Area: Field, Type: Removed, Subject: subject, Old: typeOf(old), Breaking: true,
-				Note: "custom resources that set it keep it as long as an older version is served; the new playbooks do not know it"})
-			continue
-		}
-		c.property(Text, subject, "displayName", old.DisplayName, v.DisplayName)
-		c.property(Text, subject, "description", old.Description, v.Description)
-		if typeOf(old) != typeOf(v) {
-			c.add(Change{Area: Field, Type: Changed, Subject: subject, Property: "type", Old: typeOf(old), New: typeOf(v), Breaking: true})
-			continue
-		}
-		c.constraints(subject, old, v)
-		if v.Array {
-			field += "[]"
-		}
-		c.fields(kind, field, old.Fields, v.Fields)
-	}
-	for _, v := range is {
-		if _, existed := before[v.Name]; existed {
-			continue
-		}
-		change := Change{Area: Field, Type: Added, Subject: kind + " " + path + "." + v.Name, New: typeOf(v), Breaking: mustBeSet(v)}
-		if change.Breaking {
-			change.Note = mustBeSetNote
-		}
-		c.add(change)
-	}
-}
-
-const mustBeSetNote = "must be set: custom resources without it are refused when their spec changes next; a default avoids this"
-
-// constraints compares two fields of the same type.
-func (c *comparison) constraints(subject string, was, is collection.Var) {
-	add := func(property, old, now string, breaking bool, note string) {
-		if old == now {
-			return
-		}
-		change := Change{Area: Field, Type: Changed, Subject: subject, Property: property, Old: old, New: now, Breaking: breaking}
-		if breaking {
-			change.Note = note
-		}
-		c.add(change)
-	}
-	needed := mustBeSet(is) && !mustBeSet(was)
-	add("required", fmt.Sprint(was.Required), fmt.Sprint(is.Required), needed, mustBeSetNote)
-	add("default", valueText(was.Default), valueText(is.Default), needed && was.Required == is.Required, mustBeSetNote)
-	lost := slices.DeleteFunc(slices.Clone(was.Options), func(o string) bool { return slices.Contains(is.Options, o) })
-	note := "no longer allowed: " + strings.Join(lost, ", ")
-	if len(was.Options) == 0 {
-		note = "any text was allowed before"
-	}
-	add("options", strings.Join(was.Options, ", "), strings.Join(is.Options, ", "),
-		len(is.Options) > 0 && (len(lost) > 0 || len(was.Options) == 0), note)
-	add("kindReference", was.KindReference, is.KindReference, false, "")
-}
-
-// mustBeSet says whether a custom resource without the field is refused. A switch has a default in any case.
-func mustBeSet(v collection.Var) bool {
-	return v.Required && v.Default == nil && (v.Type != collection.Boolean || v.Array)
-}
-
-func typeOf(v collection.Var) string {
-	if v.Array {
-		return "array of " + string(v.Type)
-	}
-	return string(v.Type)
-}
-
-// valueText is a default as JSON, "" for none.
-func valueText(v any) string {
-	if v == nil {
-		return ""
-	}
-	return explain.JSON(v)
 }
 
 func (c *comparison) playbook(kind, property, was, is string) {

@@ -45,6 +45,20 @@ func identity(p *Page, c *collection.Collection, group string) {
 	if c.InventoryName != "" {
 		row("Inventory", "the endpoint is in the group "+c.InventoryName)
 	}
+	if c.MigrationPlaybook != "" {
+		row("Migration", migration(c))
+	}
+	if c.Replaces != (collection.ID{}) {
+		row("Replaces", c.Replaces.String()+": takes its kinds and custom resources over in the namespace that it belongs to")
+	}
+}
+
+func migration(c *collection.Collection) string {
+	text := "runs " + c.MigrationPlaybook + " once for each custom resource that an older version managed, before anything else runs for it"
+	if c.MigrationReversible {
+		return text + "; an older version can be returned to"
+	}
+	return text + "; an older version cannot be returned to"
 }
 
 func kind(p *Page, r collection.Resource, group string) {

@@ -16,6 +16,9 @@ type Input struct {
 	Event Event
 	// Current is the fingerprint of what would be handed over.
 	Current Fingerprint
+	// Defaults are those that the run would have. Accepts is true if AnnotationAcceptDefaults has the installed version.
+	Defaults *Defaults
+	Accepts  bool
 	// Stale is true if the live resource differs from what ansible-operator hands over: in a declared variable, or in being
 	// deleted.
 	Stale bool
@@ -25,6 +28,10 @@ type Input struct {
 	Record *Record
 	// Baseline is true if status says that the present generation was successful. It only counts without a Record.
 	Baseline bool
+	// Applied is the version of the last success according to status, and Migrated the last migration. They only count without a
+	// Record, Applied also for one that does not have it.
+	Applied  string
+	Migrated *Migrated
 	// LastRun is the one in status, or nil if there is none.
 	LastRun *LastRun
 	// Installation is the UID of the operator's Lease.
@@ -83,6 +90,8 @@ const (
 	ReasonAsked Reason = "Asked"
 	// ReasonDue means that the reconcile period or requeue_after is over.
 	ReasonDue Reason = "Due"
+	// ReasonMigrate means that the resource is to be migrated from an older version of the collection.
+	ReasonMigrate Reason = "Migrate"
 )
 
 // Decision is the result of Decide.
@@ -92,6 +101,8 @@ type Decision struct {
 	Reason Reason
 	// Attempt of a run, from 1.
 	Attempt int
+	// Migration is set if the run is one of the migration playbook, whatever the reason is for which it starts now.
+	Migration *Migration `json:",omitempty"`
 	// Canary is true if the endpoint was in an outage when the run started. Decide does not set it.
 	Canary bool
 	// Changed lists what differs from the last run, whether it starts a playbook or not. With ActionSkip and a last run that
@@ -117,12 +128,7 @@ const (
 
 // Decide decides whether the playbook runs now. The order of the cases is their precedence.
 func Decide(in Input) Decision {
-	if in.recreated() {
-		in.Record, in.Baseline = nil, false
-	}
-	if in.replayed() {
-		in.Record = nil
-	}
+	in = in.known()
 	last := in.Record
 	switch {
 	case in.Running:
@@ -133,6 +139,8 @@ func Decide(in Input) Decision {
 		return Decision{Action: ActionFinish}
 	case in.Event == EventDelete && in.Abandon:
 		return Decision{Action: ActionAbandon}
+	case in.migrates():
+		return in.migrate()
 	case last == nil && in.Event == EventCreate && in.Baseline:
 		return Decision{Action: ActionAdopt, After: in.wait(sooner(in.period(), in.checkPeriod()))}
 	case last == nil:
@@ -141,10 +149,12 @@ func Decide(in Input) Decision {
 
 	changed := in.changed()
 	switch {
-	case in.Asked != "" && in.Asked != last.Asked:
+	case in.asks():
 		return run(ReasonAsked, changed)
 	case in.starts(changed):
 		return run(ReasonChanged, changed)
+	case last.owes():
+		return run(ReasonRetry, changed)
 	case last.Outcome == OutcomeRequeued:
 		return in.runAt(last.Due, ReasonDue, changed)
 	case !last.Outcome.Succeeded():
@@ -153,6 +163,23 @@ func Decide(in Input) Decision {
 		return run(ReasonNew, changed)
 	}
 	return in.orCheck(in.repeat(changed))
+}
+
+// known returns the input without what is about another resource, or older than the last run.
+func (in Input) known() Input {
+	if in.recreated() {
+		in.Baseline, in.Applied, in.Migrated = false, "", nil
+	}
+	in.Record = in.Last()
+	return in
+}
+
+// Last returns the record of the last run of the resource. It is nil if the record is that of another resource or run.
+func (in Input) Last() *Record {
+	if in.recreated() || in.replayed() {
+		return nil
+	}
+	return in.Record
 }
 
 // recreated reports whether the record is that of a resource of the same name that was deleted.
@@ -172,10 +199,11 @@ func run(reason Reason, changed []Trigger) Decision {
 	return Decision{Action: ActionRun, Reason: reason, Attempt: 1, Changed: changed}
 }
 
-// changed lists what differs from the last run. Another event is a change of the resource.
+// changed lists what differs from the last run. Another event is a change of the resource, as are other defaults that it accepts.
 func (in Input) changed() []Trigger {
-	changed := in.Current.changedSince(in.Record.Fingerprint)
-	if in.Event != in.Record.Event && !slices.Contains(changed, TriggerSpec) {
+	changed := in.Current.changedSince(in.Record.Fingerprint, in.Accepts, in.Record.Migration == nil && in.Record.OfMigration())
+	other := in.Event != in.Record.Event || in.Accepts && in.Defaults.differFrom(in.Record.Defaults)
+	if other && !slices.Contains(changed, TriggerSpec) {
 		changed = append([]Trigger{TriggerSpec}, changed...)
 	}
 	return changed

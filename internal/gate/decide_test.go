@@ -351,6 +351,9 @@ func TestNext(t *testing.T) {
 		"created again":         {input(old), 1, OutcomeSucceeded, 0, base},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tc.outcome.Succeeded() && tc.want.Event == EventCreate {
+				tc.want.Applied = "1.0.0"
+			}
 			got := Next(tc.in, Decision{Action: ActionRun, Attempt: tc.attempt}, "r2", tc.outcome, finished, tc.requeue)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
@@ -484,7 +487,7 @@ func TestOlderRecord(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	adopted := func(change func(*Record)) Record {
 		return *record(func(r *Record) {
-			r.RunID, r.Finished, r.Version, r.Digest = "", now, "1.0.0", "sha256:d"
+			r.RunID, r.Finished, r.Version, r.Digest, r.Applied = "", now, "1.0.0", "sha256:d", "1.0.0"
 			change(r)
 		})
 	}
@@ -495,7 +498,7 @@ func TestAdopt(t *testing.T) {
 		"no gate before": {nil, adopted(func(r *Record) { r.Asked = "" })},
 		"record lost":    {&LastRun{ID: "r1", Version: "1.0.0", Digest: "sha256:d"}, adopted(func(*Record) {})},
 		"record lost, before": {&LastRun{ID: "r1", Version: "0.9.0", Digest: "sha256:c"}, adopted(func(r *Record) {
-			r.Version, r.Digest, r.Fingerprint.Collection = "0.9.0", "sha256:c", ""
+			r.Version, r.Applied, r.Digest, r.Fingerprint.Collection = "0.9.0", "0.9.0", "sha256:c", ""
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -106,14 +106,16 @@ func document(value any) []byte {
 	return out
 }
 
-// changedSince lists the parts in which two fingerprints differ.
-func (f Fingerprint) changedSince(last Fingerprint) []Trigger {
+// changedSince lists the parts in which two fingerprints differ. Another default of another version only counts if it is accepted.
+// ofMigration is true if the last fingerprint has the digest of a migration, and the variables of a run before.
+func (f Fingerprint) changedSince(last Fingerprint, accepts, ofMigration bool) []Trigger {
+	strict := accepts || f.Collection == last.Collection && !ofMigration
 	var changed []Trigger
 	for _, part := range []struct {
 		trigger Trigger
 		differs bool
 	}{
-		{TriggerSpec, f.Spec != last.Spec || variablesChanged(f.Variables, last.Variables)},
+		{TriggerSpec, f.Spec != last.Spec || variablesChanged(f.Variables, last.Variables, strict, accepts)},
 		{TriggerSecret, f.Secret != last.Secret},
 		{TriggerCollection, f.Collection != last.Collection},
 		{TriggerEndpoint, f.Endpoint != last.Endpoint},
@@ -126,13 +128,18 @@ func (f Fingerprint) changedSince(last Fingerprint) []Trigger {
 }
 
 // variablesChanged compares the variables that both versions of a collection declare. One that only the present version
-// declares has changed if it is set to something else than its default.
-func variablesChanged(now, last map[string]string) bool {
+// declares has changed if it is set to something else than its default, or if accepts is true. Unless strict is true, a variable
+// that was not set or had another default, and has its default now, has not changed.
+func variablesChanged(now, last map[string]string, strict, accepts bool) bool {
 	for path, hash := range now {
 		before, declared := last[path]
+		isDefault := strings.HasPrefix(hash, byDefault)
+		wasUnset := before == notSet || strings.HasPrefix(before, byDefault)
 		switch {
-		case declared && strings.TrimPrefix(hash, byDefault) != strings.TrimPrefix(before, byDefault),
-			!declared && hash != notSet && !strings.HasPrefix(hash, byDefault):
+		case !declared && (hash == notSet || isDefault && !accepts):
+		case declared && strings.TrimPrefix(hash, byDefault) == strings.TrimPrefix(before, byDefault):
+		case declared && isDefault && wasUnset && !strict:
+		default:
 			return true
 		}
 	}

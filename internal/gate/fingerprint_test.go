@@ -79,7 +79,7 @@ func TestFingerprintParts(t *testing.T) {
 		"endpoint gone":            {func(f *Facts) { f.EndpointVariables = nil }, []Trigger{TriggerEndpoint}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, key.Fingerprint(facts(tc.change)).changedSince(base)); diff != "" {
+			if diff := cmp.Diff(tc.want, key.Fingerprint(facts(tc.change)).changedSince(base, false, false)); diff != "" {
 				t.Errorf("changed parts (-want +got):\n%s", diff)
 			}
 		})
@@ -96,7 +96,7 @@ func TestFingerprintForm(t *testing.T) {
 		}
 		seen[part] = true
 	}
-	if other := Key("another key").Fingerprint(facts()); len(other.changedSince(got)) != 4 {
+	if other := Key("another key").Fingerprint(facts()); len(other.changedSince(got, false, false)) != 4 {
 		t.Errorf("with another key the fingerprint is %+v, want one that differs from %+v in all parts", other, got)
 	}
 	bare := key.Fingerprint(Facts{})

@@ -45,6 +45,7 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		r.Attempt = max(d.Attempt, 1)
 		r.fail(in, d)
 	}
+	r.setVersions(in, d)
 	if !outcome.usesRetry() {
 		// What was requested has not happened yet.
 		r.RunNow = in.lastRunNow()
@@ -100,12 +101,14 @@ func Adopt(in Input) Record {
 	case last.Digest != r.Digest:
 		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
 	}
+	r.Applied, r.Migrated = r.Version, in.Migrated
 	return r
 }
 
 func (in Input) record(finished time.Time) Record {
 	return in.withChecks(Record{
 		Fingerprint:  in.Current,
+		Defaults:     in.Defaults,
 		Event:        in.Event,
 		Finished:     finished.UTC().Truncate(time.Second), // As in status.
 		Version:      in.Settings.Version,

@@ -65,8 +65,10 @@ type Fingerprint struct {
 type Record struct {
 	// Fingerprint of the last run.
 	Fingerprint Fingerprint `json:"fingerprint"`
-	Event       Event       `json:"event"`
-	Outcome     Outcome     `json:"outcome"`
+	// Defaults that the last run had, nil if it was before defaults were recorded.
+	Defaults *Defaults `json:"defaults,omitempty"`
+	Event    Event     `json:"event"`
+	Outcome  Outcome   `json:"outcome"`
 	// UID of the resource, and Installation (the UID of the Lease of its operator) when the record was made. A record of another
 	// resource of the same name counts only if both differ, after a restore of the whole installation.
 	UID          types.UID `json:"uid,omitempty"`
@@ -77,6 +79,13 @@ type Record struct {
 	// Version and Digest of the collection of the last run.
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest,omitempty"`
+	// Applied is the version of the last run or migration that was successful. Empty if there is none.
+	Applied string `json:"applied,omitempty"`
+	// Migration is the one that has not succeeded yet, and Migrated the last one that has.
+	Migration *Migration `json:"migration,omitempty"`
+	Migrated  *Migrated  `json:"migrated,omitempty"`
+	// Owed is true if the last run was a migration after which the usual playbook has to run.
+	Owed bool `json:"owed,omitempty"`
 	// Attempt is the number of runs since the last success or change. Runs that ended as Interrupted, Unreachable or Refused do
 	// not count.
 	Attempt int `json:"attempt,omitempty"`

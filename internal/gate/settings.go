@@ -34,6 +34,11 @@ const (
 	AnnotationAbandon = "zoscb.ibm.com/abandon"
 	// AnnotationCheckRequestedAt requests a drift check, with a value that differs from the last one that was served.
 	AnnotationCheckRequestedAt = "zoscb.ibm.com/check-requested-at"
+	// AnnotationMigrationStopped of the operator's Lease has the resource, as kind/name, whose failed migration stops others.
+	AnnotationMigrationStopped = "zoscb.ibm.com/migration-stopped"
+	// AnnotationAcceptDefaults has the version of the collection whose defaults the resource takes instead of those that it ran
+	// with. It starts the playbook like a change of the spec if one of them differs.
+	AnnotationAcceptDefaults = "zoscb.ibm.com/accept-defaults"
 	// AnnotationReconcilePeriod is ansible-operator's annotation for the interval between runs.
 	AnnotationReconcilePeriod = "ansible.sdk.operatorframework.io/reconcile-period"
 	// AnnotationMaxArtifacts is ansible-operator's annotation for the number of runs whose files are kept.
@@ -88,6 +93,8 @@ type Settings struct {
 	MaxArtifacts int `json:"maxArtifacts"`
 	// DriftCheckPeriodSeconds is the interval between drift checks, or 0.
 	DriftCheckPeriodSeconds int64 `json:"driftCheckPeriodSeconds,omitempty"`
+	// MigrationPlaybook is the absolute path of the playbook that migrates resources from older versions, or "".
+	MigrationPlaybook string `json:"migrationPlaybook,omitempty"`
 	// Kinds of the collection by name.
 	Kinds map[string]KindSettings `json:"kinds"`
 }

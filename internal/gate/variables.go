@@ -3,12 +3,16 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 )
 
 // endpointVariable is the field of every spec that names the endpoint.
 const endpointVariable = "zosendpoint"
+
+// migrateVariable tells the migration playbook from which version to which the resource is migrated. No resource can set it.
+const migrateVariable = "zoscb_migrate"
 
 // watchVariables are the extra vars that ansible-operator adds, or takes from the watch, besides the two object variables.
 var watchVariables = []string{
@@ -34,7 +38,7 @@ func HandedOver(given map[string]any) map[string]any {
 // of equal value are equal.
 func (k KindSettings) Declared(spec map[string]any) (vars map[string]any, ignored []string) {
 	declared := slices.DeleteFunc(slices.Clone(k.Variables), func(v Variable) bool {
-		return slices.Contains(watchVariables, v.Name)
+		return v.Name == migrateVariable || slices.Contains(watchVariables, v.Name)
 	})
 	declared = append(declared, Variable{Name: endpointVariable})
 	vars, ignored = reduceObject(declared, spec, "")
@@ -46,7 +50,12 @@ func (k KindSettings) Declared(spec map[string]any) (vars map[string]any, ignore
 // declared variables, whose strings are marked as unsafe; and the paths of the fields that were dropped. The variable with
 // the whole object is empty, and the one with its spec has the declared fields.
 func (k KindSettings) ExtraVars(given map[string]any) (vars map[string]any, ignored []string) {
-	declared, ignored := k.Declared(HandedOver(given))
+	return k.extraVars(HandedOver(given), given)
+}
+
+// extraVars returns the extra vars with a spec instead of the one in given.
+func (k KindSettings) extraVars(spec, given map[string]any) (vars map[string]any, ignored []string) {
+	declared, ignored := k.Declared(spec)
 	vars = eachField(declared, mark)
 	if object := objectVariable(given); object != "" {
 		vars[object] = map[string]any{}
@@ -78,6 +87,14 @@ func (k KindSettings) References(vars map[string]any) []string {
 		}
 		return v.Reference + "/" + name
 	})
+}
+
+// Vars returns what the migration playbook gets: what playbooks get, and the versions. playbook is its path.
+func (m Migration) Vars(vars map[string]any, playbook string) map[string]any {
+	vars = maps.Clone(vars)
+	vars["zoscb_playbook"] = playbook
+	vars[migrateVariable] = mark(map[string]any{"from": m.From, "to": m.To})
+	return vars
 }
 
 // objectVariable returns the name of the variable with the whole object, or "" if the watch does not say the kind.

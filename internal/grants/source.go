@@ -29,6 +29,8 @@ type Source struct {
 	Manager rbacv1.Subject
 	// RequireScoped ignores grants for all collections.
 	RequireScoped bool
+
+	checked memory
 }
 
 // NewSource returns a source whose cache starts with the manager. It fails if the API server cannot be asked who the manager is.
@@ -41,7 +43,7 @@ func NewSource(ctx context.Context, mgr manager.Manager, requireScoped bool) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: grantCache, RequireScoped: requireScoped}
+	s := &Source{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: grantCache, RequireScoped: requireScoped, checked: newMemory()}
 	if s.Manager, err = self(ctx, mgr.GetClient()); err != nil {
 		return nil, err
 	}

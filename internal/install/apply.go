@@ -27,22 +27,56 @@ func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
 	return r.write(ctx, s, s.endpoints)
 }
 
-// record writes the inventory and the install method to status before the first object is written: after a restart, the
-// manager knows every object of a partial installation and does not choose the method again.
-func (r *Installer) record(ctx context.Context, s *scope) error {
-	before := s.Owner.DeepCopy()
+// record writes the inventory and the install method of installations to status before their first object is written: after a restart,
+// the manager knows every object of a partial installation and does not choose the method again. If all of them are new, the status says
+// also what it will say when they are written.
+func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
+	number := len(scopes)
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s *scope) bool { return s.err != nil })
+	if len(scopes) == 0 {
+		return
+	}
+	owner := scopes[0].Owner
+	before, now := owner.DeepCopy(), &owner.Status
+	var planned, left []v2beta2.ObjectReference
+	var expected []Result
+	for _, s := range scopes {
+		planned, left = append(planned, apply.Inventory(s.plan.Objects)...), append(left, s.left...)
+		s.result.Status = s.recorded()
+		now.Installations = WithInstallation(now.Installations, *s.result.Status)
+		now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
+		if s.before == nil && s.Backend.Method() == v2beta2.InstallDirect {
+			expected = append(expected, s.expected())
+		}
+	}
+	now.Inventory = apply.Union(planned, apply.Union(now.Inventory, left))
+	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
+	if all && len(expected) == number && r.Foresee != nil {
+		r.Foresee(expected)
+	}
+	if err := saveStatus(ctx, r.Client, owner, before); err != nil {
+		for _, s := range scopes {
+			s.err = err
+		}
+	}
+}
+
+// recorded returns the entry for status before the first object is written.
+func (s *scope) recorded() *v2beta2.InstallationStatus {
 	recorded := Recorded(s.Owner, s.Namespace)
 	if recorded == nil {
 		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest.String()}
 	}
 	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
-	s.result.Status = recorded.DeepCopy()
-	now := &s.Owner.Status
-	now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
-	now.Inventory = apply.Union(apply.Inventory(s.plan.Objects), now.Inventory)
-	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
-	now.Installations = WithInstallation(now.Installations, *recorded)
-	return saveStatus(ctx, r.Client, s.Owner, before)
+	return recorded
+}
+
+// expected returns the result of a new installation once its objects are written, before anything of it runs.
+func (s *scope) expected() Result {
+	expected := Result{Namespace: s.Namespace, Status: s.result.Status.DeepCopy(), Applied: true, Warnings: s.result.Warnings}
+	expected.fail(unavailable(client.ObjectKey{Namespace: s.Namespace, Name: s.Collection.OperatorName()}, v2beta2.ReasonProgressing, noPod))
+	expected.hold(s.Held)
+	return expected
 }
 
 // WithInstallation returns the list, sorted by namespace, with one entry added or replaced.
@@ -71,14 +105,17 @@ func (r *Installer) apply(ctx context.Context, s *scope) error {
 	if err := r.write(ctx, s, objects...); err != nil {
 		return err
 	}
+	r.rememberAuthorities(s)
 	s.result.Applied = true
-	s.result.Status.Digest, s.result.Status.Ready, s.result.Status.Message = s.plan.Digest.String(), false, ""
+	is := s.result.Status
+	is.Digest, is.Ready, is.Reason, is.Message = s.plan.Digest.String(), false, "", ""
 	return nil
 }
 
 func (r *Installer) write(ctx context.Context, s *scope, objects ...client.Object) error {
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
-	_, err := applier.Apply(ctx, objects, OwnedBy(s.Owner))
+	applier := &apply.Applier{Client: r.Client, Reader: r.Reader, Memory: r.Memory.Applied, Watched: r.watched(ctx)}
+	written, err := applier.Apply(ctx, objects, OwnedBy(s.Owner))
+	s.written += written
 	return ApplyError(err)
 }
 

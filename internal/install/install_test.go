@@ -63,7 +63,7 @@ func TestAvailable(t *testing.T) {
 	} {
 		d := good()
 		test.change(d)
-		if got := available(d); got != test.want {
+		if got := Available(d); got != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

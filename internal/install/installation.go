@@ -43,6 +43,8 @@ type Installation struct {
 	Backend Backend
 	// Blocked is the reason why nothing but the Secret with the endpoints is updated, or nil.
 	Blocked error
+	// Held is the reason why the namespace keeps the version that it has, or nil. The installation is of that version.
+	Held error
 }
 
 // Backend installs an operator with one install method.
@@ -51,8 +53,8 @@ type Backend interface {
 	Method() v2beta2.InstallMethod
 	// Plan renders the objects of the installation, except the Secret with the endpoints. It writes nothing.
 	Plan(*Installation, render.InstallationOptions) (*Plan, error)
-	// Orphaned reports whether an operator of the same method must be removed before the planned one can be installed.
-	Orphaned() bool
+	// Replaces reports whether an operator of the same method must be removed before the planned one can be installed.
+	Replaces() bool
 	// Observe returns what the installation waits for before its Deployment can become available. The Deployment is nil if
 	// it does not exist.
 	Observe(*Installation, *Plan, *appsv1.Deployment) error
@@ -91,7 +93,18 @@ type Result struct {
 func (r *Result) fail(err error) {
 	r.Err = err
 	if r.Status != nil && status.Is(err) {
-		r.Status.Ready, r.Status.Message = false, status.Message(err.Error())
+		r.Status.Ready, r.Status.Reason, r.Status.Message = false, status.AsError(err).Reason, status.Message(err.Error())
+	}
+}
+
+// hold adds why the installation keeps its version. Its operator runs as before.
+func (r *Result) hold(held error) {
+	if held == nil {
+		return
+	}
+	r.Err = status.Join(held, r.Err)
+	if r.Status != nil {
+		r.Status.Reason, r.Status.Message = status.AsError(r.Err).Reason, status.Message(r.Err.Error())
 	}
 }
 
@@ -153,7 +166,13 @@ func Namespaces(soc *v2beta2.SubOperatorConfig) []string {
 
 // parts returns the inventory of the installation in a namespace.
 func parts(soc *v2beta2.SubOperatorConfig, namespace string) []v2beta2.ObjectReference {
-	return slices.DeleteFunc(slices.Clone(soc.Status.Inventory), func(ref v2beta2.ObjectReference) bool { return namespaceOf(ref) != namespace })
+	var found []v2beta2.ObjectReference
+	for _, ref := range soc.Status.Inventory {
+		if namespaceOf(ref) == namespace {
+			found = append(found, ref)
+		}
+	}
+	return found
 }
 
 // namespaceOf returns the namespace of the installation that an object belongs to.
@@ -173,14 +192,15 @@ func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {
 	return key, ok
 }
 
-// OwnedBy accepts objects that were created for a SubOperatorConfig, and the OperatorGroup that all installations share.
+// OwnedBy accepts objects that were created for a SubOperatorConfig, the OperatorGroup that all installations share, and what a
+// replaced installation has left to those of the same namespace.
 func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 	return func(live client.Object) bool {
 		if live.GetObjectKind().GroupVersionKind().Kind == operatorsv1.OperatorGroupKind {
 			return IsSharedGroup(live)
 		}
 		owner, ok := OwnerOf(live)
-		return ok && render.IDOf(live.GetLabels()) != collection.ID{} && owner == client.ObjectKeyFromObject(soc)
+		return ok && render.IDOf(live.GetLabels()) != collection.ID{} && owner == client.ObjectKeyFromObject(soc) || isLeftTo(soc, live)
 	}
 }
 

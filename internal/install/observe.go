@@ -12,54 +12,115 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// observe waits until the Deployment runs its current pod template, and that is the planned one.
+// observe waits until the Deployment runs its current pod template, and that is the planned one. The cache says whether it does not, and
+// a watch brings the next look. That it does is confirmed by a live read, once for each change.
 func (r *Installer) observe(ctx context.Context, s *scope) error {
 	key := types.NamespacedName{Namespace: s.Namespace, Name: s.Collection.OperatorName()}
+	deployment, err := r.cachedDeployment(ctx, s, key)
+	if err != nil {
+		return err
+	}
+	if err := r.judge(ctx, s, key, deployment); err != nil {
+		return err
+	}
+	wasReady := s.before != nil && s.before.Ready && s.before.Digest == s.result.Status.Digest
+	if !wasReady || !r.Memory.isConfirmed(key, DeploymentState(deployment)) {
+		if deployment, err = r.liveDeployment(ctx, key); err != nil {
+			return err
+		}
+		if err := r.judge(ctx, s, key, deployment); err != nil {
+			problem := *status.AsError(err)
+			problem.RetryAfter = min(problem.RetryAfter, status.MissingInterval) // The cache may never have this state.
+			return &problem
+		}
+		r.Memory.confirm(key, apply.LiveState(deployment, deploymentKind))
+	}
+	s.result.Status.Ready = true
+	return nil
+}
+
+// cachedDeployment returns nil if the Deployment does not exist. While the cache does not have what this reconciliation has written,
+// that is returned: its pods are not there yet, and the cache brings the next look. Otherwise it is read live if the cache is behind.
+func (r *Installer) cachedDeployment(ctx context.Context, s *scope, key types.NamespacedName) (*appsv1.Deployment, error) {
+	deployment, state := &appsv1.Deployment{}, apply.State("")
+	err := r.Cache.Get(ctx, key, deployment)
+	switch {
+	case err == nil:
+		state = DeploymentState(deployment)
+	case apierrors.IsNotFound(err):
+		deployment = nil
+	default:
+		return nil, fmt.Errorf("reading Deployment %q from the cache: %w", key, err)
+	}
+	if !r.Memory.Applied.Differs(deploymentKind, key, state) {
+		return deployment, nil
+	}
+	for _, object := range s.plan.Objects {
+		if planned, ok := object.(*appsv1.Deployment); ok && s.written > 0 {
+			return planned, nil
+		}
+	}
+	return r.liveDeployment(ctx, key)
+}
+
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
+
+// liveDeployment returns nil if the Deployment does not exist.
+func (r *Installer) liveDeployment(ctx context.Context, key types.NamespacedName) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	switch err := r.Reader.Get(ctx, key, deployment); {
 	case apierrors.IsNotFound(err):
-		deployment = nil
+		return nil, nil
 	case err != nil:
-		return fmt.Errorf("reading Deployment %q: %w", key, err)
+		return nil, fmt.Errorf("reading Deployment %q: %w", key, err)
 	}
-	if waits := s.Backend.Observe(s.Installation, s.plan, deployment); waits != nil {
-		return r.explain(ctx, waits, deployment)
-	}
-	if deployment == nil {
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for Deployment %q to be created", key)
-	}
-	if available(deployment) {
-		s.result.Status.Ready = true
-		return nil
-	}
-	reason, message := r.describePods(ctx, deployment)
-	after := status.PollInterval
-	if reason != v2beta2.ReasonProgressing {
-		after = status.MissingInterval
-	}
-	return status.Waiting(reason, after, "Deployment %q is not available: %s", key, message)
+	return deployment, nil
 }
 
+// judge returns what a Deployment, which is nil if it does not exist, waits for.
+func (r *Installer) judge(ctx context.Context, s *scope, key types.NamespacedName, deployment *appsv1.Deployment) error {
+	if waits := s.Backend.Observe(s.Installation, s.plan, deployment); waits != nil {
+		return r.explain(ctx, s, waits, deployment)
+	}
+	if deployment == nil {
+		return status.Waiting(v2beta2.ReasonProgressing, status.Watched, "waiting for Deployment %q to be created", key)
+	}
+	if Available(deployment) {
+		return nil
+	}
+	reason, message := r.describePods(ctx, s, deployment)
+	return unavailable(key, reason, message)
+}
+
+func unavailable(deployment client.ObjectKey, reason, message string) error {
+	return status.Waiting(reason, status.Watched, "Deployment %q is not available: %s", deployment, message)
+}
+
+// noPod is what a Deployment without a pod waits for.
+const noPod = "waiting for its pod to be created"
+
 // explain adds the state of the pods to the error of the backend, if the backend waits for the pods.
-func (r *Installer) explain(ctx context.Context, waits error, deployment *appsv1.Deployment) error {
+func (r *Installer) explain(ctx context.Context, s *scope, waits error, deployment *appsv1.Deployment) error {
 	helpable := slices.Contains([]string{v2beta2.ReasonProgressing, v2beta2.ReasonClusterServiceVersionFailed}, status.AsError(waits).Reason)
-	if !helpable || deployment == nil || available(deployment) {
+	if !helpable || deployment == nil || Available(deployment) {
 		return waits
 	}
-	reason, message := r.describePods(ctx, deployment)
+	reason, message := r.describePods(ctx, s, deployment)
 	if reason == v2beta2.ReasonProgressing {
 		return waits
 	}
-	return status.Waiting(reason, status.MissingInterval, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
+	return status.Waiting(reason, status.AsError(waits).RetryAfter, "%w; Deployment %q is not available: %s", waits, deployment.Namespace+"/"+deployment.Name, message)
 }
 
 // releaseFinalizers removes the finalizer from custom resources of kinds whose current version has no finalizer playbook,
@@ -82,8 +143,8 @@ func (r *Installer) releaseFinalizers(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// available reports whether exactly one pod runs, and it has the Deployment's current template.
-func available(deployment *appsv1.Deployment) bool {
+// Available reports whether exactly one pod runs, and it has the Deployment's current template.
+func Available(deployment *appsv1.Deployment) bool {
 	status := deployment.Status
 	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == 1 && status.Replicas == 1 &&
 		slices.ContainsFunc(status.Conditions, func(c appsv1.DeploymentCondition) bool {
@@ -91,18 +152,22 @@ func available(deployment *appsv1.Deployment) bool {
 		})
 }
 
-// describePods returns what the pods of a Deployment wait for, and the reason for the condition.
-func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deployment) (reason, message string) {
+// describePods returns what the pods of a Deployment wait for by what the cache has of them, and the reason for the condition.
+func (r *Installer) describePods(ctx context.Context, s *scope, deployment *appsv1.Deployment) (reason, message string) {
 	pods := &corev1.PodList{}
-	err := r.Reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+	err := r.Cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(s.Collection.ID())))
 	if err != nil || len(pods.Items) == 0 {
-		return v2beta2.ReasonProgressing, "waiting for its pod to be created"
+		return v2beta2.ReasonProgressing, noPod
 	}
 	if missing := missingDependencies(deployment, pods.Items); missing != "" {
 		return v2beta2.ReasonDependencyMissing, missing
 	}
 	var waits []string
 	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil && len(pods.Items) == 1 {
+			return v2beta2.ReasonProgressing, fmt.Sprintf("pod %q starts no playbook any more and waits for running ones, at most %d seconds",
+				pod.Name, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
+		}
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
 				waits = append(waits, "pod cannot be scheduled: "+condition.Message)
@@ -119,14 +184,18 @@ func (r *Installer) describePods(ctx context.Context, deployment *appsv1.Deploym
 	return v2beta2.ReasonWorkloadUnavailable, strings.Join(slices.Compact(waits), "; ")
 }
 
-// describeContainer omits the messages of container states: they contain names and delays that change with every restart.
+// describeContainer omits the messages of container states: they contain names and delays that change with every restart. Of a container
+// that was restarted several times it always says the same.
 func describeContainer(container corev1.ContainerStatus) []string {
 	state := container.State
 	if message := untrustedMessage(container); message != "" {
 		return []string{message}
 	}
+	last := cmp.Or(state.Terminated, container.LastTerminationState.Terminated)
 	switch {
-	case state.Waiting != nil && state.Waiting.Reason != "" && state.Waiting.Reason != "PodInitializing" && state.Waiting.Reason != "ContainerCreating":
+	case container.RestartCount >= manyRestarts && !container.Ready && last != nil && last.ExitCode != 0:
+		return []string{fmt.Sprintf("container %s: CrashLoopBackOff", container.Name)}
+	case state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason):
 		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
 	case state.Terminated != nil && state.Terminated.ExitCode != 0:
 		return []string{fmt.Sprintf("container %s ended with exit code %d", container.Name, state.Terminated.ExitCode)}
@@ -153,10 +222,10 @@ func untrustedMessage(container corev1.ContainerStatus) string {
 // missingDependencies returns the dependencies that the pods of a Deployment's current template report as not installable,
 // or "" if there are none.
 func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) string {
-	want := deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation]
+	want := render.RuntimeHash(deployment.Spec.Template.Annotations)
 	var problems []string
 	for i := range pods {
-		if pods[i].DeletionTimestamp != nil || pods[i].Annotations[render.RuntimeHashAnnotation] != want {
+		if pods[i].DeletionTimestamp != nil || render.RuntimeHash(pods[i].Annotations) != want {
 			continue
 		}
 		if problem, ok := strings.CutPrefix(lastDependencyMessage(&pods[i]), render.DependencyMissing); ok {
@@ -168,7 +237,7 @@ func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) strin
 }
 
 // lastDependencyMessage returns the message of the container that terminated last: the operator container retries what the
-// init container could not install, and exits when the outcome changes.
+// last init container could not install, and exits when the outcome changes.
 func lastDependencyMessage(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name != render.OperatorContainer {
@@ -178,10 +247,8 @@ func lastDependencyMessage(pod *corev1.Pod) string {
 			return ended.Message
 		}
 	}
-	for _, status := range pod.Status.InitContainerStatuses {
-		if status.Name == render.DependenciesContainer && status.State.Terminated != nil {
-			return status.State.Terminated.Message
-		}
+	if started := pod.Status.InitContainerStatuses; len(started) > 0 && started[len(started)-1].State.Terminated != nil {
+		return started[len(started)-1].State.Terminated.Message
 	}
 	return ""
 }

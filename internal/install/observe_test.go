@@ -28,6 +28,10 @@ func TestMissingDependencies(t *testing.T) {
 			status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b\n\x1b[31mc.d\xff"), ContainerStatuses: []corev1.ContainerStatus{{Name: render.OperatorContainer, State: running}}},
 			want:   "a.b c.d?",
 		},
+		"found by the only container": {
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: render.UnpackContainer, State: ended("DependencyMissing: a.b")}}},
+			want:   "a.b",
+		},
 		"another problem later": {
 			status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b"), ContainerStatuses: []corev1.ContainerStatus{
 				{Name: render.OperatorContainer, State: running, LastTerminationState: ended("DependencyMissing: c.d")}}},

@@ -2,10 +2,10 @@ package install
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/events"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -26,6 +25,13 @@ type Installer struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
+	// Cache has the objects that installations consist of, and their pods, as far as the manager watches them.
+	Cache client.Reader
+	// Memory has what was seen of installations.
+	Memory *Memory
+	// Foresee describes, in the status of the SubOperatorConfig, the results that all its installations are expected to have. Nil means
+	// that it is described afterwards only.
+	Foresee func([]Result)
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Grants decide which permissions operators may have.
@@ -48,76 +54,137 @@ type scope struct {
 	// current is true once the Secret was applied as planned.
 	current bool
 	plan    *Plan
+	// left is what a replaced installation has left to this one.
+	left []v2beta2.ObjectReference
+	// written counts the objects that were written.
+	written int
 	// before is the status entry before this reconciliation, or nil.
 	before *v2beta2.InstallationStatus
 	// pruning is what the removal of obsolete objects waits for, or nil. It does not affect the operator.
 	pruning error
-	result  Result
+	// err is the error of the step that failed, or nil.
+	err    error
+	result Result
 }
 
-// Reconcile applies an installation. Endpoints and keys are updated first: a problem such as a withdrawn grant must not keep
-// a replaced key in use.
-func (r *Installer) Reconcile(ctx context.Context, i *Installation) Result {
-	s := &scope{
-		Installation: i, before: Recorded(i.Owner, i.Namespace),
-		result: Result{Namespace: i.Namespace, Status: Recorded(i.Owner, i.Namespace)},
-	}
-	steps := []func(context.Context, *scope) error{
-		r.renderEndpoints,
-		r.updateEndpoints,
-		r.render,
-		r.checkEnvironment,
-		r.checkPermissions,
-		r.uninstallFormer,
-		r.record,
-		r.apply,
-		r.prune,
-		r.observe,
-		r.releaseFinalizers,
-	}
-	var err error
-	for _, step := range steps {
-		if err = step(ctx, s); err != nil {
-			break
+// batchSize is the number of installations of a SubOperatorConfig that are recorded in one write of its status. Their objects are in memory
+// at the same time.
+const batchSize = 50
+
+// parallelWrites is the number of installations of a SubOperatorConfig whose objects are read and written at the same time.
+const parallelWrites = 8
+
+// Reconcile applies installations of one SubOperatorConfig, and returns their results in the same order. A problem of one does not affect
+// the others.
+func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result {
+	results := make([]Result, 0, len(all))
+	for batch := range slices.Chunk(all, batchSize) {
+		scopes := make([]*scope, 0, len(batch))
+		for _, i := range batch {
+			scopes = append(scopes, &scope{
+				Installation: i, before: Recorded(i.Owner, i.Namespace),
+				result: Result{Namespace: i.Namespace, Status: Recorded(i.Owner, i.Namespace)},
+			})
+		}
+		r.reconcile(ctx, scopes, len(batch) == len(all))
+		for _, s := range scopes {
+			results = append(results, s.result)
 		}
 	}
-	if i.Backend != nil {
+	return results
+}
+
+// reconcile updates endpoints and keys first: a problem such as a withdrawn grant must not keep a replaced key in use. All is true if the
+// SubOperatorConfig has no other installations.
+func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
+	inTurn(ctx, scopes, r.renderEndpoints)
+	inParallel(ctx, scopes, r.updateEndpoints)
+	inTurn(ctx, scopes, r.render, r.checkEnvironment, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
+	r.record(ctx, scopes, all)
+	inParallel(ctx, scopes, r.apply)
+	inTurn(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
+	for _, s := range scopes {
+		r.finish(ctx, s)
+	}
+}
+
+// step is a step of an installation, which ends with the first error.
+type step func(context.Context, *scope) error
+
+// inTurn runs steps of one installation after another: they may change the status of their SubOperatorConfig.
+func inTurn(ctx context.Context, scopes []*scope, steps ...step) {
+	for _, s := range scopes {
+		for _, do := range steps {
+			if s.err == nil {
+				s.err = do(ctx, s)
+			}
+		}
+	}
+}
+
+// inParallel runs a step of several installations at once.
+func inParallel(ctx context.Context, scopes []*scope, do step) {
+	var group errgroup.Group
+	group.SetLimit(parallelWrites)
+	for _, s := range scopes {
+		if s.err == nil {
+			group.Go(func() error {
+				s.err = do(ctx, s)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // Each installation has its own error.
+}
+
+// finish completes the result of an installation.
+func (r *Installer) finish(ctx context.Context, s *scope) {
+	err := s.err
+	if s.Backend != nil {
 		applied := s.plan
 		if !s.result.Applied {
 			applied = nil
 		}
-		if notifyErr := i.Backend.Notify(ctx, i, applied, err); notifyErr != nil {
+		if notifyErr := s.Backend.Notify(ctx, s.Installation, applied, err); notifyErr != nil {
 			err = status.Join(notifyErr, err)
 		}
 	}
 	if err != nil {
 		s.result.fail(err)
 	}
+	s.result.hold(s.Held)
 	s.result.Err = status.Join(s.result.Err, s.pruning)
-	return s.result
 }
 
 // renderEndpoints renders the Secret with the endpoints. The key that records of runs are signed with is created once: it is
-// taken from the live Secret if there is one.
+// taken from the live Secret if there is one. That is read if it is not known to be as it was rendered.
 func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: render.EndpointsSecretName(s.Collection)}
-	live := &corev1.Secret{}
-	err := r.Reader.Get(ctx, key, live)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading Secret %q: %w", key, err)
+	known, isKnown := r.content(ctx, s.Owner, kindSecret, key)
+	recordKey, err := []byte(known), error(nil)
+	if s.created = isKnown; !isKnown || r.mayInherit(ctx, s) {
+		recordKey, err = r.readKey(ctx, s, key)
 	}
-	s.created = err == nil && OwnedBy(s.Owner)(live)
-	recordKey := live.Data[gate.RecordKeyFile]
-	if !s.created || len(recordKey) != gate.RecordKeyBytes {
-		recordKey = make([]byte, gate.RecordKeyBytes)
-		_, _ = rand.Read(recordKey) // It never fails.
+	if err != nil {
+		return err
 	}
 	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Owner.Namespace, s.Endpoints, recordKey)
 	if err != nil {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
+	r.rememberContent(s.Owner, kindSecret, key, string(recordKey))
 	s.endpoints = secret
 	return r.setOwner(s.Owner, secret)
+}
+
+func (r *Installer) readKey(ctx context.Context, s *scope, key client.ObjectKey) ([]byte, error) {
+	live := &corev1.Secret{}
+	err := r.Reader.Get(ctx, key, live)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Secret %q: %w", key, err)
+	}
+	s.created = err == nil && OwnedBy(s.Owner)(live)
+	return r.findKey(ctx, s, live)
 }
 
 // render plans the installation without access to the cluster.
@@ -167,7 +234,7 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	}
 	for _, variable := range s.Runtime.Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
-			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
 				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, or map %q from a SubOperatorConfig in that namespace",
 				variable.Name, s.Namespace, s.Namespace)
 		}
@@ -178,10 +245,6 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 // checkPermissions checks the roles before anything is applied, also if OLM writes them: OLM would grant any permission of
 // the ClusterServiceVersion. The API server repeats a part of the check when the manager writes a role.
 func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
-	granted, err := r.Grants.Read(ctx)
-	if err != nil {
-		return err
-	}
 	base := render.BaseRules(s.Collection, s.Group)
 	var roles []grants.Role
 	for _, object := range render.Roles(s.Collection, s.options) {
@@ -194,7 +257,7 @@ func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
 			return fmt.Errorf("%T is not a role", object)
 		}
 	}
-	warnings, err := granted.Check(ctx, render.Grantee{ID: s.Collection.ID(), Namespace: s.OperatorCollection.Namespace, Digest: s.Digest}, roles)
+	warnings, err := r.Grants.Check(ctx, render.Grantee{ID: s.Collection.ID(), Namespace: s.OperatorCollection.Namespace, Digest: s.Digest}, roles)
 	s.result.Warnings = append(s.result.Warnings, warnings...)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -41,22 +43,34 @@ const runGrace = time.Minute
 // exist. The result has no status once the removal is complete. Until then the SubOperatorConfig keeps its entry, so that no
 // other one installs the collection in the namespace.
 func (r *Installer) Uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) Result {
-	result := Result{Namespace: namespace, Status: Recorded(soc, namespace)}
-	if err := r.uninstall(ctx, soc, namespace); err != nil {
+	return removal(soc, namespace, r.uninstall(ctx, soc, namespace, false))
+}
+
+// HandOver is Uninstall for a collection that is replaced by another one, whose operator takes over the custom resources. What proves
+// their runs is left to it.
+func (r *Installer) HandOver(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) Result {
+	return removal(soc, namespace, r.uninstall(ctx, soc, namespace, true))
+}
+
+// removal is the result of a removal, which is complete if err is nil.
+func removal(soc *v2beta2.SubOperatorConfig, namespace string, err error) Result {
+	result := Result{Namespace: namespace}
+	if err != nil {
 		result.Status = Recorded(soc, namespace)
 		result.fail(err)
-		return result
 	}
-	result.Status = nil
 	return result
 }
 
-func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
+func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, handOver bool) error {
 	since, err := r.startRemoval(ctx, soc, namespace)
 	if err != nil {
 		return err
 	}
 	obsolete := parts(soc, namespace)
+	if handOver {
+		obsolete = apply.Difference(obsolete, []v2beta2.ObjectReference{endpointsOf(soc, namespace)})
+	}
 	subscribed := slices.ContainsFunc(obsolete, func(ref v2beta2.ObjectReference) bool { return ref.Kind == operatorsv1alpha1.SubscriptionKind })
 	if err := r.awaitRuns(ctx, soc, namespace, since); err != nil {
 		return err
@@ -71,17 +85,23 @@ func (r *Installer) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfi
 	if err := r.remove(ctx, soc, obsolete); err != nil {
 		return err
 	}
-	r.reportInstances(ctx, soc, namespace)
+	if handOver {
+		if err := r.leaveKey(ctx, soc, namespace); err != nil {
+			return err
+		}
+	}
+	r.reportInstances(ctx, soc, namespace, handOver)
 	before := soc.DeepCopy()
 	soc.Status.Installations = WithoutInstallation(soc.Status.Installations, namespace)
 	return saveStatus(ctx, r.Client, soc, before)
 }
 
-// uninstallFormer removes the operator that the other method installed, with its pods, before anything of the new one is
-// written: two operators in one namespace would run the same playbooks at once. Objects that both methods need are kept.
+// uninstallFormer removes the operator that the other method installed, or that OLM cannot replace by the planned one, with its pods,
+// before anything of the new one is written: two operators in one namespace would run the same playbooks at once. Objects that both
+// need are kept.
 func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
-	method, orphaned := RecordedMethod(s.Owner, s.Namespace), s.Backend.Orphaned()
-	if (method == "" || method == s.Backend.Method()) && !orphaned {
+	method, replaces := RecordedMethod(s.Owner, s.Namespace), s.Backend.Replaces()
+	if (method == "" || method == s.Backend.Method()) && !replaces {
 		return nil
 	}
 	if method == "" {
@@ -93,14 +113,48 @@ func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.result.Status = Recorded(s.Owner, s.Namespace)
+	if err := r.preventRuns(ctx, s.Owner, s.Namespace, since); err != nil {
+		return err
+	}
 	if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); err != nil {
 		return err
 	}
 	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
-	if err := r.remove(ctx, s.Owner, obsolete); err != nil || method != v2beta2.InstallOLM && !orphaned {
+	if replaces {
+		obsolete = apply.Union(obsolete, subscriptions(parts(s.Owner, s.Namespace)))
+	}
+	if err := r.remove(ctx, s.Owner, obsolete); err != nil || method != v2beta2.InstallOLM && !replaces {
 		return err
 	}
 	return r.removeOperator(ctx, s.Owner, s.Namespace)
+}
+
+// subscriptions returns the Subscriptions among objects.
+func subscriptions(refs []v2beta2.ObjectReference) []v2beta2.ObjectReference {
+	return slices.DeleteFunc(slices.Clone(refs), func(ref v2beta2.ObjectReference) bool { return ref.Kind != operatorsv1alpha1.SubscriptionKind })
+}
+
+// preventRuns lets the operator start no run while its removal waits for those that have begun. A gate that has read the Lease a moment
+// before may still start one, which awaitRuns sees.
+func (r *Installer) preventRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, since time.Time) error {
+	until := since.Add(2 * runGrace)
+	if time.Now().After(until) {
+		return nil
+	}
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: namespace, Name: RecordedCollection(soc).OperatorName()}
+	if err := r.Reader.Get(ctx, key, lease); err != nil {
+		return client.IgnoreNotFound(err) // No pod has started.
+	}
+	before := lease.DeepCopy()
+	if !podlock.Close(lease, until) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, lease, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
+		return fmt.Errorf("preventing further runs of the operator in namespace %q: %w", namespace, err)
+	}
+	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: no further playbook is started, and the operator is removed when those that run have ended", namespace)
 }
 
 func (r *Installer) removeOperator(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
@@ -171,16 +225,21 @@ func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, 
 // reportInstances reports the custom resources that lose their operator: in an event, and in their status if the namespace
 // still allows the manager to write there. The operator is gone: that they cannot be counted or written must not keep the
 // namespace from others.
-func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) {
+func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, handOver bool) {
 	if Recorded(soc, namespace) == nil {
 		return
 	}
 	finder := &instances.Finder{Client: r.Client, Reader: r.Reader}
 	items, err := finder.List(ctx, RecordedCollection(soc), namespace)
 	note := fmt.Sprintf("%d custom resources stay in namespace %q without an operator: %s", len(items), namespace, instances.Describe(items))
+	eventType, reason := corev1.EventTypeWarning, v2beta2.ReasonInstancesExist
 	switch {
 	case err == nil && len(items) == 0:
 		return
+	case err == nil && handOver:
+		eventType, reason = corev1.EventTypeNormal, v2beta2.ReasonReplaced
+		note = fmt.Sprintf("%d custom resources stay in namespace %q for the collection that replaces %s: %s",
+			len(items), namespace, RecordedCollection(soc), instances.Describe(items))
 	case err != nil:
 		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
 	case r.mayReport(ctx, soc, namespace):
@@ -190,7 +249,7 @@ func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperato
 	}
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	r.Recorder.Eventf(soc, related, corev1.EventTypeWarning, v2beta2.ReasonInstancesExist, "Uninstall", "%s", printable.Line(note, status.MaxEventBytes))
+	r.Recorder.Eventf(soc, related, eventType, reason, "Uninstall", "%s", printable.Line(note, status.MaxEventBytes))
 }
 
 // mayReport reports whether the status of custom resources may say that they have no operator: the namespace consents, and has

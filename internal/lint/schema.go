@@ -50,20 +50,21 @@ func ConfigSchema() ([]byte, error) {
 
 func rootSchemas() keySchemas {
 	return keySchemas{
-		"domain":            subdomainSchema("First half of the collection's identity. Should be the namespace in galaxy.yml, with - instead of _."),
-		"name":              subdomainSchema("Second half of the collection's identity. Should be the name in galaxy.yml, with - instead of _."),
-		"version":           {"type": "string", "pattern": `^[0-9]+\.[0-9]+\.[0-9]+([-+].+)?$`, "description": "Semantic version, such as 1.2.0. Should be the version in galaxy.yml. The kinds are served at an API version that is made of it."},
-		"displayName":       text("What the collection is called in catalogs."),
-		"description":       optionalText("Text of the collection's page in catalogs, in markdown. Each heading stands on a line of its own."),
-		"resources":         listOf("The kinds that the collection offers.", resourceSchema(), 1),
-		"roles":             permissionSchema("What the operator may do in its namespace, beyond the collection's own kinds."),
-		"clusterRoles":      permissionSchema("What the operator may do in the whole cluster."),
-		"icon":              listOf("Images for the collection's tile.", objectOf("", iconSchemas(), "base64data", "mediatype"), 0),
-		"provider":          {"type": []string{"string", "object", "null"}, "description": "Who offers the collection: a name, or name and url. Not in the specification."},
-		"inventoryName":     {"type": []string{"string", "null"}, "pattern": groupName, "description": "Ansible group that the endpoint joins, for playbooks with hosts: that group. Not in the specification."},
-		"replaces":          optionalText("Not in the specification. Nothing reads it."),
-		"migrationPlaybook": optionalText("Not in the specification. Nothing reads it."),
-		"collectionPath":    optionalText("Not in the specification. Nothing reads it."),
+		"domain":              subdomainSchema("First half of the collection's identity. Should be the namespace in galaxy.yml, with - instead of _."),
+		"name":                subdomainSchema("Second half of the collection's identity. Should be the name in galaxy.yml, with - instead of _."),
+		"version":             {"type": "string", "pattern": `^[0-9]+\.[0-9]+\.[0-9]+([-+].+)?$`, "description": "Semantic version, such as 1.2.0. Should be the version in galaxy.yml. The kinds are served at an API version that is made of it."},
+		"displayName":         text("What the collection is called in catalogs."),
+		"description":         optionalText("Text of the collection's page in catalogs, in markdown. Each heading stands on a line of its own."),
+		"resources":           listOf("The kinds that the collection offers.", resourceSchema(), 1),
+		"roles":               permissionSchema("What the operator may do in its namespace, beyond the collection's own kinds."),
+		"clusterRoles":        permissionSchema("What the operator may do in the whole cluster."),
+		"icon":                listOf("Images for the collection's tile.", objectOf("", iconSchemas(), "base64data", "mediatype"), 0),
+		"provider":            {"type": []string{"string", "object", "null"}, "description": "Who offers the collection: a name, or name and url. Not in the specification."},
+		"inventoryName":       {"type": []string{"string", "null"}, "pattern": groupName, "description": "Ansible group that the endpoint joins, for playbooks with hosts: that group. Not in the specification."},
+		"replaces":            optionalText("Collection whose kinds and custom resources this one takes over: domain/name, or a name in the same domain. Not in the specification."),
+		"migrationPlaybook":   optionalText("Playbook that runs once for each custom resource that an older version of the collection managed, before its first run under this one. Path from the collection's root, hosts: all. Not in the specification."),
+		"migrationReversible": booleanSchema("An older version of the collection can manage custom resources that were migrated to this one. Not in the specification."),
+		"collectionPath":      optionalText("Not in the specification. Nothing reads it."),
 	}
 }
 

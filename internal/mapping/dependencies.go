@@ -36,7 +36,7 @@ func (r *Resolver) Dependencies(ctx context.Context, oc *v2beta2.OperatorCollect
 // dependencyCredentials returns the known keys of a credential Secret.
 func (r *Resolver) dependencyCredentials(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	invalid := func(format string, args ...any) error {
-		return status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonCredentialsInvalid, status.Watched,
 			"spec.dependencies.credentialsSecret of the OperatorCollection: Secret %q %s", name, fmt.Sprintf(format, args...))
 	}
 	secret, err := credential.Read(ctx, r.Reader, namespace, name)

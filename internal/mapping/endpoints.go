@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -65,7 +66,7 @@ func missingEndpoints(mapping v2beta2.NamespaceMapping, endpoints []v2beta2.ZosE
 	var problems []error
 	for _, wanted := range *mapping.ZosEndpoints {
 		if !slices.ContainsFunc(endpoints, func(e v2beta2.ZosEndpoint) bool { return e.Name == wanted.Name }) {
-			problems = append(problems, status.Waiting(v2beta2.ReasonEndpointNotFound, status.MissingInterval,
+			problems = append(problems, status.Waiting(v2beta2.ReasonEndpointNotFound, status.Watched,
 				"spec.mapping: namespace %q: ZosEndpoint %q does not exist", mapping.Namespace, wanted.Name))
 		}
 	}
@@ -93,7 +94,7 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	variables, err := render.Variables(endpoint.Spec.Variables)
 	if err != nil {
 		composed.Refusal = "EndpointInvalid: see ZosEndpoint " + endpoint.Name
-		return composed, status.Waiting(v2beta2.ReasonInvalidVariables, status.MissingInterval, "ZosEndpoint %q: %w", endpoint.Name, err)
+		return composed, status.Waiting(v2beta2.ReasonInvalidVariables, status.Watched, "ZosEndpoint %q: %w", endpoint.Name, err)
 	}
 	composed.Variables = variables
 	switch {
@@ -122,9 +123,9 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 
 // readCredential sets user name, key or password, and what identifies them, from a credential Secret.
 func (r *Resolver) readCredential(ctx context.Context, namespace, name string, endpoint *render.Endpoint) error {
-	secret, err := credential.Read(ctx, r.Reader, namespace, name)
+	secret, err := r.readSecret(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 	invalid := func(format string, args ...any) error {
-		return status.Waiting(v2beta2.ReasonCredentialInvalid, status.MissingInterval, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
+		return status.Waiting(v2beta2.ReasonCredentialInvalid, status.Watched, "Secret %q for ZosEndpoint %q "+format, append([]any{name, endpoint.Name}, args...)...)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -153,6 +154,18 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	}
 	endpoint.CredentialID = r.CredentialKey.In(namespace).Credential(user, endpoint.PrivateKey, endpoint.Passphrase, endpoint.Password)
 	return nil
+}
+
+func (r *Resolver) readSecret(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+	if read, known := r.credentials[key]; known {
+		return read.secret, read.err
+	}
+	secret, err := credential.Read(ctx, r.Reader, key.Namespace, key.Name)
+	if r.credentials == nil {
+		r.credentials = map[types.NamespacedName]readSecret{}
+	}
+	r.credentials[key] = readSecret{secret, err}
+	return secret, err
 }
 
 // KnownHostKeys returns the host keys of the spec, or else the one that was pinned for the current host and port.

@@ -28,7 +28,8 @@ const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 // cross namespaces.
 const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
 
-// Resolver resolves the mappings of SubOperatorConfigs.
+// Resolver resolves the mappings of SubOperatorConfigs. It reads each credential once, and is for one reconciliation. It is not safe
+// for concurrent use.
 type Resolver struct {
 	// Client reads through the cache.
 	Client client.Client
@@ -38,6 +39,15 @@ type Resolver struct {
 	CredentialKey endpoint.Key
 	// Selection has the namespaces that the manager may use.
 	Selection Selection
+
+	// credentials that were read, by namespace and name: namespaces share them.
+	credentials map[types.NamespacedName]readSecret
+}
+
+// readSecret is the result of reading a Secret.
+type readSecret struct {
+	secret *corev1.Secret
+	err    error
 }
 
 // Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.
@@ -66,7 +76,7 @@ func (r *Resolver) usable(ctx context.Context, from, namespace string) error {
 	}
 	terminating, err := instances.IsTerminating(ctx, r.Client, namespace)
 	if err == nil && terminating && namespace != from {
-		err = status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q is being deleted", namespace)
+		err = status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched, "spec.mapping: namespace %q is being deleted", namespace)
 	}
 	return err
 }
@@ -81,7 +91,7 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object)
 	if apierrors.IsNotFound(err) {
-		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval, "spec.mapping: namespace %q does not exist", namespace)
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched, "spec.mapping: namespace %q does not exist", namespace)
 	}
 	if err != nil {
 		return fmt.Errorf("reading namespace %q: %w", namespace, err)
@@ -91,7 +101,7 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 			return nil
 		}
 	}
-	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
 		"spec.mapping: namespace %q does not allow it: an owner of that namespace can add the annotation %s: %s", namespace, AnnotationAllow, from)
 }
 

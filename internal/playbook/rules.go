@@ -77,10 +77,19 @@ func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 		}
 		r.checkResource(resource, runs)
 	}
+	r.checkMigration(fsys)
 	r.reportMissing()
 	r.reportLarge()
 	r.Problems.Sort()
 	return r.Problems
+}
+
+// checkMigration looks into the migration playbook, which gets the variables of every kind.
+func (r *runRules) checkMigration(fsys fs.FS) {
+	playbook := r.collection.MigrationPlaybook
+	if info, err := fs.Stat(fsys, playbook); playbook != "" && err == nil && info.Mode().IsRegular() {
+		r.checkRun(r.reach(playbook))
+	}
 }
 
 // reportLarge hints at the files that were not looked into, at the first of them.

@@ -74,7 +74,7 @@ func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
 }
 
 // Take takes the lock unless this pod has it already, and returns the UID of the Lease. The error says why it cannot be taken
-// now: another pod holds it and has not ended, or the Lease cannot be read or written.
+// now: another pod holds it and has not ended, the operator is about to be removed, or the Lease cannot be read or written.
 func (l Lock) Take(ctx context.Context) (types.UID, error) {
 	lease, err := l.read(ctx)
 	if apierrors.IsNotFound(err) {
@@ -84,6 +84,9 @@ func (l Lock) Take(ctx context.Context) (types.UID, error) {
 		return "", fmt.Errorf("read Lease %s: %w", l.Name, err)
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == l.identity() {
+		if until := closedUntil(lease); time.Now().Before(until) {
+			return "", fmt.Errorf("the manager removes this operator, so that another version takes its place: nothing starts until %s", until.Format(time.RFC3339))
+		}
 		return lease.UID, nil
 	}
 	pod, err := l.livePod(ctx, lease)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -60,9 +61,10 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	}, nil
 }
 
-// runtimeHash returns a hash of the data as 16 hexadecimal digits. Where a new pod finds its archive, and whom it trusts for
-// that, is not part of it: a pod that runs has its archive.
-func runtimeHash(data map[string]string) string {
+// runtimeHash returns a hash of the data of the runtime ConfigMap, and of what a Subscription sets for the pods, if anything, as
+// 16 hexadecimal digits. Where a new pod finds its archive, and whom it trusts for that, is not part of it: a pod that runs has
+// its archive.
+func runtimeHash(data map[string]string, config []byte) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		if key == KeyArtifactTLSURL || key == KeyArtifactAuthorities {
@@ -70,5 +72,11 @@ func runtimeHash(data map[string]string) string {
 		}
 		fmt.Fprintf(hash, "%d:%s=%d:%s;", len(key), key, len(data[key]), data[key])
 	}
+	hash.Write(config)
 	return hex.EncodeToString(hash.Sum(nil))[:16]
+}
+
+// RuntimeHash returns the hash of the configuration that pods with these annotations run, or "" if they have none.
+func RuntimeHash(annotations map[string]string) string {
+	return cmp.Or(annotations[RuntimeHashAnnotation], annotations[CatalogHashAnnotation])
 }

@@ -21,7 +21,7 @@ const EndpointField = "zosendpoint"
 const (
 	endpointTitle         = "z/OS endpoint"
 	endpointDescription   = "Name of the ZosEndpoint to run against."
-	conditionsDescription = "Ready, Stalled, Drifted, FieldsIgnored, Running, Successful and Failure."
+	conditionsDescription = "Ready, Stalled, Drifted, FieldsIgnored, DefaultsKept, DefaultsNew, Running, Successful and Failure."
 )
 
 // endpointPattern matches a DNS-1123 subdomain, the format of ZosEndpoint names.
@@ -55,6 +55,12 @@ const (
 
 	// AnnotationDigest, followed by the name of a version, is the digest of the archive that the version came from.
 	AnnotationDigest = "digest.zoscb.ibm.com/"
+
+	// AnnotationLife, followed by the name of a version, records when the version was published, deprecated and not served any more.
+	AnnotationLife = "life.zoscb.ibm.com/"
+
+	// AnnotationRewriting records how far custom resources are rewritten, so that none is stored in an old version.
+	AnnotationRewriting = "zoscb.ibm.com/rewriting"
 )
 
 // ClaimedCRDs are CRDs with the annotations of a collection that a namespace imports from the archive with a digest.
@@ -156,6 +162,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"message":            {Type: "string"},
 			"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation of the spec that the status describes."},
 			"waiting":            looseSchema("Why the next run of the playbook waits for its endpoint.", "reason", "message", "since", "until"),
+			"migration":          looseSchema("The last successful run of the migration playbook: from and to which version.", "from", "to", "finished"),
 			"provedAt":           {Type: "string", Description: "When a run or a drift check last found the endpoint as the spec describes it."},
 			"drift":              looseSchema("Result of the last drift check.", "checkedAt", "diff"),
 			"lastRun":            run("The last run of the playbook: when, why, against which endpoint, its outcome, and why it failed."),

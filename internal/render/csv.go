@@ -3,10 +3,10 @@ package render
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
-	"github.com/opencontainers/go-digest"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,14 +31,9 @@ var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
 // ClusterServiceVersionOptions is the input of ClusterServiceVersion in addition to the collection.
 type ClusterServiceVersionOptions struct {
-	// Group is the API group of the collection's kinds.
-	Group string
-	// Digest identifies the collection's archive.
-	Digest digest.Digest
-	// Image runs the collection.
-	Image string
-	// Architectures of the image, as Go names them. Empty means all.
-	Architectures []string
+	// InstallationOptions are those of a namespace that sets nothing of its own, see [Settings.Options]. The namespace itself is
+	// not used.
+	InstallationOptions
 	// ServedVersions has the newest served version of each kind in Group that belongs to another collection, for variables
 	// of type kindReference.
 	ServedVersions map[string]string
@@ -48,14 +43,18 @@ type ClusterServiceVersionOptions struct {
 func PackageName(c *collection.Collection) string { return c.OperatorName() }
 
 // ClusterServiceVersion renders the object with which the Operator Lifecycle Manager shows the collection to users and runs
-// its operator in one namespace. The installation's ConfigMap and Secrets are not part of it, and its pods do not start
-// without them. Texts that are too long for a catalog are truncated. The error names what cannot be rendered.
+// its operator in one namespace. The installation's ConfigMap and Secrets are not part of it: its pods wait for them. Texts that are
+// too long for a catalog are truncated. The error names what cannot be rendered.
 func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOptions) (*operatorsv1alpha1.ClusterServiceVersion, error) {
-	if o.Image == "" {
+	if o.Runtime.Image == "" {
 		return nil, errors.New("runtime: image is not set")
 	}
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	annotations, err := csvAnnotations(c, o)
+	if err != nil {
+		return nil, err
+	}
+	strategy, err := installStrategy(c, o)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +76,8 @@ func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOpti
 			CustomResourceDefinitions: operatorsv1alpha1.CustomResourceDefinitions{
 				Owned: ownedKinds(c, o),
 			},
-			InstallStrategy: installStrategy(c, o),
-			RelatedImages:   []operatorsv1alpha1.RelatedImage{{Name: OperatorContainer, Image: o.Image}},
+			InstallStrategy: strategy,
+			RelatedImages:   []operatorsv1alpha1.RelatedImage{{Name: OperatorContainer, Image: o.Runtime.Image}},
 		},
 	}
 	if err := csv.Spec.Version.UnmarshalJSON([]byte(strconv.Quote(c.Version.String()))); err != nil {
@@ -111,10 +110,21 @@ func installModes() []operatorsv1alpha1.InstallMode {
 	}
 }
 
-func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) operatorsv1alpha1.NamedInstallStrategy {
+// installStrategy returns Deployment and permissions. The hash of the default configuration is part of the pods, so that OLM, which
+// creates them before it reads a Subscription's config, does not have to replace them.
+func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) (operatorsv1alpha1.NamedInstallStrategy, error) {
+	config, err := configMap(c, o.InstallationOptions)
+	if err != nil {
+		return operatorsv1alpha1.NamedInstallStrategy{}, err
+	}
+	spec := deploymentSpec(c, o.podOptions(c))
+	spec.Template.Annotations[CatalogHashAnnotation] = runtimeHash(config.Data, nil)
+	// OLM replaces pods that do not become ready every five minutes, and with them their configuration, but not those of a
+	// Deployment that has exceeded its deadline. This value means none.
+	spec.ProgressDeadlineSeconds = ptr.To[int32](math.MaxInt32)
 	details := operatorsv1alpha1.StrategyDetailsDeployment{
 		DeploymentSpecs: []operatorsv1alpha1.StrategyDeploymentSpec{
-			{Name: c.OperatorName(), Label: Labels(c), Spec: deploymentSpec(c, o.podOptions(c))},
+			{Name: c.OperatorName(), Label: Labels(c), Spec: spec},
 		},
 		Permissions: []operatorsv1alpha1.StrategyDeploymentPermissions{
 			{ServiceAccountName: c.OperatorName(), Rules: append(BaseRules(c, o.Group), copyRules(c.Roles)...)},
@@ -127,7 +137,7 @@ func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) o
 	}
 	return operatorsv1alpha1.NamedInstallStrategy{
 		StrategyName: operatorsv1alpha1.InstallStrategyNameDeployment, StrategySpec: details,
-	}
+	}, nil
 }
 
 // maxConcurrentReconciles is the variable with which a Subscription limits concurrent playbooks of one kind.
@@ -136,7 +146,7 @@ const maxConcurrentReconciles = "MAX_CONCURRENT_RECONCILES"
 // podOptions returns the options of a pod that OLM creates, which are the same in all namespaces.
 func (o ClusterServiceVersionOptions) podOptions(c *collection.Collection) podOptions {
 	options := podOptions{
-		runtime: v2beta2.RuntimeSpec{Image: o.Image}, architectures: o.Architectures,
+		runtime: v2beta2.RuntimeSpec{Image: o.Runtime.Image}, architectures: o.Architectures,
 		own: []corev1.EnvVar{
 			fieldEnv(watchNamespace, targetNamespaces),
 			{Name: maxConcurrentReconciles, Value: concurrency(v2beta2.RuntimeSpec{})},

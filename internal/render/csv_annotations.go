@@ -38,7 +38,7 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 		// The operator runs playbooks. It has no backups, metrics or tuning of its own.
 		"capabilities":   "Basic Install",
 		"certified":      "false",
-		"containerImage": o.Image,
+		"containerImage": o.Runtime.Image,
 		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName, c.Name), maxSummary),
 		"support":        provider(c).Name,
 	}
@@ -104,7 +104,7 @@ func addInitialization(annotations map[string]string, c *collection.Collection, 
 func features(c *collection.Collection, o ClusterServiceVersionOptions) map[string]bool {
 	return map[string]bool{
 		// Only the image is downloaded, and a mirror has the same digest.
-		"disconnected": strings.Contains(o.Image, "@sha256:") && c.Dependencies.Empty(),
+		"disconnected": strings.Contains(o.Runtime.Image, "@sha256:") && c.Dependencies.Empty(),
 		// OLM sets proxy variables for playbooks, but not for the init container that installs dependencies.
 		"proxy-aware":    c.Dependencies.Empty(),
 		"fips-compliant": false, "tls-profiles": false,

@@ -32,17 +32,20 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	crvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
 func testCSVOptions(group string) ClusterServiceVersionOptions {
+	settings := DefaultSettings()
+	settings.RuntimeImage, settings.Architectures = "registry.example/runtime@"+testDigest, []string{"s390x", "ppc64le", "amd64", "arm64"}
 	return ClusterServiceVersionOptions{
-		Group: group, Digest: testDigest, Image: "registry.example/runtime@" + testDigest,
-		Architectures:  []string{"s390x", "ppc64le", "amd64", "arm64"},
-		ServedVersions: map[string]string{"Neighbour": "v3minor1patch0"},
+		InstallationOptions: settings.Options("", group, testDigest, "/artifacts/"+testDigest),
+		ServedVersions:      map[string]string{"Neighbour": "v3minor1patch0"},
 	}
 }
 
@@ -485,7 +488,7 @@ func TestDisconnectedIsToldTruthfully(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := testCSVOptions(collection.Group)
-			o.Image = tt.image
+			o.Runtime.Image = tt.image
 			csv := mustCSV(t, plainCollection(func(c *collection.Collection) { c.Dependencies = tt.needs }), o)
 			if got := csv.Annotations[annotationFeature+"disconnected"]; got != tt.want {
 				t.Errorf("disconnected is %s", got)
@@ -574,7 +577,7 @@ func TestBothWaysShareThePod(t *testing.T) {
 	c := loadCollection(t, "everything")
 	o := testCSVOptions(c.Group(false))
 	direct := testOptions(o.Group)
-	direct.Runtime.Image, direct.Architectures = o.Image, o.Architectures
+	direct.Runtime.Image, direct.Architectures = o.Runtime.Image, o.Architectures
 	direct.Dependencies.Credentials = map[string][]byte{KeyGalaxyToken: []byte("token")}
 	objects, err := Installation(c, direct)
 	if err != nil {
@@ -583,6 +586,8 @@ func TestBothWaysShareThePod(t *testing.T) {
 	strategy := mustCSV(t, c, o).Spec.InstallStrategy.StrategySpec
 	got, want := strategy.DeploymentSpecs[0].Spec, find[*appsv1.Deployment](t, objects).Spec
 	delete(want.Template.Annotations, RuntimeHashAnnotation)
+	want.Template.Annotations[CatalogHashAnnotation] = got.Template.Annotations[CatalogHashAnnotation]
+	want.ProgressDeadlineSeconds = got.ProgressDeadlineSeconds
 	operator := &want.Template.Spec.Containers[0]
 	operator.Env[0] = corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['olm.targetNamespaces']"},
@@ -606,6 +611,43 @@ func TestBothWaysShareThePod(t *testing.T) {
 	}
 }
 
+// A namespace that sets nothing gets the configuration whose hash the ClusterServiceVersion has, and each setting another one.
+func TestClusterServiceVersionHasTheHashOfTheDefaults(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Galaxy.RequiresAnsible = ">=2.15"
+	settings := DefaultSettings()
+	settings.ArtifactAuthorities = "one"
+	options := func() InstallationOptions {
+		return settings.Options("ns", collection.Group, testDigest, "/artifacts/"+testDigest)
+	}
+	csv := mustCSV(t, c, ClusterServiceVersionOptions{InstallationOptions: options()})
+	want := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Annotations[CatalogHashAnnotation]
+	for name, test := range map[string]struct {
+		change func(*InstallationOptions)
+		same   bool
+	}{
+		"nothing":             {func(*InstallationOptions) {}, true},
+		"another authority":   {func(o *InstallationOptions) { o.ArtifactAuthorities = "other" }, true},
+		"its NetworkPolicy":   {func(o *InstallationOptions) { o.Runtime.NetworkPolicy = testPolicy() }, true},
+		"another archive":     {func(o *InstallationOptions) { o.Digest = "sha256:other" }, false},
+		"a period":            {func(o *InstallationOptions) { o.Runtime.ReconcilePeriod = &metav1.Duration{Duration: time.Hour} }, false},
+		"a source":            {func(o *InstallationOptions) { o.Dependencies.GalaxyURL = "https://galaxy.example" }, false},
+		"a node":              {func(o *InstallationOptions) { o.Runtime.NodeSelector = map[string]string{"zone": "a"} }, false},
+		"a variable":          {func(o *InstallationOptions) { o.Runtime.Env = []corev1.EnvVar{{Name: "A", Value: "b"}} }, false},
+		"concurrent runs":     {func(o *InstallationOptions) { o.Runtime.MaxConcurrentReconciles = ptr.To[int32](3) }, false},
+		"a reserved variable": {func(o *InstallationOptions) { o.Runtime.Env = []corev1.EnvVar{{Name: "POD_NAME", Value: "b"}} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options()
+			test.change(&o)
+			config := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config
+			if got := config.Annotations[RuntimeHashAnnotation]; (got == want) != test.same {
+				t.Errorf("hash %s, of the defaults %s", got, want)
+			}
+		})
+	}
+}
+
 func TestClusterServiceVersionWithoutArchitecturesRunsEverywhere(t *testing.T) {
 	o := testCSVOptions(collection.Group)
 	o.Architectures = nil
@@ -626,7 +668,7 @@ func TestClusterServiceVersionWithoutArchitecturesRunsEverywhere(t *testing.T) {
 
 func TestClusterServiceVersionNeedsAnImage(t *testing.T) {
 	o := testCSVOptions(collection.Group)
-	o.Image = ""
+	o.Runtime.Image = ""
 	if _, err := ClusterServiceVersion(plainCollection(func(*collection.Collection) {}), o); err == nil || !strings.Contains(err.Error(), "image") {
 		t.Errorf("got error %v", err)
 	}

@@ -28,7 +28,7 @@ func TestDependenciesContainerOnlyWhereItHasWork(t *testing.T) {
 		want   int
 	}{
 		"nothing":          {func(*collection.Collection) {}, 1},
-		"requires_ansible": {func(c *collection.Collection) { c.Galaxy.RequiresAnsible = ">=2.14" }, 2},
+		"requires_ansible": {func(c *collection.Collection) { c.Galaxy.RequiresAnsible = ">=2.14" }, 1},
 		"a collection": {func(c *collection.Collection) {
 			c.Dependencies.Collections = []collection.Requirement{{Name: "a.b", Type: collection.FromGalaxy, Version: "*"}}
 		}, 2},
@@ -44,8 +44,12 @@ func TestDependenciesContainerOnlyWhereItHasWork(t *testing.T) {
 			if pod := deploymentOf(t, objects); len(pod.InitContainers) != test.want {
 				t.Errorf("got %d init containers, want %d", len(pod.InitContainers), test.want)
 			}
+			checks := slices.Contains(deploymentOf(t, objects).InitContainers[0].Env, corev1.EnvVar{Name: CheckDependenciesVariable, Value: "true"})
+			if checks != (name == "requires_ansible") {
+				t.Errorf("container unpack checks dependencies: %v", checks)
+			}
 			for _, object := range objects {
-				if config, ok := object.(*corev1.ConfigMap); ok && (config.Data[KeyDependencies] != "") != (test.want == 2) {
+				if config, ok := object.(*corev1.ConfigMap); ok && (config.Data[KeyDependencies] != "") != (name != "nothing") {
 					t.Errorf("key %s is %q", KeyDependencies, config.Data[KeyDependencies])
 				}
 			}

@@ -20,8 +20,13 @@ import (
 )
 
 const (
-	// RuntimeHashAnnotation on the pod template rolls the pods when a file of the runtime ConfigMap changes.
+	// RuntimeHashAnnotation on the pod template rolls the pods when a file of the runtime ConfigMap changes. With the Operator
+	// Lifecycle Manager, it comes from the Subscription, and is missing if CatalogHashAnnotation says the same.
 	RuntimeHashAnnotation = "zoscb.ibm.com/runtime-hash"
+
+	// CatalogHashAnnotation on the pod template of a ClusterServiceVersion is the RuntimeHashAnnotation of an installation that
+	// sets nothing of its own. It has another name, since a Subscription cannot change annotations of a ClusterServiceVersion.
+	CatalogHashAnnotation = "zoscb.ibm.com/catalog-runtime-hash"
 
 	// OperatorContainer is the name of the container that runs ansible-operator.
 	OperatorContainer = "operator"
@@ -44,10 +49,19 @@ const (
 	// long as the unpacked archive.
 	settingsVariable = "ZOSCB_SETTINGS"
 
-	// terminationSeconds is the grace period for running playbooks. ansible-operator gets a shorter one, to end before it is
-	// killed.
-	terminationSeconds = 300
-	shutdownSeconds    = 290
+	// CollectionVersionVariable is the variable of UnpackContainer with the version of the collection: a pod does not start with the
+	// ConfigMap of another version.
+	CollectionVersionVariable = "ZOSCB_COLLECTION_VERSION"
+
+	// CheckDependenciesVariable is the variable of UnpackContainer that lets it do the work of DependenciesContainer for a collection
+	// that only requires a version of Ansible.
+	CheckDependenciesVariable = "ZOSCB_CHECK_DEPENDENCIES"
+
+	// DefaultTerminationSeconds is the default time that running playbooks have to end.
+	DefaultTerminationSeconds int32 = 300
+
+	// shutdownReserve is how many seconds before the end of the pod ansible-operator ends, before it is killed.
+	shutdownReserve = 10
 )
 
 func deployment(c *collection.Collection, o InstallationOptions, config *corev1.ConfigMap) (*appsv1.Deployment, error) {
@@ -55,7 +69,7 @@ func deployment(c *collection.Collection, o InstallationOptions, config *corev1.
 		return nil, errors.New("runtime: image is not set")
 	}
 	spec := deploymentSpec(c, o.podOptions(c))
-	spec.Template.Annotations[RuntimeHashAnnotation] = runtimeHash(config.Data)
+	spec.Template.Annotations[RuntimeHashAnnotation] = runtimeHash(config.Data, nil)
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
@@ -113,7 +127,7 @@ func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 		AutomountServiceAccountToken: ptr.To(true),
 		// Keeps variables for Services of the namespace out of ansible-operator and playbooks.
 		EnableServiceLinks:            ptr.To(false),
-		TerminationGracePeriodSeconds: ptr.To[int64](terminationSeconds),
+		TerminationGracePeriodSeconds: ptr.To(int64(terminationSeconds(o.runtime))),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -128,10 +142,10 @@ func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 }
 
 func initContainers(c *collection.Collection, o podOptions) []corev1.Container {
-	if !needsDependencies(c) {
-		return []corev1.Container{unpackContainer(o)}
+	if c.Dependencies.Empty() {
+		return []corev1.Container{unpackContainer(c, o)}
 	}
-	return []corev1.Container{unpackContainer(o), dependenciesContainer(c, o)}
+	return []corev1.Container{unpackContainer(c, o), dependenciesContainer(c, o)}
 }
 
 // baseContainer is what all containers of the pod have in common.
@@ -154,11 +168,18 @@ func baseContainer(name string, o podOptions) corev1.Container {
 	}
 }
 
-func unpackContainer(o podOptions) corev1.Container {
+func unpackContainer(c *collection.Collection, o podOptions) corev1.Container {
 	container := baseContainer(UnpackContainer, o)
 	container.Command = []string{"/usr/local/bin/manager"}
 	container.Args = []string{
 		"unpack", "--runtime-dir=/etc/zoscb/runtime", "--content-dir=" + contentDir, "--collections-dir=" + collectionsDir,
+	}
+	// Not an argument: images of earlier versions do not know it.
+	container.Env = []corev1.EnvVar{{Name: CollectionVersionVariable, Value: c.VersionLabel()}}
+	// Another container takes a second to start.
+	if needsDependencies(c) && c.Dependencies.Empty() {
+		container.Env = append(container.Env, corev1.EnvVar{Name: CheckDependenciesVariable, Value: "true"})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: dependenciesVolume, MountPath: dependenciesDir})
 	}
 	container.Resources = resources("50m", "64Mi", "1", "256Mi")
 	return container
@@ -171,7 +192,7 @@ func operatorContainer(c *collection.Collection, o podOptions) corev1.Container 
 	container.Env = mergeEnv(o.runtime.Env, operatorEnv(o))
 	container.Ports = []corev1.ContainerPort{{Name: "probes", ContainerPort: probePort, Protocol: corev1.ProtocolTCP}}
 	container.Resources = ptr.Deref(o.runtime.Resources, resources("100m", "256Mi", "2", "2Gi"))
-	container.LivenessProbe, container.ReadinessProbe = probe("/healthz", 15, 20), probe("/readyz", 5, 10)
+	addProbes(&container)
 	container.VolumeMounts = slices.Insert(container.VolumeMounts, 1,
 		corev1.VolumeMount{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true})
 	container.VolumeMounts = slices.Insert(container.VolumeMounts, 4, corev1.VolumeMount{Name: "home", MountPath: "/opt/ansible/home"})
@@ -194,8 +215,12 @@ func operatorArgs(o podOptions) []string {
 		"--reconcile-period=0s",
 		fmt.Sprintf("--health-probe-bind-address=:%d", probePort),
 		"--metrics-bind-address=0",
-		fmt.Sprintf("--graceful-shutdown-timeout=%ds", shutdownSeconds),
+		fmt.Sprintf("--graceful-shutdown-timeout=%ds", terminationSeconds(o.runtime)-shutdownReserve),
 	}
+}
+
+func terminationSeconds(runtime v2beta2.RuntimeSpec) int32 {
+	return ptr.Deref(runtime.TerminationSeconds, DefaultTerminationSeconds)
 }
 
 func concurrency(runtime v2beta2.RuntimeSpec) string {
@@ -222,14 +247,25 @@ func fieldEnv(name, fieldPath string) corev1.EnvVar {
 	}}
 }
 
-func probe(path string, delay, period int32) *corev1.Probe {
+// addProbes adds the probes of the operator container. It may wait for hours before it starts ansible-operator: for missing
+// dependencies, or for the end of the pod before it. Then it answers /healthz, and not /readyz. A playbook that takes all CPU
+// time, or a node that does, delays answers: a container that is killed for that interrupts its playbooks.
+func addProbes(container *corev1.Container) {
+	container.StartupProbe = probe("/readyz", 1, 5, startupSeconds)
+	container.ReadinessProbe = probe("/readyz", 10, 10, 6)
+	container.LivenessProbe = probe("/healthz", 30, 20, 10)
+}
+
+// startupSeconds is how long a container may wait before it starts ansible-operator: a day. The kubelet restarts it then.
+const startupSeconds = 24 * 60 * 60
+
+// probe returns a probe of the operator container. Period and timeout are in seconds.
+func probe(path string, period, timeout, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{
 			HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(probePort)},
 		},
-		InitialDelaySeconds: delay,
-		PeriodSeconds:       period,
-		TimeoutSeconds:      5,
+		PeriodSeconds: period, TimeoutSeconds: timeout, FailureThreshold: failures,
 	}
 }
 

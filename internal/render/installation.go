@@ -67,7 +67,10 @@ const ConfigMapSuffix = "-runtime"
 func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + ConfigMapSuffix }
 
 // EndpointsSecretName returns the name of the Secret that EndpointsSecret renders.
-func EndpointsSecretName(c *collection.Collection) string { return c.OperatorName() + "-endpoints" }
+func EndpointsSecretName(c *collection.Collection) string { return EndpointsSecretNameOf(c.ID()) }
+
+// EndpointsSecretNameOf is EndpointsSecretName of a collection in any version.
+func EndpointsSecretNameOf(id collection.ID) string { return id.OperatorName() + "-endpoints" }
 
 const clusterRolePrefix = "zoscb:"
 

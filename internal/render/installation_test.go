@@ -224,15 +224,39 @@ func TestAffinity(t *testing.T) {
 	})
 }
 
+func TestTermination(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seconds *int32
+		grace   int64
+		arg     string
+	}{
+		"default":  {nil, 300, "--graceful-shutdown-timeout=290s"},
+		"shortest": {ptr.To[int32](30), 30, "--graceful-shutdown-timeout=20s"},
+		"longest":  {ptr.To[int32](86400), 86400, "--graceful-shutdown-timeout=86390s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, o := testCollection("1.0.0"), testOptions(collection.Group)
+			o.Runtime.TerminationSeconds = tc.seconds
+			pod := find[*appsv1.Deployment](t, install(t, c, o)).Spec.Template.Spec
+			if got := ptr.Deref(pod.TerminationGracePeriodSeconds, 0); got != tc.grace || !slices.Contains(pod.Containers[0].Args, tc.arg) {
+				t.Errorf("grace period %d, arguments %v", got, pod.Containers[0].Args)
+			}
+		})
+	}
+}
+
 func TestMergeRuntime(t *testing.T) {
 	base := &v2beta2.RuntimeSpec{
-		Image:           "base",
-		NodeSelector:    map[string]string{"a": "1"},
-		Env:             []corev1.EnvVar{{Name: "A", Value: "base"}, {Name: "B", Value: "base"}},
-		RerunOn:         []v2beta2.RerunTrigger{v2beta2.RerunOnSpec},
-		MaxRetries:      ptr.To[int32](1),
-		RunTimeout:      &metav1.Duration{Duration: time.Hour},
-		MaxArtifacts:    ptr.To[int32](2),
+		Image:        "base",
+		NodeSelector: map[string]string{"a": "1"},
+		Env:          []corev1.EnvVar{{Name: "A", Value: "base"}, {Name: "B", Value: "base"}},
+		RerunOn:      []v2beta2.RerunTrigger{v2beta2.RerunOnSpec},
+		MaxRetries:   ptr.To[int32](1),
+		RunTimeout:   &metav1.Duration{Duration: time.Hour},
+		MaxArtifacts: ptr.To[int32](2),
+
+		TerminationSeconds: ptr.To[int32](60),
+
 		ReconcilePeriod: &metav1.Duration{Duration: time.Hour},
 
 		DriftCheckPeriod: &metav1.Duration{Duration: time.Hour},
@@ -247,6 +271,7 @@ func TestMergeRuntime(t *testing.T) {
 		MaxConcurrentReconciles: ptr.To[int32](3),
 		RerunOn:                 []v2beta2.RerunTrigger{v2beta2.RerunOnCollection},
 		MaxRetries:              ptr.To[int32](0),
+		TerminationSeconds:      ptr.To[int32](30),
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "A"}},
 		DriftCheckPeriod:        &metav1.Duration{},
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
@@ -258,6 +283,7 @@ func TestMergeRuntime(t *testing.T) {
 		RerunOn:                 []v2beta2.RerunTrigger{v2beta2.RerunOnCollection},
 		MaxRetries:              ptr.To[int32](0),
 		RunTimeout:              &metav1.Duration{Duration: time.Hour},
+		TerminationSeconds:      ptr.To[int32](30),
 		MaxArtifacts:            ptr.To[int32](2),
 		ReconcilePeriod:         &metav1.Duration{Duration: time.Hour},
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "B", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "A"}},

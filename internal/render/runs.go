@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		MaxRetries:   int(ptr.Deref(o.Runtime.MaxRetries, gate.DefaultMaxRetries)),
 		MaxArtifacts: maxArtifacts(o.Runtime),
 		Kinds:        make(map[string]gate.KindSettings, len(c.Resources)),
+	}
+	if c.MigrationPlaybook != "" {
+		settings.MigrationPlaybook = path.Join(contentDir, c.MigrationPlaybook)
 	}
 	if timeout := o.Runtime.RunTimeout; timeout != nil {
 		settings.RunTimeoutSeconds = wholeSeconds(timeout.Duration)

@@ -25,6 +25,7 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	merged.Affinity = cmp.Or(over.Affinity, merged.Affinity)
 	merged.MaxRetries = cmp.Or(over.MaxRetries, merged.MaxRetries)
 	merged.RunTimeout = cmp.Or(over.RunTimeout, merged.RunTimeout)
+	merged.TerminationSeconds = cmp.Or(over.TerminationSeconds, merged.TerminationSeconds)
 	merged.MaxArtifacts = cmp.Or(over.MaxArtifacts, merged.MaxArtifacts)
 	merged.ReconcilePeriod = cmp.Or(over.ReconcilePeriod, merged.ReconcilePeriod)
 	merged.DriftCheckPeriod = cmp.Or(over.DriftCheckPeriod, merged.DriftCheckPeriod)

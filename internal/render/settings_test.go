@@ -97,13 +97,13 @@ func TestSetArtifactURL(t *testing.T) {
 // Where a new pod finds its archive and whom it trusts must not replace a pod that runs.
 func TestAuthoritiesDoNotReplacePods(t *testing.T) {
 	data := map[string]string{KeyDigest: "sha256:1", KeyArtifactURL: "http://archives"}
-	before := runtimeHash(data)
+	before := runtimeHash(data, nil)
 	data[KeyArtifactTLSURL], data[KeyArtifactAuthorities] = "https://archives", "certificates"
-	if runtimeHash(data) != before {
+	if runtimeHash(data, nil) != before {
 		t.Error("the hash changed")
 	}
 	data[KeyDigest] = "sha256:2"
-	if runtimeHash(data) == before {
+	if runtimeHash(data, nil) == before {
 		t.Error("the hash did not change with the archive")
 	}
 }

@@ -60,6 +60,11 @@ func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionO
 	if o.Runtime.Image != s.Image {
 		return nil, &UnsupportedRuntimeError{Field: "image", Why: "the catalog fixes the image of a version"}
 	}
+	if terminationSeconds(o.Runtime) != DefaultTerminationSeconds {
+		return nil, &UnsupportedRuntimeError{
+			Field: "terminationSeconds", Why: fmt.Sprintf("the catalog fixes it to %d", DefaultTerminationSeconds),
+		}
+	}
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	config, err := configMap(c, o)
 	if err != nil {
@@ -69,7 +74,11 @@ func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionO
 	if usesDependencySecret(c, o) {
 		objects = append(objects, dependenciesSecret(c, o))
 	}
-	return append(objects, networkPolicy(c, o), config, operatorGroup(o), subscription(c, o, s, config)), nil
+	pods, err := subscriptionConfig(c, o, config)
+	if err != nil {
+		return nil, err
+	}
+	return append(objects, networkPolicy(c, o), config, operatorGroup(o), subscription(c, o, s, pods)), nil
 }
 
 // Roles renders the roles of an operator, which the manager or OLM creates.
@@ -91,8 +100,7 @@ func operatorGroup(o InstallationOptions) *operatorsv1.OperatorGroup {
 	}
 }
 
-func subscription(c *collection.Collection, o InstallationOptions, s SubscriptionOptions, config *corev1.ConfigMap) *operatorsv1alpha1.Subscription {
-	runtime := MergeRuntime(&o.Runtime, nil)
+func subscription(c *collection.Collection, o InstallationOptions, s SubscriptionOptions, config *operatorsv1alpha1.SubscriptionConfig) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{
 		TypeMeta:   metav1.TypeMeta{APIVersion: operatorsv1alpha1.SubscriptionCRDAPIVersion, Kind: operatorsv1alpha1.SubscriptionKind},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
@@ -103,16 +111,30 @@ func subscription(c *collection.Collection, o InstallationOptions, s Subscriptio
 			// since the starting version must exist in the catalog.
 			Channel: ChannelName(c), StartingCSV: c.CSVName(),
 			InstallPlanApproval: operatorsv1alpha1.Approval(cmp.Or(s.Approval, v2beta2.ApprovalAutomatic)),
-			Config: &operatorsv1alpha1.SubscriptionConfig{
-				NodeSelector: runtime.NodeSelector,
-				Tolerations:  runtime.Tolerations,
-				Resources:    runtime.Resources,
-				Env:          subscriptionEnv(c, o),
-				Affinity:     affinity(runtime.Affinity, o.Architectures),
-				Annotations:  map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data)},
-			},
+			Config:              config,
 		},
 	}
+}
+
+// subscriptionConfig returns what the user sets for the pods, and the hash of their whole configuration: OLM replaces the pods when
+// one of them changes.
+func subscriptionConfig(c *collection.Collection, o InstallationOptions, config *corev1.ConfigMap) (*operatorsv1alpha1.SubscriptionConfig, error) {
+	runtime := MergeRuntime(&o.Runtime, nil)
+	set := &operatorsv1alpha1.SubscriptionConfig{
+		NodeSelector: runtime.NodeSelector, Tolerations: runtime.Tolerations, Resources: runtime.Resources, Env: subscriptionEnv(c, o),
+	}
+	if runtime.Affinity != nil {
+		set.Affinity = affinity(runtime.Affinity, o.Architectures)
+	}
+	text, err := JSON(set, "")
+	if err != nil {
+		return nil, err
+	}
+	if string(text) == "{}" {
+		text = nil // Nothing is set.
+	}
+	set.Annotations = map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data, text)}
+	return set, nil
 }
 
 // subscriptionEnv omits variables that the ClusterServiceVersion sets, since those of a Subscription would replace them.

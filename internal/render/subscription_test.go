@@ -98,7 +98,7 @@ func TestBothWaysShareTheRuntime(t *testing.T) {
 					t.Errorf("%s (-direct +subscribed):\n%s", kind, diff)
 				}
 			}
-			want := map[string]string{RuntimeHashAnnotation: runtimeHash(find[*corev1.ConfigMap](t, direct).Data)}
+			want := map[string]string{RuntimeHashAnnotation: runtimeHash(find[*corev1.ConfigMap](t, direct).Data, nil)}
 			if diff := cmp.Diff(want, find[*operatorsv1alpha1.Subscription](t, subscribed).Spec.Config.Annotations); diff != "" {
 				t.Errorf("annotations of the pods (-want +got):\n%s", diff)
 			}
@@ -147,11 +147,7 @@ func TestRuntimeReachesTheSubscription(t *testing.T) {
 		MaxConcurrentReconciles: ptr.To[int32](7),
 	}
 	config := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config
-	affinity := config.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if got := affinity.NodeSelectorTerms[0].MatchExpressions[0].Values; !slices.Equal(got, []string{"amd64", "s390x"}) {
-		t.Errorf("architectures: %v", got)
-	}
-	config.Affinity, config.Annotations = nil, nil
+	config.Annotations = nil // That of the ClusterServiceVersion has the architectures.
 	want := &operatorsv1alpha1.SubscriptionConfig{
 		Resources: &limits, NodeSelector: o.Runtime.NodeSelector, Tolerations: o.Runtime.Tolerations,
 		Env: []corev1.EnvVar{
@@ -164,14 +160,37 @@ func TestRuntimeReachesTheSubscription(t *testing.T) {
 	}
 }
 
-func TestSubscriptionRefusesAnotherImage(t *testing.T) {
+// OLM replaces the node affinity of the ClusterServiceVersion.
+func TestAffinityInASubscriptionKeepsTheArchitectures(t *testing.T) {
 	c, o := testCollection("1.0.0"), testOptions(collection.Group)
-	s := testSubscription(o)
-	o.Runtime.Image = "registry.example/other:2"
-	_, err := Subscribed(c, o, s)
-	var unsupported *UnsupportedRuntimeError
-	if !errors.As(err, &unsupported) || unsupported.Field != "image" {
-		t.Errorf("error is %v", err)
+	o.Runtime.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}}
+	got := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config.Affinity
+	required := got.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if got.PodAffinity == nil || !slices.Equal(required.NodeSelectorTerms[0].MatchExpressions[0].Values, []string{"amd64", "s390x"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestSubscriptionRefusesWhatTheCatalogFixes(t *testing.T) {
+	for field, runtime := range map[string]func(*v2beta2.RuntimeSpec){
+		"image":              func(r *v2beta2.RuntimeSpec) { r.Image = "registry.example/other:2" },
+		"terminationSeconds": func(r *v2beta2.RuntimeSpec) { r.TerminationSeconds = ptr.To[int32](600) },
+	} {
+		t.Run(field, func(t *testing.T) {
+			c, o := testCollection("1.0.0"), testOptions(collection.Group)
+			s := testSubscription(o)
+			runtime(&o.Runtime)
+			_, err := Subscribed(c, o, s)
+			var unsupported *UnsupportedRuntimeError
+			if !errors.As(err, &unsupported) || unsupported.Field != field {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	o.Runtime.TerminationSeconds = ptr.To(DefaultTerminationSeconds)
+	if _, err := Subscribed(c, o, testSubscription(o)); err != nil {
+		t.Errorf("with the default: %v", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func useCheckMode(command *exec.Cmd) {
 // during a check, or the result cannot be written, the check is due again. Its output, which shows the content of files, is
 // neither logged nor kept.
 func (r *runner) check(ctx context.Context, s situation, lock *os.File) (answer, error) {
-	if err := r.prepareFolder(); err != nil {
+	if err := r.prepareFolder(r.supplyOf(s.live), nil); err != nil {
 		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
 	}
 	entry := journalEntry{UID: s.live.GetUID(), Check: true, Place: r.place, Run: runstatus.Run{ID: r.call.ident}}

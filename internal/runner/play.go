@@ -68,7 +68,7 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 		return judge(report, "")
 	}
 	if stopped != nil {
-		report.Failures = []runstatus.Failure{{Message: stopped.message}}
+		report.Failures = []runstatus.Failure{{Message: stopped.message, Task: stopped.task}}
 		return report, stopped.outcome
 	}
 	return judge(report, r.problem(command, err))
@@ -123,6 +123,8 @@ func (r *runner) start(command *exec.Cmd) (<-chan struct{}, error) {
 type stop struct {
 	outcome gate.Outcome
 	message string
+	// task is the one that was running, or "".
+	task string
 }
 
 // watch returns when the command has ended, and why it was ended, if it was. It writes the current task to status.
@@ -143,32 +145,36 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 		connection = observing.C
 	}
 	var stopped *stop
-	end := func(outcome gate.Outcome, message string) {
+	end := func(outcome gate.Outcome, message string, grace time.Duration) {
 		if stopped == nil {
-			stopped = &stop{outcome, message}
+			stopped = &stop{outcome, message, r.currentTask()}
 			_ = command.Process.Signal(syscall.SIGTERM)
-			kill = time.After(r.pace.grace)
+			kill = time.After(grace)
 		}
 	}
+	var last lastMoment
 	for {
 		select {
 		case <-ended:
 			return stopped
 		case <-timeout:
 			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second
-			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit))
+			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit), r.pace.grace)
+		case <-last.reached:
+			end(gate.OutcomeInterrupted, r.cutMessage(last), terminationKill)
 		case <-kill:
 			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		case <-connection:
 			observer.first(ctx)
 		case <-ticker.C:
 			observer.again(ctx)
+			last.look(ctx, r)
 			live, err := r.resource.get(ctx)
 			if err != nil {
 				continue // Nothing is lost: the next poll reads it again.
 			}
 			if live.GetAnnotations()[gate.AnnotationCancel] == r.call.ident {
-				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel)
+				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel, r.pace.grace)
 			}
 			progress.write(ctx, live)
 		}

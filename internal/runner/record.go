@@ -23,7 +23,7 @@ import (
 // Until the run ends, its record says Interrupted, so that the next pod starts it again if this one does not see the end. The
 // record comes before status, because one that is older than status does not count. If a write fails, no run starts.
 func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) {
-	if err := r.prepareFolder(); err != nil {
+	if err := r.prepareFolder(r.supplyOf(s.live), s.decision.Migration); err != nil {
 		return nil, err
 	}
 	now := metav1.Now()
@@ -32,7 +32,7 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 	entry := &journalEntry{
 		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: r.place,
 		Run: runstatus.Run{
-			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.Reason, Attempt: s.decision.Attempt, Started: now,
+			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.RunReason(), Attempt: s.decision.Attempt, Started: now,
 			Version: settings.Version, Digest: settings.Digest, Endpoint: text(specOf(s.live)["zosendpoint"]),
 		},
 	}
@@ -59,9 +59,9 @@ func (r *runner) writeStart(ctx context.Context, s situation, entry *journalEntr
 	return nil
 }
 
-// prepareFolder removes what former calls left, reduces the extra vars to declared variables, and removes the address of
-// ansible-operator: only the gate answers it.
-func (r *runner) prepareFolder() error {
+// prepareFolder removes what former calls left, reduces the extra vars to what the playbook gets, and removes the address of
+// ansible-operator: only the gate answers it. For a migration it replaces the playbook.
+func (r *runner) prepareFolder(supply gate.Supply, m *gate.Migration) error {
 	if err := r.call.artifacts().removeLinks(); err != nil {
 		return err
 	}
@@ -70,7 +70,10 @@ func (r *runner) prepareFolder() error {
 			return err
 		}
 	}
-	vars, _ := r.files.kind.ExtraVars(r.files.given)
+	vars, _ := supply.ExtraVars(r.files.given)
+	if m != nil {
+		vars = m.Vars(vars, r.files.settings.MigrationPlaybook)
+	}
 	if err := writeJSON(extraVarsFile(r.call.dir), vars); err != nil {
 		return err
 	}
@@ -176,13 +179,20 @@ func (r *runner) repeat(ctx context.Context, note string, write func() error) er
 	}
 }
 
-// conclude releases the place of a run, and writes its outcome. It can be repeated.
+// conclude releases the place of a run, and writes its outcome. It can be repeated. That a migration has failed is known to the
+// others before its record says that the run has ended.
 func (r *runner) conclude(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
 	err := r.release(ctx, entry.Place, entry.Run.ID, entry.Report)
 	if err == nil {
 		entry.Place = nil
 	}
+	if stopErr := r.stopMigrations(ctx, entry); stopErr != nil {
+		return nil, errors.Join(err, stopErr)
+	}
 	live, writeErr := r.writeOutcome(ctx, entry)
+	if writeErr == nil {
+		r.resumeMigrations(ctx, entry)
+	}
 	return live, errors.Join(err, writeErr)
 }
 

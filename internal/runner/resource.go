@@ -169,7 +169,7 @@ func (r *runner) readReferences(ctx context.Context, references []string) (map[s
 		}
 		variables[reference] = nil
 		if object != nil {
-			variables[reference], _ = r.files.settings.Kind(plural).Declared(specOf(object))
+			variables[reference] = r.referenced(plural, object)
 		}
 	}
 	return variables, nil

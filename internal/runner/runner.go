@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
@@ -29,6 +30,8 @@ type runner struct {
 	journal  journal
 	tickets  tickets
 	pace     pace
+	// installation is the UID of the operator's Lease.
+	installation types.UID
 	// place is that of the run, or nil.
 	place *place
 	// checking is true during a drift check.
@@ -44,8 +47,8 @@ type situation struct {
 
 // handle decides and acts. An error means that nothing was started, and that the decision has to be made again.
 func (r *runner) handle(ctx context.Context) (answer, error) {
-	installation, err := r.podLock.Take(ctx)
-	if err != nil {
+	var err error
+	if r.installation, err = r.podLock.Take(ctx); err != nil {
 		return answer{}, err
 	}
 	live, err := r.resource.get(ctx)
@@ -67,7 +70,7 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	if s.input, err = r.input(ctx, live); err != nil {
 		return answer{}, err
 	}
-	s.input.Installation, s.input.Running = installation, lock == nil
+	s.input.Running = lock == nil
 	s.decision = gate.Decide(s.input)
 	if s.decision.Action != gate.ActionRun && s.decision.Action != gate.ActionCheck {
 		if err := r.tickets.remove(live.GetUID(), ""); err != nil {
@@ -78,7 +81,10 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 		}
 		return r.skip(ctx, s)
 	}
-	wait, err := r.admit(ctx, &s)
+	if err := r.mayStart(ctx); err != nil {
+		return answer{}, err
+	}
+	wait, err := r.admitInTurn(ctx, &s)
 	if err != nil {
 		return answer{}, err
 	}
@@ -96,11 +102,11 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 
 // input reads what the decision depends on.
 func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (gate.Input, error) {
-	f := r.files
-	handed, _ := f.kind.Declared(gate.HandedOver(f.given))
-	wanted, _ := f.kind.Declared(specOf(live))
+	f, supply := r.files, r.supplyOf(live)
+	handed, _ := supply.Declared(gate.HandedOver(f.given))
+	wanted, _ := supply.Declared(specOf(live))
 	var err error
-	facts := gate.Facts{Event: f.event, Kind: f.kind, Variables: handed, Digest: f.settings.Digest}
+	facts := gate.Facts{Event: f.event, Variables: handed, Digest: f.settings.Digest}
 	if facts.References, err = r.readReferences(ctx, f.kind.References(handed)); err != nil {
 		return gate.Input{}, err
 	}
@@ -116,9 +122,11 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		period = 0
 	}
 	return gate.Input{
-		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: f.key.Fingerprint(facts),
+		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: supply.Fingerprint(f.key, facts),
+		Installation: r.installation, Defaults: supply.RanWith(handed), Accepts: r.accepts(live),
 		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
+		Applied: runstatus.Applied(statusOf(live)), Migrated: runstatus.LastMigration(statusOf(live)),
 		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
 		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
 		Abandon:    annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
@@ -170,11 +178,12 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 
 // statusResource returns what status depends on.
 func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resource {
-	_, ignored := r.files.kind.Declared(specOf(live))
+	spec, supply := specOf(live), r.supplyOf(live)
+	_, ignored := supply.Declared(spec)
 	return runstatus.Resource{
 		Kind: live.GetKind(), Name: live.GetName(), Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
 		Generation: live.GetGeneration(), Deleting: deleting(live), Authors: runstatus.AuthorsOf(live.GetManagedFields()),
-		Ignored: ignored, Now: time.Now(),
+		Ignored: ignored, DefaultsKept: supply.Kept(spec), DefaultsNew: supply.New(r.files.key, spec), Now: time.Now(),
 	}
 }
 

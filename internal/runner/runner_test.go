@@ -249,7 +249,7 @@ func TestPreparedFolder(t *testing.T) {
 	must(t, os.WriteFile(settingsFile(r.call.dir), []byte(`{"runner_http_url": "/s", "runner_http_path": "/events/", "other": 1}`), 0o600))
 	must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
 	must(t, os.WriteFile(optionsFile(r.call.dir), []byte("--check --diff"), 0o600))
-	must(t, r.prepareFolder())
+	must(t, r.prepareFolder(gate.NewSupply(r.files.kind, nil, gate.Set{}, false), nil))
 	for path, want := range map[string]string{
 		settingsFile(r.call.dir):  `{"other":1}`,
 		extraVarsFile(r.call.dir): `"title":{"__ansible_unsafe":"a"}`,

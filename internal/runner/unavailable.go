@@ -15,7 +15,7 @@ import (
 // used. It is no address: those have a port.
 const withoutAddress = "none"
 
-// waitsFor lets a run wait for something that the manager or a user has to do, for which no state is asked.
+// waitsFor lets a run wait for something that the manager, a user or another resource has to do, for which no state is asked.
 func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reason, message string) (*waiting, error) {
 	now, uid := time.Now(), live.GetUID()
 	since := r.waitingSince(live, withoutAddress, now)
@@ -27,7 +27,8 @@ func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reaso
 		return nil, err
 	}
 	// After an installation, the manager may need seconds.
-	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: reason != reasonEndpointInvalid}
+	brief := reason != reasonEndpointInvalid && reason != reasonMigrationStopped
+	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: brief}
 	return &waiting{Wait: wait, since: since}, r.tickets.remove(uid, withoutAddress)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // FieldManager of the gate's writes to status.
-const FieldManager = "collection-operator-gate"
+const FieldManager = gate.FieldManager
 
 // Resource is what the changes of status depend on besides the run.
 type Resource struct {
@@ -27,6 +27,9 @@ type Resource struct {
 	Authors    Authors
 	// Ignored are the fields of the spec that the collection's version does not declare.
 	Ignored []string
+	// DefaultsKept are the fields that playbooks get with the default of a former version, and DefaultsNew those that the next run
+	// gets with a default that the last one did not get.
+	DefaultsKept, DefaultsNew []gate.ChangedDefault
 	// Version of the collection that is installed, and MaxRetries of its gate.Settings.
 	Version    string
 	MaxRetries int
@@ -71,13 +74,18 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 		run.Failure = &failure
 	}
 	setEnded(status, run)
+	setMigration(status, record)
 	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	conditions.setEnded(run)
 	if run.proves() {
 		setProved(status, conditions, r, run)
 	}
-	setSummary(status, r, conditions, summaryOfEnd(r, run, nil))
+	s := summaryOfEnd(r, run, nil)
+	if record.Owed {
+		s = summary{phase: PhaseWaiting, message: "the resource is migrated, and its playbook is to run"}
+	}
+	setSummary(status, r, conditions, s)
 	return status
 }
 
@@ -91,6 +99,7 @@ func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision
 	if record.RunID != "" {
 		run = restore(status, record)
 		setEnded(status, run)
+		setMigration(status, record)
 		if run.proves() && !provedSince(status, run) {
 			setProved(status, conditions, r, run)
 		}
@@ -107,6 +116,9 @@ func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision
 func restore(status map[string]any, record gate.Record) Run {
 	last := runOf(status)
 	if last != nil && last.ID == record.RunID {
+		if record.Outcome == gate.OutcomeInterrupted {
+			*last = cutShort(*last)
+		}
 		return recorded(*last, record)
 	}
 	if last != nil {
@@ -132,6 +144,9 @@ func recorded(run Run, record gate.Record) Run {
 	run.Version, run.Digest = record.Version, record.Digest
 	if record.Attempt > 0 { // Success resets it.
 		run.Attempt = record.Attempt
+	}
+	if record.OfMigration() {
+		run.Reason = gate.ReasonMigrate
 	}
 	run.CurrentTask = nil
 	return run

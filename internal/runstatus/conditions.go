@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Reasons and messages of ansible-operator's own conditions.
@@ -24,8 +22,12 @@ const (
 	messageSuccessful = "Last reconciliation succeeded"
 )
 
-// reasonNotDeclared is the reason of ConditionFieldsIgnored.
-const reasonNotDeclared = "NotDeclared"
+// Reasons of our own conditions that have only one.
+const (
+	reasonNotDeclared   = "NotDeclared"
+	reasonFormerVersion = "FormerVersion"
+	reasonNextRun       = "NextRun"
+)
 
 // completionLayout is the form of times in ansibleResult. They have no time zone, and are in UTC.
 const completionLayout = "2006-01-02T15:04:05.99999999"
@@ -138,26 +140,18 @@ func (l *conditionList) setOwn(s summary, r Resource) {
 	} else {
 		l.remove(ConditionStalled)
 	}
-	if len(r.Ignored) > 0 {
-		own(ConditionFieldsIgnored, metav1.ConditionTrue, reasonNotDeclared, ignoredMessage(r))
-	} else {
-		l.remove(ConditionFieldsIgnored)
+	about := func(conditionType, reason string, fields int, message func(Resource) string) {
+		if fields == 0 {
+			l.remove(conditionType)
+			return
+		}
+		own(conditionType, metav1.ConditionTrue, reason, message(r))
 	}
+	about(ConditionFieldsIgnored, reasonNotDeclared, len(r.Ignored), ignoredMessage)
+	about(ConditionDefaultsKept, reasonFormerVersion, len(r.DefaultsKept), keptMessage)
+	about(ConditionDefaultsNew, reasonNextRun, len(r.DefaultsNew), newMessage)
 }
 
 func ignoredMessage(r Resource) string {
-	names := make([]string, 0, maxIgnored)
-	for _, name := range r.Ignored[:min(len(r.Ignored), maxIgnored)] {
-		names = append(names, printable.Line(name, maxName))
-	}
-	more := ""
-	if n := len(r.Ignored) - len(names); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	version := "the collection's version"
-	if r.Version != "" {
-		version = fmt.Sprintf("version %s of the collection", printable.Line(r.Version, maxName))
-	}
-	return printable.Cut(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: %s", version, strings.Join(names, ", ")),
-		maxMessage-len(more)) + more
+	return fieldsMessage(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: ", versionOf(r)), r.Ignored, "")
 }

@@ -145,9 +145,9 @@ func (l *conditionList) setDrifted(r Resource, result DriftResult) {
 	l.set(ConditionDrifted, fields)
 }
 
-// proves reports whether a run has made the endpoint as the resource describes it.
+// proves reports whether a run has made the endpoint as the resource describes it. A migration need not do so.
 func (run Run) proves() bool {
-	return run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate && run.Finished != nil
+	return run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate && run.Finished != nil && run.Reason != gate.ReasonMigrate
 }
 
 // provedSince reports whether status has a proof that is at least as late as a run.

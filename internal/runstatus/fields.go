@@ -1,12 +1,14 @@
 package runstatus
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // runOf returns status.lastRun, or nil if there is none that can be read.
@@ -41,11 +43,11 @@ func historyOf(status map[string]any) []RunSummary {
 
 func setRun(status map[string]any, run Run) { status["lastRun"] = unstructured(&run) }
 
-// setEnded sets the last run, which has ended, and all that depends on it.
+// setEnded sets the last run, which has ended, and all that depends on it. A migration that asked to run again is no success.
 func setEnded(status map[string]any, run Run) {
 	setRun(status, run)
 	s := summarize(run)
-	if run.Outcome.Succeeded() {
+	if run.Outcome.Succeeded() && (run.Reason != gate.ReasonMigrate || run.Outcome == gate.OutcomeSucceeded) {
 		status["lastSuccess"] = unstructured(&s)
 	}
 	addHistory(status, s)
@@ -54,9 +56,22 @@ func setEnded(status map[string]any, run Run) {
 // interrupt puts a run that has not ended into the history as Interrupted.
 func interrupt(status map[string]any, run Run) {
 	if run.Outcome == "" {
-		run.Outcome = gate.OutcomeInterrupted
-		addHistory(status, summarize(run))
+		addHistory(status, summarize(cutShort(run)))
 	}
+}
+
+// cutShort returns a run that has not ended as Interrupted, with the task that was running.
+func cutShort(run Run) Run {
+	if run.Outcome != "" {
+		return run
+	}
+	run.Failure = &Failure{Message: defaultMessage(gate.OutcomeInterrupted)}
+	if task := run.CurrentTask; task != nil {
+		run.Failure.Task = printable.Line(task.Name, maxName)
+		run.Failure.Message += fmt.Sprintf(", in task %q", run.Failure.Task)
+	}
+	run.Outcome, run.CurrentTask = gate.OutcomeInterrupted, nil
+	return run
 }
 
 // addHistory adds a run to the history, newest first, or replaces it if it is there.
@@ -110,17 +125,18 @@ func LastRun(status map[string]any) *gate.LastRun {
 
 // IsBaseline reports whether a status says that the given generation was successful: written by ansible-operator itself, or
 // by a gate whose record is lost. ansible-operator does not say which generation it means. A resource with a run that waits is
-// no baseline.
+// no baseline, nor is one that is migrated and whose playbook is still to run.
 func IsBaseline(status map[string]any, generation int64) bool {
 	observed, isObserved := status["observedGeneration"].(int64)
 	if isObserved && observed != generation || status[fieldWaiting] != nil {
 		return false
 	}
+	conditions := conditionsOf(status, time.Time{})
 	if status["lastRun"] != nil {
 		run := runOf(status)
-		return isObserved && run != nil && run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate
+		isMigrated := run != nil && (run.Reason != gate.ReasonMigrate || conditions.get(ConditionReady)["status"] == "True")
+		return isObserved && isMigrated && run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate
 	}
-	conditions := conditionsOf(status, time.Time{})
 	return conditions.get(ConditionSuccessful)["status"] == "True" && conditions.get(ConditionFailure)["status"] != "True"
 }
 

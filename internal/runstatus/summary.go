@@ -22,6 +22,9 @@ type summary struct {
 
 func summaryOfStart(r Resource, run Run) summary {
 	s := summary{phase: PhaseRunning, message: "the playbook is running"}
+	if run.Reason == gate.ReasonMigrate {
+		s.message = "the migration playbook is running"
+	}
 	if r.Deleting || run.Event == gate.EventDelete {
 		s = summary{phase: PhaseDeleting, message: "the delete playbook is running"}
 	}
@@ -54,7 +57,11 @@ func summaryOfEnd(r Resource, run Run, changed []gate.Trigger) summary {
 			phase: PhaseOutdated, message: outdatedMessage(r, run, changed), ready: !slices.Contains(changed, gate.TriggerSpec),
 		}
 	}
-	return summary{phase: PhaseSucceeded, message: "the playbook ended successfully", ready: true}
+	s := summary{phase: PhaseSucceeded, message: "the playbook ended successfully", ready: true}
+	if run.Reason == gate.ReasonMigrate {
+		s.message = "the migration playbook ended successfully"
+	}
+	return s
 }
 
 func summaryOfFailure(r Resource, run Run) summary {
@@ -69,7 +76,11 @@ func summaryOfFailure(r Resource, run Run) summary {
 		next = attempt(r, run) + ", " + next
 	}
 	next = "; " + next
-	s.message = printable.Cut(strings.ReplaceAll(failureMessage(run), "\n", "; "), maxMessage-len(next)) + next
+	failure := strings.ReplaceAll(failureMessage(run), "\n", "; ")
+	if run.Reason == gate.ReasonMigrate {
+		failure = "migration: " + failure
+	}
+	s.message = printable.Cut(failure, maxMessage-len(next)) + next
 	return s
 }
 

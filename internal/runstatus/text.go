@@ -32,6 +32,9 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 	if (outcome == gate.OutcomeFailed || outcome.AwaitsEndpoint()) && len(report.Failures) > 0 {
 		f.Message = printable.Cut(failureMessages(report.Failures), maxMessage)
 	}
+	if outcome == gate.OutcomeInterrupted && len(report.Failures) > 0 {
+		f.Message = printable.Line(report.Failures[len(report.Failures)-1].Message, maxMessage)
+	}
 	f.Task = printable.Line(f.Task, maxName)
 	f.File = printable.Line(f.File, maxName)
 	f.Output = printable.CutStart(strings.TrimSpace(printable.Lines(f.Output)), maxOutput)

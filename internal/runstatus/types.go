@@ -39,6 +39,10 @@ const (
 	ConditionDrifted = "Drifted"
 	// ConditionFieldsIgnored is True if the spec has fields that this version of the collection does not declare.
 	ConditionFieldsIgnored = "FieldsIgnored"
+	// ConditionDefaultsKept is True if playbooks get fields with the default of a former version of the collection.
+	ConditionDefaultsKept = "DefaultsKept"
+	// ConditionDefaultsNew is True if the next run gets fields with a default that the last run did not get.
+	ConditionDefaultsNew = "DefaultsNew"
 )
 
 // HistoryLimit is the number of runs in status.history.
@@ -50,24 +54,34 @@ type Status struct {
 	Message            string             `json:"message,omitempty"`
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
-	// Waiting is set while a run waits for its endpoint.
+	// Waiting is set while a run waits.
 	Waiting     *Waiting     `json:"waiting,omitempty"`
 	LastRun     *Run         `json:"lastRun,omitempty"`
 	LastSuccess *RunSummary  `json:"lastSuccess,omitempty"`
 	History     []RunSummary `json:"history,omitempty"`
+	// Migration is the last one that succeeded.
+	Migration *Migration `json:"migration,omitempty"`
 	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
 	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
 	Drift    *Drift       `json:"drift,omitempty"`
 }
 
-// Waiting is why a run waits for its endpoint. The reasons are those of package endpoint, and those with which the gate waits
-// for the ZosEndpoint itself.
+// Waiting is why a run waits. The reasons are those of package endpoint, those with which the gate waits for the ZosEndpoint
+// itself, and MigrationStopped.
 type Waiting struct {
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`
 	Since   metav1.Time `json:"since"`
 	// Until is when the run starts at the earliest, absent if that is not known.
 	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// Migration is a successful run of the migration playbook.
+type Migration struct {
+	// From and To are versions of the collection.
+	From     string      `json:"from"`
+	To       string      `json:"to"`
+	Finished metav1.Time `json:"finished"`
 }
 
 // Drift is the result of the last drift check. The condition Drifted says whether there is any.

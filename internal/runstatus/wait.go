@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
@@ -17,10 +16,9 @@ func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
 	status = copyOf(status)
 	conditions := conditionsOf(status, r.Now)
 	if last := runOf(status); last != nil && last.Outcome == "" {
-		last.Outcome, last.CurrentTask = gate.OutcomeInterrupted, nil
-		last.Failure = &Failure{Message: defaultMessage(gate.OutcomeInterrupted)}
-		setEnded(status, *last)
-		conditions.setEnded(*last)
+		cut := cutShort(*last)
+		setEnded(status, cut)
+		conditions.setEnded(cut)
 	}
 	w.Message = printable.Line(w.Message, maxMessage)
 	status[fieldWaiting] = unstructured(&w)

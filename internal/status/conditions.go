@@ -76,7 +76,7 @@ func IsProgress(reason string) bool {
 	switch reason {
 	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
 		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded,
-		v2beta2.ReasonReplicating:
+		v2beta2.ReasonReplicating, v2beta2.ReasonUpgradePending:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ package status
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,8 +18,14 @@ import (
 const (
 	// PollInterval is the requeue delay for state that is not watched.
 	PollInterval = 5 * time.Second
+	// ConflictInterval is the requeue delay after somebody else has changed the object.
+	ConflictInterval = time.Second
 	// MissingInterval is the requeue delay for something that a user has to provide.
 	MissingInterval = time.Minute
+	// Watched is the delay for what a watch reports: the object is not reconciled again before.
+	Watched = time.Duration(math.MaxInt64)
+	// maxPoll limits growing delays.
+	maxPoll = 5 * time.Minute
 )
 
 // Error is an error with a condition reason and a retry policy. Reconcile steps return it.
@@ -27,7 +34,8 @@ type Error struct {
 	Reason string
 	// Stalled is true if only a change of the object's own spec can resolve the error. It is not retried.
 	Stalled bool
-	// RetryAfter is the delay before the next attempt. Zero means exponential backoff.
+	// RetryAfter is the delay before the next attempt. Zero means exponential backoff, and [Watched] no attempt before something
+	// changes.
 	RetryAfter time.Duration
 	// Err is the cause. Its text is the message of the condition.
 	Err error
@@ -112,10 +120,18 @@ func Result(err error) (ctrl.Result, error) {
 		return ctrl.Result{}, nil
 	case e.Stalled:
 		return ctrl.Result{}, reconcile.TerminalError(err)
+	case e.RetryAfter == Watched:
+		return ctrl.Result{}, nil
 	case e.RetryAfter > 0:
 		return ctrl.Result{RequeueAfter: e.RetryAfter}, nil
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: time.Second}, nil
+		return ctrl.Result{RequeueAfter: ConflictInterval}, nil
 	}
 	return ctrl.Result{}, err
+}
+
+// Later returns the delay before the next look at what has stayed as it is for a time. It grows with that time, to five minutes:
+// something that does not change must not be read often. A longer delay remains.
+func Later(delay, unchanged time.Duration) time.Duration {
+	return max(delay, min(unchanged/4, maxPoll))
 }

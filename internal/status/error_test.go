@@ -22,14 +22,15 @@ func TestResult(t *testing.T) {
 		returned bool
 		terminal bool
 	}{
-		"success":                    {},
-		"stalled":                    {err: Stalled("R", cause), returned: true, terminal: true},
-		"stalled, wrapped":           {err: fmt.Errorf("more: %w", Stalled("R", cause)), returned: true, terminal: true},
-		"with growing delays":        {err: Retry("R", cause), returned: true},
-		"of another kind":            {err: cause, returned: true},
-		"waiting":                    {err: Waiting("R", 7*time.Second, "for %s", "it"), after: 7 * time.Second},
-		"conflict":                   {err: fmt.Errorf("writing: %w", conflict), after: time.Second},
-		"conflict that has a reason": {err: Retry("R", conflict), after: time.Second},
+		"success":                     {},
+		"stalled":                     {err: Stalled("R", cause), returned: true, terminal: true},
+		"stalled, wrapped":            {err: fmt.Errorf("more: %w", Stalled("R", cause)), returned: true, terminal: true},
+		"with growing delays":         {err: Retry("R", cause), returned: true},
+		"of another kind":             {err: cause, returned: true},
+		"waiting":                     {err: Waiting("R", 7*time.Second, "for %s", "it"), after: 7 * time.Second},
+		"waiting for what is watched": {err: Waiting("R", Watched, "for %s", "it")},
+		"conflict":                    {err: fmt.Errorf("writing: %w", conflict), after: time.Second},
+		"conflict that has a reason":  {err: Retry("R", conflict), after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := Result(test.err)
@@ -81,6 +82,7 @@ func TestJoin(t *testing.T) {
 		"unless it is one of progress":    {[]error{progress, Waiting("B", time.Minute, "b")}, &Error{Reason: "B", RetryAfter: 5 * time.Second}, "soon\nb"},
 		"all are stalled":                 {[]error{Stalled("A", cause), Stalled("B", errors.New("b"))}, &Error{Reason: "A", Stalled: true}, "cause\nb"},
 		"one can be retried":              {[]error{Stalled("A", cause), Waiting("B", time.Minute, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "cause\nb"},
+		"what is watched is not polled":   {[]error{Waiting("A", Watched, "a"), Waiting("B", time.Minute, "b")}, &Error{Reason: "A", RetryAfter: time.Minute}, "a\nb"},
 		"growing delays begin with short": {[]error{Waiting("A", time.Minute, "a"), cause}, &Error{Reason: "A"}, "a\ncause"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,5 +103,19 @@ func TestJoin(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLater(t *testing.T) {
+	for name, test := range map[string]struct{ delay, unchanged, want time.Duration }{
+		"it has just changed":     {PollInterval, 0, PollInterval},
+		"nothing for a bit":       {PollInterval, 10 * time.Second, PollInterval},
+		"nothing for two minutes": {PollInterval, 2 * time.Minute, 30 * time.Second},
+		"nothing for a day":       {PollInterval, 24 * time.Hour, 5 * time.Minute},
+		"a longer delay":          {time.Hour, 24 * time.Hour, time.Hour},
+	} {
+		if got := Later(test.delay, test.unchanged); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
 	}
 }

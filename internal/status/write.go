@@ -29,17 +29,23 @@ type Writer struct {
 	Recorder events.EventRecorder
 	// Action of the controller's events.
 	Action string
+	// Before are the conditions of the object before it was changed, if its status was written since then. Nil means that it was not.
+	Before *[]metav1.Condition
 }
 
 // Write patches the status of object if it differs from before, records an event if Ready changed, and returns the result of
-// the reconciler for the error of its steps.
+// the reconciler for the error of its steps. How far work in progress is, is no event.
 func (w *Writer) Write(ctx context.Context, object, before Object, err error) (ctrl.Result, error) {
 	if patchErr := Patch(ctx, w.Client, object, before); patchErr != nil {
 		return Result(client.IgnoreNotFound(patchErr))
 	}
-	was := meta.FindStatusCondition(*before.StatusConditions(), v2beta2.ConditionReady)
+	conditions := before.StatusConditions()
+	if w.Before != nil {
+		conditions = w.Before
+	}
+	was := meta.FindStatusCondition(*conditions, v2beta2.ConditionReady)
 	is := meta.FindStatusCondition(*object.StatusConditions(), v2beta2.ConditionReady)
-	if was == nil || was.Reason != is.Reason || was.Message != is.Message {
+	if was == nil || was.Reason != is.Reason || was.Message != is.Message && !IsProgress(is.Reason) {
 		eventType := corev1.EventTypeNormal
 		if is.Status != metav1.ConditionTrue && !IsProgress(is.Reason) {
 			eventType = corev1.EventTypeWarning

@@ -4,6 +4,11 @@
 // does hits everything alike.
 //
 //	go run ./test/bench [-runs N]
+//
+// With scale or figures and a folder, it writes what was measured of many collections, or on a node, into docs/benchmarks.md.
+//
+//	go run ./test/bench scale docs/benchmarks/scale
+//	go run ./test/bench figures docs/benchmarks/node
 package main
 
 import (
@@ -24,6 +29,12 @@ import (
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "measure" {
 		exit(measure(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "scale" {
+		exit(writeScale(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "figures" {
+		exit(writeFigures(os.Args[2]))
 	}
 	runs := flag.Int("runs", 9, "how often each thing is measured")
 	flag.Parse()

@@ -134,7 +134,7 @@ func (s *endpointSpecs) capped(ctx context.Context) {
 
 // many creates resources of two kinds in two namespaces for two systems.
 func (s *endpointSpecs) many(ctx context.Context) {
-	count := int(setting("CAPS", 40))
+	count := int(setting("CAPS", 24))
 	var all []*unstructured.Unstructured
 	for i := range count {
 		name, zos := fmt.Sprintf("many-%03d", i), []string{"zos1", "zos2"}[i/2%2]

@@ -105,6 +105,26 @@ func (e *environment) operatorPod(ctx context.Context, name string) types.UID {
 	return pods.Items[0].UID
 }
 
+// letInstall lets a method be chosen in namespaces. For OLM, which needs an OperatorGroup, it is what their administrator does.
+func letInstall(ctx context.Context, method v2beta2.InstallMethod, namespaces ...string) {
+	GinkgoHelper()
+	if method != v2beta2.InstallOLM {
+		return
+	}
+	expectOLM(ctx)
+	for _, name := range namespaces {
+		operatorGroup(ctx, name)
+	}
+}
+
+// expectInstalledBy expects that all installations of a SubOperatorConfig are made by a method.
+func expectInstalledBy(ctx context.Context, soc *v2beta2.SubOperatorConfig, method v2beta2.InstallMethod) {
+	GinkgoHelper()
+	live := &v2beta2.SubOperatorConfig{}
+	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(soc), live)).To(Succeed())
+	Expect(live.Status.Installations).To(And(Not(BeEmpty()), HaveEach(HaveField("Install", method))))
+}
+
 // remove removes what a run left, also a run that was killed: the SSH servers may be gone already.
 func (e *environment) remove(ctx context.Context) {
 	GinkgoHelper()
@@ -120,6 +140,7 @@ func (e *environment) remove(ctx context.Context) {
 		for i := range crds.Items {
 			e.dropFinalizers(ctx, &crds.Items[i])
 		}
+		e.endOperators(ctx)
 		g.Expect(K8s.List(ctx, &collections, client.InNamespace(e.namespace))).To(Succeed())
 		g.Expect(collections.Items).To(BeEmpty())
 	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
@@ -146,6 +167,19 @@ func (e *environment) dropFinalizers(ctx context.Context, crd *apiextensionsv1.C
 	for i := range list.Items {
 		if list.Items[i].GetDeletionTimestamp() != nil {
 			_ = K8s.Patch(ctx, &list.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+		}
+	}
+}
+
+// endOperators ends at once the operators that wait for runs whose instances are gone.
+func (e *environment) endOperators(ctx context.Context) {
+	var pods corev1.PodList
+	if err := K8s.List(ctx, &pods, client.InNamespace(e.namespace), client.HasLabels{"operator-name"}); err != nil {
+		return
+	}
+	for i := range pods.Items {
+		if pods.Items[i].DeletionTimestamp != nil {
+			_ = K8s.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
 		}
 	}
 }

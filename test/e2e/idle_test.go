@@ -22,7 +22,7 @@ func idleTime() time.Duration {
 	GinkgoHelper()
 	text := os.Getenv("E2E_IDLE")
 	if text == "" {
-		return 90 * time.Second
+		return time.Minute
 	}
 	idle, err := time.ParseDuration(text)
 	Expect(err).NotTo(HaveOccurred(), "E2E_IDLE")

@@ -53,12 +53,12 @@ type interruption struct {
 }
 
 const (
-	heldPlays = 20
+	heldPlays = 10
 	// outageTime is less than the manager's renew deadline of 107 s.
 	outageTime = time.Minute
 )
 
-// outage stops the API server while 20 playbooks and that of a deletion are in their middle. They end while it is away.
+// outage stops the API server while many playbooks and that of a deletion are in their middle. They end while it is away.
 func (i *interruption) outage(ctx context.Context) {
 	leaving := i.play("leaving", "zos1", map[string]any{"hold": "go-leaving"})
 	i.zos.shell(ctx, "touch /tmp/go-leaving")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,16 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
+
+// deploymentRevision, on a Deployment, counts how often its pods were replaced.
+const deploymentRevision = "deployment.kubernetes.io/revision"
+
+func revisionAfter(revision string) string {
+	GinkgoHelper()
+	number, err := strconv.Atoi(revision)
+	Expect(err).NotTo(HaveOccurred())
+	return strconv.Itoa(number + 1)
+}
 
 func olmInstallation(e *olmEnvironment) {
 	It("becomes a package, and a Subscription to its version", func(ctx context.Context) {
@@ -44,10 +55,19 @@ func olmInstallation(e *olmEnvironment) {
 		deployment := e.expectRunning(ctx, "1.0.0")
 		Expect(deployment.OwnerReferences).To(ContainElement(And(
 			HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind), HaveField("Name", pagesPackage+".v1.0.0"))))
+		Expect(deployment.Annotations).To(HaveKeyWithValue(deploymentRevision, "1"), "its pod started once")
 		Expect(e.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
 		_, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=60s", "operatorcollection/"+e.collection.Name)
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(5*time.Minute))
+
+	It("gets a corrected setting while its pods cannot start, before OLM gives up", func(ctx context.Context) {
+		Patch(ctx, e.soc, `{"spec":{"runtime":{"nodeSelector":{"e2e":"nowhere"}}}}`)
+		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithMessage("cannot be scheduled"))
+		Patch(ctx, e.soc, `{"spec":{"runtime":null}}`)
+		e.expectRunning(ctx, "1.0.0")
+		Expect(Live(ctx, Default, subscription(e.namespace)).Object["spec"]).NotTo(HaveKey("config"))
+	}, NodeTimeout(4*time.Minute)) // OLM gives up after five.
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
 		page := e.page(e.namespace, "first", "hello")
@@ -92,6 +112,7 @@ func olmUpgrades(e *olmEnvironment) {
 	It("replaces the old one while a resource is alive", func(ctx context.Context) {
 		first := e.page(e.namespace, "first", "hello")
 		before = Live(ctx, Default, first).GetUID()
+		revision := e.expectRunning(ctx, "1.0.0").Annotations[deploymentRevision]
 		e.imports(ctx, "1.1.0")
 		Eventually(channels(ctx, e.namespace)).WithContext(ctx).Should(And(
 			HaveKeyWithValue("stable", pagesPackage+".v1.1.0"), HaveKeyWithValue("v1.1.0", pagesPackage+".v1.1.0")))
@@ -99,7 +120,8 @@ func olmUpgrades(e *olmEnvironment) {
 		succeeded(ctx, newer)
 		Expect(Field(ctx, newer, "spec", "replaces")(Default)).To(Equal(pagesPackage + ".v1.0.0"))
 		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.0.0"))).WithContext(ctx).Should(BeTrue())
-		e.expectRunning(ctx, "1.1.0")
+		deployment := e.expectRunning(ctx, "1.1.0")
+		Expect(deployment.Annotations).To(HaveKeyWithValue(deploymentRevision, revisionAfter(revision)), "its pod started once")
 
 		Expect(Live(ctx, Default, first).GetUID()).To(Equal(before))
 		ask(ctx, first)

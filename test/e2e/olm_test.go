@@ -63,6 +63,9 @@ resources:
     - name: Write it
       ansible.builtin.shell: "echo VERSION {{ text | quote }} > /tmp/page-{{ ansible_operator_meta.name }}"
       when: k8s_cr_event != 'delete'
+    - name: Take a while
+      ansible.builtin.wait_for: {path: /tmp/go-on, timeout: 240}
+      when: k8s_cr_event != 'delete' and text is match('slow')
     - name: Remove it
       ansible.builtin.file:
         path: "/tmp/page-{{ ansible_operator_meta.name }}"
@@ -104,6 +107,7 @@ var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, C
 	Context("a collection", func() { olmInstallation(e) })
 	Context("a newer version", func() { olmUpgrades(e) })
 	Context("the method", func() { olmSwitches(e) })
+	Context("an older version", func() { olmReturns(e) })
 	Context("a tile", func() { olmTile(e) })
 	Context("a deletion", func() { olmDeletion(e, ofPages) })
 })

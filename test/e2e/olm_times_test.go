@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/bench/report"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -68,11 +69,15 @@ var _ = Describe("The time to install a collection", Label("olm", "times"), Orde
 			e.timeDirect(ctx, experiment, timedName("direct", round))
 			e.timeApply(ctx, experiment, timedName("apply", round))
 		}
+		figures := report.Figures{Name: "bench-olm", Machine: report.ThisMachine()}
 		for _, name := range []string{timeToPackage, timeToCSV, timeToReady, timeToApply} {
-			stats := experiment.GetStats(name)
-			fmt.Printf("%-40s median %.1f s, %.1f to %.1f s, of %d\n", name, stats.DurationFor(gmeasure.StatMedian).Seconds(),
-				stats.DurationFor(gmeasure.StatMin).Seconds(), stats.DurationFor(gmeasure.StatMax).Seconds(), stats.N)
+			for _, took := range experiment.Get(name).Durations {
+				figures.Add(name, "s", took.Seconds())
+			}
 		}
+		figures.AddRatio(timeToReady+" / "+timeToApply, timeToReady, timeToApply)
+		figures.AddRatio(timeToCSV+" / "+timeToApply, timeToCSV, timeToApply)
+		saveFigures(&figures)
 	}, NodeTimeout(30*time.Minute))
 })
 
@@ -144,7 +149,7 @@ func (e *timesEnvironment) timeApply(ctx context.Context, experiment *gmeasure.E
 	archive, manifest := filepath.Join(dir, name+".tar.gz"), filepath.Join(dir, name+".yaml")
 	Expect(os.WriteFile(archive, e.archives[name+".tar.gz"], 0o600)).To(Succeed())
 	rendered := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "render", archive, "--namespace", e.namespace,
-		"--runtime-image", "localhost/collection-operator/runtime:dev")
+		"--runtime-image", "localhost/collection-operator/runtime:dev", "--artifact-url", "http://archives")
 	Expect(artifactURL.FindAllString(rendered, -1)).To(HaveLen(1))
 	rendered = artifactURL.ReplaceAllLiteralString(rendered, "  artifactURL: "+e.url(name))
 	Expect(os.WriteFile(manifest, []byte(rendered), 0o600)).To(Succeed())

@@ -21,7 +21,7 @@ func (s *runSpecs) toolSpecs() {
 	It("shows what they did", func(ctx context.Context) {
 		printed, err := s.collectionTool(ctx, "status")
 		Expect(err).NotTo(HaveOccurred(), printed)
-		for _, text := range []string{s.name(), "zos1", "calm-20", "failing-00", "Succeeded", "Failed"} {
+		for _, text := range []string{s.name(), "zos1", "calm-14", "failing-00", "Succeeded", "Failed"} {
 			Expect(printed).To(ContainSubstring(text))
 		}
 		printed, err = s.collectionTool(ctx, "status", "-o", "json")
@@ -37,14 +37,14 @@ func (s *runSpecs) toolSpecs() {
 	}, NodeTimeout(time.Minute))
 
 	It("asks for a run and follows it", func(ctx context.Context) {
-		object := s.play("calm-20", "zos1", nil)
-		printed, err := s.collectionTool(ctx, "rerun", "play/calm-20")
+		object := s.play("calm-14", "zos1", nil)
+		printed, err := s.collectionTool(ctx, "rerun", "play/calm-14")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		run := lastRun(ctx, object)(Default)
 		Expect(run).To(And(withOutcome(gate.OutcomeSucceeded), HaveField("Reason", gate.ReasonAsked)))
-		Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("end calm-20 first", 2))
-		Expect(kubectl(ctx, "get", "events", "-n", s.namespace, "--field-selector", "reason=RunRequested,involvedObject.name=calm-20")).
-			To(ContainSubstring("calm-20"))
+		Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("end calm-14 first", 2))
+		Expect(kubectl(ctx, "get", "events", "-n", s.namespace, "--field-selector", "reason=RunRequested,involvedObject.name=calm-14")).
+			To(ContainSubstring("calm-14"))
 
 		_, err = s.collectionTool(ctx, "rerun", "play/failing-01")
 		Expect(err).To(HaveOccurred(), "the run fails")

@@ -6,7 +6,7 @@
 //
 // Ordered containers run side by side, in the processes of Ginkgo's command, each in namespaces of its own. What disturbs
 // the manager or needs a cluster in which nothing else happens is Serial: it runs after all others. Environment: E2E_IDLE
-// is how long the idle cluster is watched (default 90s), E2E_OUTAGE how long a system is away (default 30s), E2E_KEEP=true
+// is how long the idle cluster is watched (default 1m), E2E_OUTAGE how long a system is away (default 30s), E2E_KEEP=true
 // leaves everything in place at the end.
 //
 // Specs labelled olm need the Operator Lifecycle Manager (devcluster up --olm) and a manager that may use it

@@ -138,9 +138,9 @@ func documents() []Archive {
 		in("anchor in itself", config, "yaml", "deep", func() string { return "a: &a {b: *a}\n" }),
 		in("merge of itself", config, "yaml", "deep", func() string { return "a: &a {<<: *a}\n" }),
 		in("deep YAML", config, "yaml", "cannot be read", times("[", 1_000_000)),
-		in("much structure", config, "yaml", "too large", times("- x\n", 900_000)),
+		in("much structure", config, "yaml", "too large", times("-\n", 500_000)),
 		in("10 MiB of one scalar", config, "file", "larger", func() string { return "domain: " + strings.Repeat("x", 10<<20) }),
-		in("3 MiB of one scalar", config, "identity", "63", func() string { return "domain: " + strings.Repeat("x", 3<<20) + "\n" }),
+		in("nearly 1 MiB of one scalar", config, "identity", "63", func() string { return "domain: " + strings.Repeat("x", 1<<20-100) + "\n" }),
 		in("aliases in many defaults", config, "required", "required", func() string {
 			var b strings.Builder
 			b.WriteString("resources:\n- kind: Thing\n  vars:\n")

@@ -140,7 +140,8 @@ var _ = Describe("Bad input", func() {
 		Entry("a kind that the API server could not store", attack.Label, NodeTimeout(2*time.Minute), badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
 			spec: fromSample(func(s *sample) {
-				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("long ", 1<<18) + "}"
+				// Six bytes each in JSON.
+				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("<", 1<<18) + "}"
 			}),
 		}),
 		Entry("a wrong digest", attack.Label, NodeTimeout(2*time.Minute), badInput{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -250,12 +251,11 @@ var _ = Describe("A change", func() {
 				return thing.GetFinalizers()
 			}
 		}
+		slices.Sort(namespaces) // They are upgraded in this order.
 		for _, n := range namespaces {
 			Eventually(func(g Gomega) map[string]string { return podTemplateOf(ctx, n, s)(g).Labels }).
 				WithContext(ctx).Should(HaveKeyWithValue("operator-version", "1.1.0"))
-		}
-		Consistently(finalizers(namespace)).WithContext(ctx).Should(ContainElement(InstanceFinalizer))
-		for _, n := range namespaces {
+			Consistently(finalizers(n)).WithContext(ctx).Should(ContainElement(InstanceFinalizer))
 			By("freeing those in " + n)
 			makeAvailable(ctx, n, s.operator())
 			Eventually(finalizers(n)).WithContext(ctx).Should(ConsistOf("example.com/mine"))

@@ -341,7 +341,7 @@ var _ = Describe("A download", func() {
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("503")))
 
-		By("refusing what the pinned digest is not of")
+		By("asking for nothing else while the imported archive is pinned")
 		source.publish(newer)
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(newer)))
 		ExpectReady(ctx, oc)
@@ -349,8 +349,15 @@ var _ = Describe("A download", func() {
 		Expect(oc.Status.Warnings).To(BeEmpty())
 		s.version = "1.2.0"
 		source.publish(s.archive())
+		answered := len(source.answers)
 		look()
-		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(newer), false)
+		expectObserved(ctx, oc)
+		ExpectReady(ctx, oc)
+		Expect(source.answers).To(HaveLen(answered))
+
+		By("refusing what the pinned digest is not of")
+		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(older)))
+		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(s.archive()), false)
 		attack.Repelled("Fetching", "put another archive in the place of the pinned one", "what is installed stays", seen(ctx, oc))
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))

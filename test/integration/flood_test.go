@@ -63,7 +63,8 @@ func (f *flood) run(ctx context.Context) {
 	go f.watchMemory(ctx, theManager.command.Process.Pid)
 	f.part(ctx, "nothing", true, func(ctx context.Context) { <-ctx.Done() })
 	f.part(ctx, fmt.Sprintf("%d Secrets with 256 KiB of annotations", f.scaled(1000)), false, f.secrets(ctx))
-	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 4 MiB", f.scaled(200)), false, f.archives(ctx))
+	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 4 MiB", f.scaled(200)), false, f.archives(ctx, 4<<20))
+	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 1 MiB", f.scaled(200)), false, f.archives(ctx, 1<<20))
 	f.part(ctx, fmt.Sprintf("%d OperatorCollections of 500 kinds", f.scaled(100)), false, f.kinds(ctx))
 	f.part(ctx, fmt.Sprintf("%d stalled downloads", f.scaled(5000)), true, f.downloads(ctx))
 	f.part(ctx, "annotations changed in a loop", true, f.annotations(ctx))
@@ -72,9 +73,10 @@ func (f *flood) run(ctx context.Context) {
 	Expect(f.report.MostBytes()).To(BeNumerically("<", floodMemory), "memory of the manager")
 }
 
-// A part measures at least fewestInstalls installations, and goes on until the manager has dealt with all of its flood, but for
-// not more than mostInstalls.
+// A part measures quietInstalls installations before its flood: what former floods have left slows the API server. During the
+// flood it measures at least fewestInstalls, and goes on until the manager has dealt with all of it, but for not more than mostInstalls.
 const (
+	quietInstalls  = 5
 	fewestInstalls = 5
 	mostInstalls   = 60
 )
@@ -84,7 +86,11 @@ const (
 func (f *flood) part(ctx context.Context, name string, endless bool, goesOn func(context.Context)) {
 	GinkgoHelper()
 	By(name)
-	part := plot.Part{Name: name, Begin: time.Since(f.begin).Seconds()}
+	part := plot.Part{Name: name}
+	for range quietInstalls {
+		f.measure(ctx, &part.Before)
+	}
+	part.Begin = time.Since(f.begin).Seconds()
 	ctx, cancel := context.WithCancel(ctx)
 	finished := make(chan struct{})
 	go func() {
@@ -92,9 +98,8 @@ func (f *flood) part(ctx context.Context, name string, endless bool, goesOn func
 		defer close(finished)
 		goesOn(ctx)
 	}()
-	for isOver := false; len(part.Installs) < fewestInstalls || !isOver && len(part.Installs) < mostInstalls; {
-		part.Installs = append(part.Installs, f.install(ctx).Seconds())
-		part.Writes = append(part.Writes, writes(ctx).Seconds())
+	for isOver := false; len(part.During.Installs) < fewestInstalls || !isOver && len(part.During.Installs) < mostInstalls; {
+		f.measure(ctx, &part.During)
 		select {
 		case <-finished:
 			isOver = true
@@ -108,6 +113,13 @@ func (f *flood) part(ctx context.Context, name string, endless bool, goesOn func
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.report.Parts = append(f.report.Parts, part)
+}
+
+// measure adds one installation, and as many writes without the manager.
+func (f *flood) measure(ctx context.Context, to *plot.Times) {
+	GinkgoHelper()
+	to.Installs = append(to.Installs, f.install(ctx).Seconds())
+	to.Writes = append(to.Writes, writes(ctx).Seconds())
 }
 
 // install returns the time until the operator of a new collection in a new namespace has a Deployment.
@@ -216,7 +228,8 @@ func (f *flood) secrets(ctx context.Context) func(context.Context) {
 	}
 }
 
-func (f *flood) archives(ctx context.Context) func(context.Context) {
+// archives has operator-configs just below a number of bytes. The manager imports those of at most 1 MiB.
+func (f *flood) archives(ctx context.Context, bytes int) func(context.Context) {
 	const each = 40
 	var objects []client.Object
 	var namespace string
@@ -225,7 +238,7 @@ func (f *flood) archives(ctx context.Context) func(context.Context) {
 			namespace = newNamespace(ctx)
 		}
 		s := newSample()
-		config := s.operatorConfig() + "\ndescription: " + strings.Repeat("word ", (4<<20-1<<10)/5) // Just below the limit.
+		config := s.operatorConfig() + "\ndescription: " + strings.Repeat("word ", (bytes-1<<10)/5)
 		objects = append(objects, newCollection(namespace, fmt.Sprintf("large-%d", i), pinned(Build(Minimal(domain, s.name, s.version, config, nil)))))
 	}
 	return func(ctx context.Context) { create(ctx, objects); awaitJudged(ctx, objects) }

@@ -101,6 +101,20 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(pod.read("output")).To(ContainSubstring("pod operator-2 holds Lease gate-operator and has not ended"))
 		Expect(pod.plays()).To(BeZero())
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object).NotTo(HaveKey("status"))
+
+		By("nor while the manager is about to remove the operator, which does not concern another pod")
+		identity := pod.podName + "_" + pod.podUID
+		closing := func(holder string, until time.Time) {
+			Patch(ctx, gateLease(namespace), fmt.Sprintf(`{"metadata":{"annotations":{%q:"%s %s"}},"spec":{"holderIdentity":%q}}`,
+				noNewRuns, holder, until.UTC().Format(time.RFC3339), identity))
+		}
+		closing(identity, time.Now().Add(time.Minute))
+		Expect(pod.reconcile(ctx, job)).To(Equal("10s"))
+		Expect(pod.read("output")).To(ContainSubstring("another version takes its place"))
+		Expect(pod.plays()).To(BeZero())
+		closing("operator-2_"+string(other.UID), time.Now().Add(time.Minute))
+		pod.reconcile(ctx, job)
+		Expect(pod.plays()).To(Equal(1))
 	}, NodeTimeout(time.Minute))
 
 	It("makes the Lease again when somebody has deleted it", func(ctx context.Context) {
@@ -450,7 +464,7 @@ func (p *operatorPod) lock(context.Context) *lockProcess {
 	GinkgoHelper()
 	l := &lockProcess{address: freeAddress(), file: filepath.Join(p.dir, "locked"), ended: make(chan struct{})}
 	_ = os.Remove(l.file)
-	command := exec.Command(buildEngine(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file)
+	command := exec.Command(engineBinary(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file)
 	command.Env = append(p.environment(), "ZOSCB_PROBE_PORT="+l.address[strings.LastIndex(l.address, ":")+1:])
 	command.Stdout, command.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(command.Start()).To(Succeed())

@@ -40,19 +40,8 @@ const (
 	gateOperator = "gate-operator"
 )
 
-// buildEngine builds the engine once for all specs of this process.
-var buildEngine = sync.OnceValue(func() string {
-	Expect(os.MkdirAll(engineDir, 0o755)).To(Succeed())
-	binary := filepath.Join(engineDir, "engine")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	Run(ctx, "go", "build", "-C", projectDir(), "-o", binary, "./cmd/engine")
-	return binary
-})
-
-var engineDir = filepath.Join(os.TempDir(), fmt.Sprintf("engine-%d", os.Getpid()))
-
-var _ = AfterSuite(func() { Expect(os.RemoveAll(engineDir)).To(Succeed()) })
+// engineBinary is what stands in for ansible-runner in the runtime image.
+func engineBinary() string { return filepath.Join(binaries, "engine") }
 
 // operatorPod is an operator's pod as the gate sees it: files, environment, API server, and the real ansible-runner, which is
 // a shell script.
@@ -93,7 +82,7 @@ func newPodOfOperator(ctx context.Context, namespace, operator, podName string) 
 	p.write("endpoints/"+gate.RecordKeyFile, strings.Repeat("k", gate.RecordKeyBytes))
 	p.api.writeKubeconfig(filepath.Join(dir, "kubeconfig"))
 	p.write("bin/real-runner", "")
-	Expect(os.Symlink(buildEngine(), filepath.Join(dir, "bin/ansible-runner"))).To(Succeed())
+	Expect(os.Symlink(engineBinary(), filepath.Join(dir, "bin/ansible-runner"))).To(Succeed())
 	Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: operator},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(p.podName + "_" + p.podUID)},
@@ -162,7 +151,7 @@ func (p *operatorPod) start(cached *unstructured.Unstructured) *reconciliation {
 	}
 	spec, _, _ := unstructured.NestedMap(cached.Object, "spec")
 	for name, value := range spec {
-		vars[name] = map[string]any{"__ansible_unsafe": value}
+		vars[name] = markUnsafe(value)
 	}
 	p.write(folder+"/env/extravars", MustJSON(vars))
 	p.write(folder+"/env/settings", MustJSON(map[string]string{"runner_http_url": socket, "runner_http_path": "/events/"}))
@@ -187,6 +176,27 @@ func (p *operatorPod) start(cached *unstructured.Unstructured) *reconciliation {
 		close(r.ended)
 	}()
 	return r
+}
+
+// markUnsafe marks all texts in a value, as ansible-operator does.
+func markUnsafe(value any) any {
+	switch value := value.(type) {
+	case string:
+		return map[string]any{"__ansible_unsafe": value}
+	case []any:
+		items := make([]any, len(value))
+		for i, item := range value {
+			items[i] = markUnsafe(item)
+		}
+		return items
+	case map[string]any:
+		fields := map[string]any{}
+		for name, field := range value {
+			fields[name] = markUnsafe(field)
+		}
+		return fields
+	}
+	return value
 }
 
 func (p *operatorPod) environment() []string {

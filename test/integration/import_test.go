@@ -43,6 +43,7 @@ var _ = Describe("An OperatorCollection", func() {
 		soc := defaultSOC(oc)
 		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, s.operator(), false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "oc-soc", false)
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
 		expectInstallation(ctx, soc, s)
 
 		By("becoming Ready with its Deployment")
@@ -51,6 +52,8 @@ var _ = Describe("An OperatorCollection", func() {
 		ExpectReady(ctx, oc)
 		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
+		Expect(soc.Status.Installations).To(ConsistOf(HaveField("ReadySince", Not(BeNil()))))
+		soc.Status.Installations[0].ReadySince = nil
 		Expect(soc.Status.Installations).To(ConsistOf(v2beta2.InstallationStatus{
 			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, Ready: true,
 		}))
@@ -112,7 +115,7 @@ var _ = Describe("An OperatorCollection", func() {
 		Eventually(Condition(ctx, oc, v2beta2.ConditionConformant)).WithContext(ctx).
 			Should(And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded)))
 		Get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Warnings).To(BeEmpty())
+		Expect(oc.Status.Warnings).To(ConsistOf(HavePrefix("upgrade to version 1.0.1: ")), "what the upgrade changes")
 	}, NodeTimeout(2*time.Minute))
 
 	It("waits for an archive that is uploaded later", func(ctx context.Context) {

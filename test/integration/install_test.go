@@ -18,7 +18,10 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-const runtimeHash = "zoscb.ibm.com/runtime-hash"
+const (
+	runtimeHash = "zoscb.ibm.com/runtime-hash"
+	catalogHash = "zoscb.ibm.com/catalog-runtime-hash"
+)
 
 func (s *sample) csvName() string { return s.operator() + ".v" + s.version }
 
@@ -154,6 +157,7 @@ func rollInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		Get(ctx, g, subscription)
+		g.Expect(subscription.Spec.Config).NotTo(BeNil())
 		d := deployment(subscription.Namespace, s.operator())
 		err := K8s.Get(ctx, client.ObjectKeyFromObject(d), d)
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())
@@ -248,6 +252,30 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		before, mark := versions(installed(ctx, soc)), markAudit()
 		Consistently(mark.writesSince).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
+
+		By("setting nothing in the Subscription that the ClusterServiceVersion sets")
+		Get(ctx, NewWithT(GinkgoT()), subscription)
+		hash := subscription.Spec.Config.Annotations[runtimeHash]
+		Eventually(func(g Gomega) {
+			Get(ctx, g, csv)
+			pods := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template
+			pods.Annotations = map[string]string{catalogHash: hash}
+			g.Expect(K8s.Update(ctx, csv)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) *operatorsv1alpha1.SubscriptionConfig {
+			Get(ctx, g, subscription)
+			return subscription.Spec.Config
+		}).WithContext(ctx).Should(BeNil())
+		Eventually(func(g Gomega) {
+			operator := deployment(namespace, s.operator())
+			Get(ctx, g, operator)
+			operator.Spec.Template.Annotations = map[string]string{catalogHash: hash}
+			g.Expect(K8s.Update(ctx, operator)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+		makeAvailable(ctx, namespace, s.operator())
+		poke(ctx, soc)
+		ExpectReady(ctx, soc)
+		Consistently(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 
 		By("going in order")
 		Remove(ctx, soc)
@@ -347,14 +375,20 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		By("approving it")
 		Patch(ctx, waiting, `{"spec":{"approved":true}}`)
 		changePlan(ctx, waiting, operatorsv1alpha1.InstallPlanPhaseComplete, "")
-		Create(ctx, operatorCSV(namespace, s))
+		csv := operatorCSV(namespace, s)
+		Create(ctx, csv)
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet)
+		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "RequirementsNotMet", false)
+		Get(ctx, NewWithT(GinkgoT()), config)
+		Expect(config.Data).To(Equal(data), "the old pods may have to start again")
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
 		Eventually(func(g Gomega) {
 			Get(ctx, g, config)
 			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
 		}).WithContext(ctx).Should(Succeed())
-		csv := runInOLM(ctx, subscription, s)
+		runInOLM(ctx, subscription, s)
 		Remove(ctx, old)
 		ExpectReady(ctx, soc)
 		Get(ctx, NewWithT(GinkgoT()), soc)
@@ -371,17 +405,21 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
-	It("starts new pods for other content of the same version, and says that OLM takes no notice", func(ctx context.Context) {
+	It("starts new pods for other content of the same version, also if the old ones cannot start, and says that OLM takes no notice", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc, csv := defaultSOC(oc), operatorCSV(namespace, s)
 		hash := subscription.Spec.Config.Annotations[runtimeHash]
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting)
 		s.files = map[string]string{"README.md": "# other\n"}
 		changeSpec(ctx, oc, s.pinned())
 		Eventually(func(g Gomega) {
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
+			Get(ctx, g, csv)
+			g.Expect(csv.Status).To(And(HaveField("Phase", operatorsv1alpha1.CSVPhasePending), HaveField("Reason", operatorsv1alpha1.CSVReasonNeedsReinstall)))
 		}).WithContext(ctx).Should(Succeed())
+		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful)
 		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM to update Deployment", false)
 		rollInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
@@ -483,14 +521,10 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Create(ctx, mine)
 		oc := importForOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		Eventually(func(g Gomega) {
-			Get(ctx, g, mine)
-			g.Expect(mine.Spec.Config).NotTo(BeNil())
-			g.Expect(mine.Spec.Config.Annotations).To(HaveKey(runtimeHash))
-		}).WithContext(ctx).Should(Succeed())
-		Expect(mine.Spec.Channel).To(Equal("stable"))
 		csv := runInOLM(ctx, mine, s)
 		ExpectReady(ctx, soc)
+		Expect(mine.Spec.Channel).To(Equal("stable"))
+		Expect(mine.Spec.Config.Annotations).To(HaveKey(runtimeHash))
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+s.csvName(), "OperatorGroup/collection-operator"))
 
 		By("saying that it has another version")

@@ -85,8 +85,9 @@ func startLaggingAPI() *laggingAPI {
 	return api
 }
 
-// restartWith starts the manager so that it reaches the API server through this one until the spec ends.
-func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI) {
+// restartWith starts the manager, with flags beside the usual ones, so that it reaches the API server through this one until the spec
+// ends.
+func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI, flags ...string) {
 	GinkgoHelper()
 	usual := m.kubeconfig
 	config, err := clientcmd.LoadFromFile(usual)
@@ -94,7 +95,7 @@ func (m *managerProcess) restartWith(ctx context.Context, api *laggingAPI) {
 	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: api.url, CertificateAuthorityData: []byte(api.certificate)}
 	m.kubeconfig = usual + "-lagging"
 	Expect(clientcmd.WriteToFile(*config, m.kubeconfig)).To(Succeed())
-	m.restart(ctx, usualFlags...)
+	m.restart(ctx, slices.Concat(usualFlags, flags)...)
 	DeferCleanup(func() { m.kubeconfig = usual })
 }
 

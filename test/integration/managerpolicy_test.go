@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -201,7 +202,19 @@ var _ = Describe("The manager's token", func() {
 		unowned := d.DeepCopy()
 		unowned.Annotations = nil
 		oc := newCollection(bare, "oc", s.pinned())
+		lock := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("pod_uid")},
+		}
+		Create(ctx, lock)
+		announce := func(patch string) func() error {
+			return func() error {
+				return stolen.Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lock.Name}}, merge(patch), client.DryRunAll)
+			}
+		}
+		Expect(announce(`{"metadata":{"annotations":{"`+noNewRuns+`":"pod_uid"}}}`)()).To(Succeed(), "as it does before it removes an operator")
 		existing := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{})
+		theirs := s.instance(namespace, "theirs")
+		Create(ctx, theirs)
 		tryAll([]abuse{
 			{"install an operator in a namespace without its consent", create(ctx, d), "does not consent to mappings from namespace " + namespace},
 			{"install an operator for no SubOperatorConfig", create(ctx, unowned), "created for a SubOperatorConfig"},
@@ -210,6 +223,10 @@ var _ = Describe("The manager's token", func() {
 				return stolen.Patch(ctx, existing, merge(`{"spec":{"collectionURL":"https://archives.example.com/evil.tar.gz"}}`), client.DryRunAll)
 			}, "does not change their spec"},
 			{"create a custom resource", create(ctx, s.instance(namespace, "one")), "does not create custom resources"},
+			{"take the lock of an operator", announce(`{"spec":{"holderIdentity":"other_uid"}}`), "changes only the metadata of an operator's Lease"},
+			{"change a custom resource as if it were rewritten", func() error {
+				return stolen.Patch(ctx, theirs, merge(`{"spec":{"size":9}}`), client.DryRunAll)
+			}, "does not change their spec"},
 		})
 
 		By("letting it into a namespace that consents")

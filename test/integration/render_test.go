@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,7 +91,7 @@ func renderWithTool(ctx context.Context, archive []byte, namespace string) []*un
 	GinkgoHelper()
 	file := filepath.Join(GinkgoT().TempDir(), "collection.tar.gz")
 	Expect(os.WriteFile(file, archive, 0o600)).To(Succeed())
-	command := exec.CommandContext(ctx, "go", "run", "../../cmd/kubectl-collection", "render", file, "--namespace", namespace, "--output", "json",
+	command := exec.CommandContext(ctx, toolBinary(), "render", file, "--namespace", namespace, "--output", "json",
 		"--runtime-image", "registry.invalid/runtime:integration", "--artifact-url", "http://"+theManager.artifactAddress)
 	command.Stderr = GinkgoWriter
 	printed, err := command.Output()
@@ -115,13 +117,12 @@ func nameOf(objects []*unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for, and the
-// OperatorCollections that have a kind.
+// takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for, the OperatorCollections that
+// have a kind, and when its version was published.
 func takeOwner(object, live *unstructured.Unstructured) {
 	object.SetOwnerReferences(live.GetOwnerReferences())
-	for _, annotation := range []string{"zoscb.ibm.com/suboperatorconfig", "zoscb.ibm.com/held-by"} {
-		owner, set := live.GetAnnotations()[annotation]
-		if !set {
+	for annotation, owner := range live.GetAnnotations() {
+		if !slices.Contains([]string{"zoscb.ibm.com/suboperatorconfig", "zoscb.ibm.com/held-by"}, annotation) && !strings.HasPrefix(annotation, "life.zoscb.ibm.com/") {
 			continue
 		}
 		annotations := object.GetAnnotations()

@@ -219,7 +219,7 @@ var _ = Describe("A backup that is restored without status", func() {
 
 var _ = Describe("The CRD of an OperatorCollection that was removed by force", func() {
 	It("is kept until a user prunes it, and only without custom resources", func(ctx context.Context) {
-		namespace, s, binary := newNamespace(ctx), newSample(), toolBinary(ctx)
+		namespace, s, binary := newNamespace(ctx), newSample(), toolBinary()
 		oc, definition, thing := importSample(ctx, namespace, s), customResourceDefinition(s.crdName()), s.instance(namespace, "one")
 		Create(ctx, thing)
 		prune := func(more ...string) string {

@@ -23,6 +23,8 @@ import (
 // What the specs of a process share.
 var (
 	controlPlane ControlPlane
+	// binaries is the folder with all programs of cmd.
+	binaries string
 	// theManager is the one under test.
 	theManager *managerProcess
 	// web serves the archives.
@@ -54,19 +56,20 @@ func projectDir() string {
 	return dir
 }
 
-// One process builds the manager for all.
+// One process builds the programs for all.
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
-	binary := filepath.Join(GinkgoT().TempDir(), "manager")
-	Run(ctx, "go", "build", "-C", projectDir(), "-o", binary, "./cmd/manager")
-	return []byte(binary)
-}, func(ctx context.Context, binary []byte) {
+	dir := GinkgoT().TempDir()
+	Run(ctx, "go", "build", "-C", projectDir(), "-trimpath", "-o", dir+"/", "./cmd/...")
+	return []byte(dir)
+}, func(ctx context.Context, dir []byte) {
+	binaries = string(dir)
 	controlPlane = StartControlPlane(projectDir())
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
 	Connect(controlPlane.Kubeconfig)
 	applyManifests(ctx, filepath.Join(projectDir(), "config"))
 	web = StartWebServer()
 	DeferCleanup(web.Close)
-	theManager = newManager(ctx, string(binary))
+	theManager = newManager(ctx, filepath.Join(binaries, "manager"))
 	theManager.start(ctx)
 	DeferCleanup(func() {
 		theManager.stop()

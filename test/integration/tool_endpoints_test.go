@@ -27,7 +27,7 @@ func reportWaiting(ctx context.Context, object client.Object) {
 
 var _ = Describe("kubectl collection endpoints", func() {
 	It("shows the state of ZosEndpoints, and counts runs", func(ctx context.Context) {
-		binary, namespace, s := toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
 		server := startSSHServer()
 		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
 		lpar1.Spec.MaxConcurrentRuns, lpar2.Spec.MaxConcurrentRuns = ptr.To[int32](3), ptr.To[int32](2)

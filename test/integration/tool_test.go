@@ -26,13 +26,8 @@ const (
 	cancelRequested = "zoscb.ibm.com/cancel-requested"
 )
 
-// toolBinary builds kubectl-collection.
-func toolBinary(ctx context.Context) string {
-	GinkgoHelper()
-	binary := filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
-	Run(ctx, "go", "build", "-C", projectDir(), "-o", binary, "./cmd/kubectl-collection")
-	return binary
-}
+// toolBinary is kubectl-collection.
+func toolBinary() string { return filepath.Join(binaries, "kubectl-collection") }
 
 // startTool starts the tool. The session ends with the spec.
 func startTool(binary string, args ...string) *gexec.Session {
@@ -100,7 +95,7 @@ func allow(ctx context.Context, namespace, user string, rule rbacv1.PolicyRule) 
 
 var _ = Describe("kubectl collection", func() {
 	It("shows collections, installations, resources and their runs, and what a user may not list", func(ctx context.Context) {
-		binary, namespace, s := toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		instances := createInstances(ctx, namespace, s, "bad", "good", "new")
 		reportRun(ctx, instances[0], "Failed", runOf("1", "Failed", ""))
@@ -147,7 +142,7 @@ var _ = Describe("kubectl collection", func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("requests a run and follows it to its end", func(ctx context.Context) {
-		binary, namespace, s := toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		instance := createInstances(ctx, namespace, s, "one")[0]
 		reportRun(ctx, instance, "Running", runOf("1", "", ""))
@@ -196,7 +191,7 @@ var _ = Describe("kubectl collection", func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("requests runs of all resources in a state", func(ctx context.Context) {
-		binary, namespace, s := toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		instances := createInstances(ctx, namespace, s, "failed", "good", "outdated")
 		for i, phase := range []string{"Failed", "Succeeded", "Outdated"} {
@@ -210,7 +205,7 @@ var _ = Describe("kubectl collection", func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("cancels a run, and says so if there is none", func(ctx context.Context) {
-		binary, namespace, s := toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
 		installSample(ctx, namespace, s)
 		instance := createInstances(ctx, namespace, s, "one")[0]
 		name := s.kind + "/one"

@@ -39,7 +39,7 @@ var _ = Describe("kubectl collection abandon", func() {
 		s                 *sample
 	)
 	BeforeEach(func(ctx context.Context) {
-		binary, namespace, s = toolBinary(ctx), newNamespace(ctx), newSample()
+		binary, namespace, s = toolBinary(), newNamespace(ctx), newSample()
 	}, NodeTimeout(time.Minute))
 
 	abandon := func(name string, args ...string) *gexec.Session {

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -170,11 +171,26 @@ var _ = Describe("Two managers", func() {
 		By("and not again after a takeover")
 		source := Live(ctx, NewWithT(GinkgoT()), catalogs[0].source())
 		mark := markAudit()
-		leader := pair.takeOver(ctx, pair.leader(ctx))
+		service := newTestService()
+		ended := pair.leader(ctx)
+		service.route(catalogs[ended].address)
+		olm := newOLMConnection(ctx, service.address)
+		olm.becomesReady(ctx)
+		service.route(catalogs[1-ended].address)
+		leader := pair.takeOver(ctx, ended)
 		Consistently(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
 		Expect(catalogs[leader].packages(ctx)()).To(ConsistOf(s.operator()))
 		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
 		Expect(mark.writesIn(oc.Namespace)()).To(BeEmpty())
+
+		By("and keep OLM connected, whether one crashes or ends")
+		Expect(olm.becomesReady(ctx)).NotTo(ContainElement(connectivity.TransientFailure))
+		Expect(olm.catalog.packages(ctx)()).To(ConsistOf(s.operator()))
+		pair.restart(ctx, ended)
+		service.route(catalogs[ended].address)
+		pair.managers[leader].stop()
+		Expect(olm.becomesReady(ctx)).NotTo(ContainElement(connectivity.TransientFailure))
+		Expect(olm.catalog.packages(ctx)()).To(ConsistOf(s.operator()))
 	}, NodeTimeout(4*time.Minute))
 
 	It("let clients upload to the leader, and report an upload that was lost with it", func(ctx context.Context) {

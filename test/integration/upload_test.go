@@ -228,7 +228,7 @@ var _ = Describe("An upload", func() {
 	It("is made by kubectl collection push, which waits for the import", attack.Label, func(ctx context.Context) {
 		serveTLS(ctx)
 		namespace, s := newNamespace(ctx), newSample()
-		binary, archive := toolBinary(ctx), filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
+		binary, archive := toolBinary(), filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
 		Expect(os.WriteFile(archive, s.archive(), 0o600)).To(Succeed())
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "robot"}}
 		Create(ctx, account)

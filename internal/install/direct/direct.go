@@ -26,16 +26,24 @@ func (Backend) Plan(i *install.Installation, options render.InstallationOptions)
 	}
 	plan := &install.Plan{Digest: i.Digest}
 	for _, object := range rendered {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			plan.RuntimeHash = deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation]
+		}
 		plan.Objects = append(plan.Objects, object)
 	}
 	return plan, nil
 }
 
-// Orphaned returns false: the inventory contains all objects.
-func (Backend) Orphaned() bool { return false }
+// Replaces returns false: a Deployment is changed, and the inventory contains all objects.
+func (Backend) Replaces() bool { return false }
 
-// Observe returns nil: there is nothing to wait for besides the Deployment.
-func (Backend) Observe(*install.Installation, *install.Plan, *appsv1.Deployment) error { return nil }
+// Observe returns an error if the Deployment is not the planned one: somebody has changed it since it was written.
+func (Backend) Observe(i *install.Installation, plan *install.Plan, deployment *appsv1.Deployment) error {
+	if deployment == nil || deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation] == plan.RuntimeHash {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonProgressing, status.Watched, "waiting for Deployment %q to be updated", i.Namespace+"/"+i.Collection.OperatorName())
+}
 
 // Notify does nothing.
 func (Backend) Notify(context.Context, *install.Installation, *install.Plan, error) error { return nil }

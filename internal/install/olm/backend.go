@@ -1,6 +1,7 @@
 package olm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,13 +28,17 @@ type Backend struct {
 	*state
 	cluster *Cluster
 	image   string
+	// replaces is true if the operator that OLM runs must be removed before OLM can install the requested version.
+	replaces bool
+	// deployment is the one that Observe was called with, or nil.
+	deployment *appsv1.Deployment
 }
 
 // Method returns OLM.
 func (b *Backend) Method() v2beta2.InstallMethod { return v2beta2.InstallOLM }
 
-// Orphaned reports whether OLM still runs the operator of a deleted Subscription.
-func (b *Backend) Orphaned() bool { return b.orphaned() }
+// Replaces reports whether OLM runs the operator of a deleted Subscription, or a newer version than the requested one.
+func (b *Backend) Replaces() bool { return b.replaces }
 
 // Choose returns the backend for a namespace, or an error with a reason if none can be used. With such an error it still
 // returns the backend if OLM has to be notified.
@@ -64,6 +70,7 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 	if err := c.read(ctx, i, s); err != nil {
 		return backend, err
 	}
+	backend.replaces = s.orphaned() || s.isBeingReplaced(i) || s.goesBack(i)
 	if s.userManaged || s.installedCSV() == i.Collection.CSVName() {
 		return backend, nil
 	}
@@ -115,13 +122,14 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 				plan.Postponed = append(plan.Postponed, o)
 			}
 		case *operatorsv1alpha1.Subscription:
-			if !ready {
-				o.Spec.Config.Annotations[render.RuntimeHashAnnotation] = b.runtimeHash()
-			}
 			plan.RuntimeHash = o.Spec.Config.Annotations[render.RuntimeHashAnnotation]
+			if !ready {
+				plan.RuntimeHash = b.runtimeHash()
+			}
 			if b.userManaged {
 				continue
 			}
+			o.Spec.Config = annotated(o.Spec.Config, b.wantedAnnotation(i.Collection.CSVName(), plan.RuntimeHash))
 		case *corev1.ConfigMap:
 			if !ready {
 				plan.Postponed = append(plan.Postponed, o)
@@ -130,6 +138,23 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 		plan.Objects = append(plan.Objects, object)
 	}
 	return plan, nil
+}
+
+// annotated returns a copy of a Subscription's config that annotates the pods with a hash of their configuration, or not if that is
+// "". It is nil if nothing is set.
+func annotated(config *operatorsv1alpha1.SubscriptionConfig, hash string) *operatorsv1alpha1.SubscriptionConfig {
+	config = cmp.Or(config, &operatorsv1alpha1.SubscriptionConfig{}).DeepCopy()
+	delete(config.Annotations, render.RuntimeHashAnnotation)
+	if hash != "" && config.Annotations == nil {
+		config.Annotations = map[string]string{}
+	}
+	if hash != "" {
+		config.Annotations[render.RuntimeHashAnnotation] = hash
+	}
+	if equality.Semantic.DeepEqual(config, &operatorsv1alpha1.SubscriptionConfig{}) {
+		return nil
+	}
+	return config
 }
 
 // plannedDigest returns that of the archive that the operator is told to run.
@@ -142,11 +167,12 @@ func (b *Backend) plannedDigest(i *install.Installation, ready bool) digest.Dige
 
 // Observe returns what OLM still has to do before the planned pods run.
 func (b *Backend) Observe(i *install.Installation, plan *install.Plan, deployment *appsv1.Deployment) error {
+	b.deployment = deployment
 	if waits := b.progress(i.Collection); waits != nil {
 		return waits
 	}
-	if deployment == nil || deployment.Spec.Template.Annotations[render.RuntimeHashAnnotation] != plan.RuntimeHash {
-		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to update Deployment %q", i.Namespace+"/"+i.Collection.OperatorName())
+	if deployment == nil || render.RuntimeHash(deployment.Spec.Template.Annotations) != plan.RuntimeHash {
+		return status.Waiting(v2beta2.ReasonProgressing, status.Watched, "waiting for OLM to update Deployment %q", i.Namespace+"/"+i.Collection.OperatorName())
 	}
 	return nil
 }

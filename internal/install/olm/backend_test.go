@@ -7,6 +7,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -84,6 +85,73 @@ func TestPlan(t *testing.T) {
 			}
 			if len(p.Postponed) != test.postponed || p.Digest.String() != test.digest || (p.RuntimeHash == "before") != test.same {
 				t.Errorf("%d postponed, digest %s, hash %q", len(p.Postponed), p.Digest, p.RuntimeHash)
+			}
+		})
+	}
+}
+
+// annotatedBy returns the hash that a Subscription gives to the pods, or "".
+func annotatedBy(config *operatorsv1alpha1.SubscriptionConfig) string {
+	if config == nil {
+		return ""
+	}
+	return config.Annotations[render.RuntimeHashAnnotation]
+}
+
+// OLM applies the config of a Subscription after it has created the pods, which then start again.
+func TestSubscriptionSaysOnlyWhatThePodsLack(t *testing.T) {
+	const wanted, older = "it-things-operator.v2.0.0", "it-things-operator.v1.0.0"
+	defaults := render.InstallationOptions{Runtime: v2beta2.RuntimeSpec{Image: runtimeImage}}
+	first, err := plan(func(s *state) { s.subscription = nil }, defaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard := first.RuntimeHash
+	csv := func(name string, phase operatorsv1alpha1.ClusterServiceVersionPhase, hash string) operatorsv1alpha1.ClusterServiceVersion {
+		made := testCSV(name, "1.0.0", phase, "")
+		withOperator(&made, corev1.EnvVar{Name: "ZOSCB_SETTINGS"})
+		made.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Annotations = map[string]string{render.CatalogHashAnnotation: hash}
+		return made
+	}
+	has := func(annotation string, csvs ...operatorsv1alpha1.ClusterServiceVersion) func(*state) {
+		return func(s *state) {
+			s.csvs, s.subscription.Status.InstalledCSV = csvs, csvs[0].Name
+			s.subscription.Spec.Config = annotated(nil, annotation)
+		}
+	}
+	const pending, installing, succeeded = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVPhaseSucceeded
+	for name, test := range map[string]struct {
+		state func(*state)
+		// runs is the hash of the pods that the plan leads to.
+		annotation, runs string
+		postponed        int
+	}{
+		"nothing is there":                           {func(s *state) { s.subscription = nil }, "", standard, 0},
+		"the pods have it":                           {has("", csv(wanted, succeeded, standard)), "", standard, 0},
+		"the pods have it, and wait for nothing":     {has("", csv(wanted, pending, standard)), "", standard, 0},
+		"a setting was removed":                      {has("set", csv(wanted, succeeded, standard)), "", standard, 0},
+		"the catalog has another one":                {has("", csv(wanted, succeeded, "other")), standard, standard, 0},
+		"the catalog has none":                       {has("", csv(wanted, succeeded, "")), standard, standard, 0},
+		"the other version runs":                     {has("", csv(older, succeeded, "old")), "", "old", 1},
+		"the other version runs with settings":       {has("set", csv(older, succeeded, "old")), "set", "set", 1},
+		"the other version runs, this one waits":     {has("set", csv(older, succeeded, "old"), csv(wanted, pending, standard)), "set", "set", 1},
+		"the other version is replaced":              {has("set", csv(older, succeeded, "old"), csv(wanted, installing, standard)), "", standard, 0},
+		"the other version is replaced by other one": {has("", csv(older, succeeded, "old"), csv(wanted, installing, "other")), standard, standard, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := plan(test.state, defaults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			subscription, ok := p.Objects[len(p.Objects)-1].(*operatorsv1alpha1.Subscription)
+			if !ok {
+				t.Fatalf("objects: %v", kindsOf(p))
+			}
+			if got := annotatedBy(subscription.Spec.Config); got != test.annotation || p.RuntimeHash != test.runs || len(p.Postponed) != test.postponed {
+				t.Errorf("annotation %q, hash %q, %d postponed", got, p.RuntimeHash, len(p.Postponed))
+			}
+			if test.annotation == "" && subscription.Spec.Config != nil {
+				t.Errorf("config %v", subscription.Spec.Config)
 			}
 		})
 	}

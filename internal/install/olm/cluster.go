@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -89,6 +90,8 @@ type Cluster struct {
 	mu sync.Mutex
 	// waiting has the functions to call once OLM is available.
 	waiting []func(context.Context) error
+	// asked is that of reinstalls.
+	asked *lru.Cache
 }
 
 // Available reports whether OLM can install operators.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,7 +30,7 @@ func (s *state) progress(c *collection.Collection) error {
 	csv := s.csv(c.CSVName())
 	switch {
 	case s.subscription == nil:
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting for OLM to process the Subscription")
+		return status.Waiting(v2beta2.ReasonProgressing, status.Watched, "waiting for OLM to process the Subscription")
 	case s.installedCSV() == c.CSVName() && csv != nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded:
 		return nil
 	case s.installedCSV() == c.CSVName() && csv != nil:
@@ -131,14 +130,20 @@ func (s *state) versionProblem(c *collection.Collection) error {
 			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: the running operator is unaffected; change the channel, or the version of the OperatorCollection",
 			s.name(), version, c.Version)
 	}
+	if s.userManaged && s.newerCSV(c) != nil {
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+			"Subscription %q has installed version %s, and the OperatorCollection has %s: OLM does not go back, and the manager does not delete a user-managed Subscription: "+
+				"when no playbook runs, delete it and ClusterServiceVersion %q, and create it again with channel %s; the running operator is unaffected",
+			s.name(), version, c.Version, installed.Name, render.ChannelName(c))
+	}
 	if s.userManaged {
 		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",
 			s.name(), version, c.Version, version)
 	}
-	if present, err := semver.NewVersion(version); err == nil && present.GreaterThan(c.Version) {
+	if s.newerCSV(c) != nil {
 		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
-			"version %s is installed, and OLM does not go back to %s: delete Subscription %q and ClusterServiceVersion %q for a new installation",
+			"version %s is installed, and OLM does not go back to %s: delete Subscription %q and ClusterServiceVersion %q for a new installation, which waits for approval, or set installPlanApproval: Automatic",
 			version, c.Version, s.name(), installed.Name)
 	}
 	return nil
@@ -231,6 +236,19 @@ func (s *state) contentWarnings(c *collection.Collection, digest, image string) 
 func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	if container := operatorContainerOf(csv); container != nil {
 		return container.Image
+	}
+	return ""
+}
+
+// catalogHash returns the hash of the configuration that the pods of a ClusterServiceVersion have without a Subscription, or "".
+func catalogHash(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	if csv == nil {
+		return ""
+	}
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		if hash := deployment.Spec.Template.Annotations[render.CatalogHashAnnotation]; hash != "" {
+			return hash
+		}
 	}
 	return ""
 }

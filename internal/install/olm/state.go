@@ -1,11 +1,13 @@
 package olm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,10 +58,30 @@ func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 
 // ready reports whether the runtime may get the configuration of a version. The pods of another version's
 // ClusterServiceVersion, or of one that an earlier manager created, keep theirs until OLM replaces it, which may require
-// approval.
+// approval. While the new ClusterServiceVersion is pending, the old pods may have to start again.
 func (s *state) ready(name string) bool {
 	csv := s.csv(name)
-	return len(s.csvs) == 0 || csv != nil && !withoutGate(csv)
+	switch {
+	case len(s.csvs) == 0:
+		return true
+	case csv == nil || withoutGate(csv):
+		return false
+	}
+	return len(s.csvs) == 1 || hasBegun(csv)
+}
+
+// hasBegun reports whether OLM may have changed the Deployment of a ClusterServiceVersion. Some reasons to fail are found before.
+func hasBegun(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	switch csv.Status.Phase {
+	case operatorsv1alpha1.CSVPhaseNone, operatorsv1alpha1.CSVPhasePending:
+		return false
+	case operatorsv1alpha1.CSVPhaseFailed:
+		return slices.Contains([]operatorsv1alpha1.ConditionReason{
+			operatorsv1alpha1.CSVReasonComponentFailed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry,
+			operatorsv1alpha1.CSVReasonInstallCheckFailed, operatorsv1alpha1.CSVReasonComponentUnhealthy,
+		}, csv.Status.Reason)
+	}
+	return true
 }
 
 // orphaned reports whether OLM runs the operator for a deleted Subscription. While it does, OLM does not resolve another
@@ -75,6 +97,34 @@ func (s *state) orphaned() bool {
 		})
 }
 
+// isBeingReplaced reports whether the removal of the operator has begun, and its Subscription is gone: it goes on until no pod is left.
+func (s *state) isBeingReplaced(i *install.Installation) bool {
+	recorded := install.Recorded(i.Owner, i.Namespace)
+	return s.subscription == nil && recorded != nil && recorded.Install == v2beta2.InstallOLM && recorded.RemovalTime != nil
+}
+
+// goesBack reports whether OLM has to install an older version than it has installed. A user-managed Subscription is not deleted, and
+// where a user approves InstallPlans, or the namespace keeps what it has, nothing that runs is removed before.
+func (s *state) goesBack(i *install.Installation) bool {
+	return !s.userManaged && i.Held == nil && i.Owner.Spec.InstallPlanApproval != v2beta2.ApprovalManual && s.newerCSV(i.Collection) != nil
+}
+
+// newerCSV returns the ClusterServiceVersion that OLM has installed for the Subscription, or is installing if there was none before, if
+// it is newer than the requested version, or nil. OLM does not go back.
+func (s *state) newerCSV(c *collection.Collection) *operatorsv1alpha1.ClusterServiceVersion {
+	if s.subscription == nil {
+		return nil
+	}
+	present := s.csv(cmp.Or(s.subscription.Status.InstalledCSV, s.subscription.Status.CurrentCSV))
+	if present == nil {
+		return nil
+	}
+	if version, err := semver.NewVersion(present.Spec.Version.String()); err != nil || !version.GreaterThan(c.Version) {
+		return nil
+	}
+	return present
+}
+
 // installedCSV returns the name of the ClusterServiceVersion that OLM installed for the Subscription, or "".
 func (s *state) installedCSV() string {
 	if s.subscription == nil {
@@ -83,12 +133,31 @@ func (s *state) installedCSV() string {
 	return s.subscription.Status.InstalledCSV
 }
 
-// runtimeHash returns the hash of the configuration that the pods were last annotated with, or "".
-func (s *state) runtimeHash() string {
+// annotation returns the hash with which the Subscription annotates the pods, or "".
+func (s *state) annotation() string {
 	if s.subscription == nil || s.subscription.Spec.Config == nil {
 		return ""
 	}
 	return s.subscription.Spec.Config.Annotations[render.RuntimeHashAnnotation]
+}
+
+// runtimeHash returns the hash of the configuration that the pods have, from the Subscription or from the ClusterServiceVersion that it
+// has installed, or "".
+func (s *state) runtimeHash() string {
+	return cmp.Or(s.annotation(), catalogHash(s.csv(s.installedCSV())))
+}
+
+// wantedAnnotation returns the hash with which the Subscription has to annotate the pods of a version. It is "" if their
+// ClusterServiceVersion has the same, or does not exist yet.
+func (s *state) wantedAnnotation(name, hash string) string {
+	csv := s.csv(name)
+	switch {
+	case !s.ready(name):
+		return s.annotation()
+	case csv == nil || catalogHash(csv) == hash:
+		return ""
+	}
+	return hash
 }
 
 // list reads live objects of OLM. If the cluster does not have their kind, the list is empty.

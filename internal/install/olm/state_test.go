@@ -14,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -209,10 +210,11 @@ func TestProgressInOLM(t *testing.T) {
 		"unapproved":         {planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), v2beta2.ReasonWaitingForApproval, "install acme-things-operator.v1.0.0, other.v2: kubectl patch"},
 		"just approved": {all(planned(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), func(s *state) { s.plan.Spec.Approved = true }),
 			v2beta2.ReasonProgressing, "to install"},
-		"a failed plan":             {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; resolve the problem`},
-		"an older version is there": {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
-		"a newer version is there":  {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
-		"a user has another":        {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
+		"a failed plan":              {planned(operatorsv1alpha1.InstallPlanPhaseFailed), v2beta2.ReasonInstallPlanFailed, `"ns/install-1" failed; resolve the problem`},
+		"an older version is there":  {other("0.9.0", false), v2beta2.ReasonProgressing, "to install"},
+		"a newer version is there":   {other("1.0.1", false), v2beta2.ReasonClusterServiceVersionFailed, "does not go back to 1.0.0"},
+		"a user has a newer version": {other("1.0.1", true), v2beta2.ReasonClusterServiceVersionFailed, "create it again with channel v1.0.0"},
+		"a user has another":         {other("0.9.0", true), v2beta2.ReasonClusterServiceVersionFailed, "change its channel"},
 		// The state in OLM while an upgrade is refused: the failed resolution is only a consequence.
 		"a newer version is held back": {all(other("1.1.0", true), condition(operatorsv1alpha1.SubscriptionResolutionFailed, "constraints not satisfiable: a"), func(s *state) {
 			s.csvs[0].Status.Phase, s.csvs[0].Status.Reason = operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable
@@ -255,6 +257,73 @@ func TestOrphans(t *testing.T) {
 			})
 			test.change(s)
 			if got := s.orphaned(); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// OLM does not go back: the operator is removed before, unless a user decides about that.
+// The settings of a version wait until OLM begins to replace the pods of the one before.
+func TestReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		phase  operatorsv1alpha1.ClusterServiceVersionPhase
+		reason operatorsv1alpha1.ConditionReason
+		want   bool
+	}{
+		"not looked at":        {want: false},
+		"pending":              {phase: operatorsv1alpha1.CSVPhasePending, want: false},
+		"installing":           {phase: operatorsv1alpha1.CSVPhaseInstalling, want: true},
+		"succeeded":            {phase: operatorsv1alpha1.CSVPhaseSucceeded, want: true},
+		"conflict of owners":   {phase: operatorsv1alpha1.CSVPhaseFailed, reason: operatorsv1alpha1.CSVReasonInterOperatorGroupOwnerConflict, want: false},
+		"pods that do not run": {phase: operatorsv1alpha1.CSVPhaseFailed, reason: operatorsv1alpha1.CSVReasonInstallCheckFailed, want: true},
+	} {
+		is := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "new"}}
+		is.Status.Phase, is.Status.Reason = test.phase, test.reason
+		s := &state{csvs: []operatorsv1alpha1.ClusterServiceVersion{{ObjectMeta: metav1.ObjectMeta{Name: "old"}}, is}}
+		if got := s.ready("new"); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+		if s.csvs = s.csvs[1:]; !s.ready("new") {
+			t.Errorf("%s: the only version has no settings", name)
+		}
+	}
+}
+
+func TestGoesBack(t *testing.T) {
+	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	has := func(version string) func(*state, *v2beta2.SubOperatorConfig) {
+		return func(s *state, _ *v2beta2.SubOperatorConfig) {
+			s.subscription.Status.InstalledCSV = "csv"
+			s.csvs = []operatorsv1alpha1.ClusterServiceVersion{testCSV("csv", version, operatorsv1alpha1.CSVPhaseSucceeded, "")}
+		}
+	}
+	also := func(first, second func(*state, *v2beta2.SubOperatorConfig)) func(*state, *v2beta2.SubOperatorConfig) {
+		return func(s *state, soc *v2beta2.SubOperatorConfig) { first(s, soc); second(s, soc) }
+	}
+	for name, test := range map[string]struct {
+		change func(*state, *v2beta2.SubOperatorConfig)
+		want   bool
+	}{
+		"nothing is installed":        {func(*state, *v2beta2.SubOperatorConfig) {}, false},
+		"there is no Subscription":    {func(s *state, _ *v2beta2.SubOperatorConfig) { s.subscription = nil }, false},
+		"the same version":            {has("1.0.0"), false},
+		"an older version":            {has("0.9.0"), false},
+		"a newer version":             {has("1.0.1"), true},
+		"a newer version of a user":   {also(has("1.0.1"), func(s *state, _ *v2beta2.SubOperatorConfig) { s.userManaged = true }), false},
+		"a newer one, with approvals": {also(has("1.0.1"), func(_ *state, soc *v2beta2.SubOperatorConfig) { soc.Spec.InstallPlanApproval = v2beta2.ApprovalManual }), false},
+		"a newer one that OLM has not finished": {also(has("1.0.1"), func(s *state, _ *v2beta2.SubOperatorConfig) {
+			s.subscription.Status.InstalledCSV, s.subscription.Status.CurrentCSV = "", "csv"
+		}), true},
+		"a newer one beside the installed one": {also(has("1.0.1"), func(s *state, _ *v2beta2.SubOperatorConfig) {
+			s.csvs = append(s.csvs, testCSV("old", "1.0.0", operatorsv1alpha1.CSVPhaseReplacing, ""))
+			s.subscription.Status.InstalledCSV, s.subscription.Status.CurrentCSV = "old", "csv"
+		}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, soc := olmState(func(*state) {}), &v2beta2.SubOperatorConfig{}
+			test.change(s, soc)
+			if got := s.goesBack(&install.Installation{Owner: soc, Namespace: "ns", Collection: c}); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -23,15 +23,18 @@ import (
 const reasonVersionPinned = "VersionPinned"
 
 // Notify reports in the OperatorConditions of the collection whether OLM may upgrade its ClusterServiceVersions, and
-// annotates the pods of a user-managed Subscription with a new configuration. The conditions are kept while work is in
+// lets it apply a new configuration of the pods. The conditions are kept while work is in
 // progress, and after an error that is retried.
 func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *install.Plan, err error) error {
 	if plan != nil {
-		if err := b.rollUserManaged(ctx, plan.RuntimeHash); err != nil {
+		if err := b.rollUserManaged(ctx, i.Collection.CSVName(), plan.RuntimeHash); err != nil {
+			return err
+		}
+		if err := b.reinstall(ctx, i, plan); err != nil {
 			return err
 		}
 	}
-	refused, known := upgradeRefusal(i.OperatorCollection, plan != nil, err)
+	refused, known := upgradeRefusal(i, plan != nil, err)
 	if !known {
 		return nil
 	}
@@ -42,6 +45,7 @@ func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *ins
 		follows:    !b.userManaged || b.subscription.Spec.Channel == render.ChannelName(i.Collection),
 		csvs:       b.csvs,
 		refused:    refused,
+		applied:    plan != nil && i.Held == nil,
 	}
 	for n := range b.csvs {
 		if err := b.setUpgradeable(ctx, &b.csvs[n], gate.condition(&b.csvs[n])); err != nil {
@@ -53,9 +57,12 @@ func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *ins
 
 // upgradeRefusal returns the reason why no other version would be installed, or nil if one would. The answer is not known
 // after an error that signals progress or is retried.
-func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (refused *status.Error, known bool) {
+func upgradeRefusal(i *install.Installation, applied bool, err error) (refused *status.Error, known bool) {
+	if held := status.AsError(i.Held); held != nil {
+		return held, held.Reason != v2beta2.ReasonUnexpectedError
+	}
 	if applied {
-		return importRefusal(oc), true
+		return importRefusal(i.OperatorCollection), true
 	}
 	refused = status.AsError(err)
 	if refused == nil || status.IsProgress(refused.Reason) || refused.Reason == v2beta2.ReasonApplyFailed || refused.Reason == v2beta2.ReasonUnexpectedError {
@@ -65,20 +72,13 @@ func upgradeRefusal(oc *v2beta2.OperatorCollection, applied bool, err error) (re
 }
 
 // rollUserManaged annotates the pods of a user-managed Subscription, and changes nothing else of it.
-func (b *Backend) rollUserManaged(ctx context.Context, hash string) error {
-	if !b.userManaged || b.runtimeHash() == hash {
+func (b *Backend) rollUserManaged(ctx context.Context, version, hash string) error {
+	wanted := b.wantedAnnotation(version, hash)
+	if !b.userManaged || wanted == b.annotation() {
 		return nil
 	}
 	before := b.subscription.DeepCopy()
-	config := b.subscription.Spec.Config
-	if config == nil {
-		config = &operatorsv1alpha1.SubscriptionConfig{}
-		b.subscription.Spec.Config = config
-	}
-	if config.Annotations == nil {
-		config.Annotations = map[string]string{}
-	}
-	config.Annotations[render.RuntimeHashAnnotation] = hash
+	b.subscription.Spec.Config = annotated(b.subscription.Spec.Config, wanted)
 	if err := b.cluster.Client.Patch(ctx, b.subscription, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("annotating the pods of Subscription %q: %w", client.ObjectKeyFromObject(b.subscription), err)
 	}
@@ -120,13 +120,15 @@ type upgradeGate struct {
 	csvs []operatorsv1alpha1.ClusterServiceVersion
 	// refused is the reason why no other version would be installed, or nil.
 	refused *status.Error
+	// applied is true if the requested version is installed or being installed. Then only versions after it can be refused.
+	applied bool
 }
 
 // condition returns the Upgradeable condition for a ClusterServiceVersion. If the channel continues after the requested
 // version, upgrades are refused by default: OLM may process a new entry before the manager can refuse it.
 func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
 	switch next := g.replacement(csv); {
-	case g.refused != nil:
+	case g.refused != nil && (!g.applied || !older(csv, g.collection.Version)):
 		return notUpgradeable(g.refused.Reason, "%s would not run another version: %s", g.soc, g.refused)
 	case g.follows, next != nil && !newer(next, g.collection.Version):
 		return metav1.Condition{
@@ -162,6 +164,12 @@ func (g *upgradeGate) replacement(csv *operatorsv1alpha1.ClusterServiceVersion) 
 func newer(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version) bool {
 	has, err := semver.NewVersion(csv.Spec.Version.String())
 	return err != nil || has.GreaterThan(version)
+}
+
+// older reports whether a ClusterServiceVersion is older than a version. An invalid version does not count as older.
+func older(csv *operatorsv1alpha1.ClusterServiceVersion, version *semver.Version) bool {
+	has, err := semver.NewVersion(csv.Spec.Version.String())
+	return err == nil && has.LessThan(version)
 }
 
 // importRefusal returns the reason why an OperatorCollection does not import the archive of its spec, or nil.

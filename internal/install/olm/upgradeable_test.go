@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -37,23 +38,26 @@ func TestUpgradeGate(t *testing.T) {
 		next    string
 		follows bool
 		refused *status.Error
+		applied bool
 		status  metav1.ConditionStatus
 		reason  string
 		message string
 	}{
-		"an open channel with what is wanted":        {wanted: one, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "runs version 1.0.0 because"},
-		"an open channel with something newer":       {wanted: one, next: two, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "has it, and not 2.0.0"},
-		"an open channel with what is wanted now":    {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "allows upgrades to version 2.0.0"},
-		"an open channel with a step on the way":     {wanted: three, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
-		"an open channel with more than is wanted":   {wanted: two, next: three, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "and not 3.0.0"},
-		"an open channel before OLM has decided":     {wanted: two, status: metav1.ConditionFalse, reason: reasonVersionPinned},
-		"a channel that ends with what is wanted":    {wanted: one, follows: true, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
-		"a channel that ends with a refused version": {wanted: two, next: two, follows: true, refused: refused, status: metav1.ConditionFalse, reason: v2beta2.ReasonPermissionsNotGranted, message: "it asks for much"},
+		"an open channel with what is wanted":                          {wanted: one, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "runs version 1.0.0 because"},
+		"an open channel with something newer":                         {wanted: one, next: two, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "has it, and not 2.0.0"},
+		"an open channel with what is wanted now":                      {wanted: two, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded, message: "allows upgrades to version 2.0.0"},
+		"an open channel with a step on the way":                       {wanted: three, next: two, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"an open channel with more than is wanted":                     {wanted: two, next: three, status: metav1.ConditionFalse, reason: reasonVersionPinned, message: "and not 3.0.0"},
+		"an open channel before OLM has decided":                       {wanted: two, status: metav1.ConditionFalse, reason: reasonVersionPinned},
+		"a channel that ends with what is wanted":                      {wanted: one, follows: true, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"a channel that ends with a refused version":                   {wanted: two, next: two, follows: true, refused: refused, status: metav1.ConditionFalse, reason: v2beta2.ReasonPermissionsNotGranted, message: "it asks for much"},
+		"on the way to what is wanted, and a third version is refused": {wanted: two, next: two, follows: true, refused: refused, applied: true, status: metav1.ConditionTrue, reason: v2beta2.ReasonSucceeded},
+		"what is wanted runs, and another version is refused":          {wanted: one, follows: true, refused: refused, applied: true, status: metav1.ConditionFalse, reason: v2beta2.ReasonPermissionsNotGranted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := upgradeGate{
 				soc: "SOC", oc: "OC", collection: &collection.Collection{Version: semver.MustParse(test.wanted)},
-				follows: test.follows, refused: test.refused,
+				follows: test.follows, refused: test.refused, applied: test.applied,
 				csvs: []operatorsv1alpha1.ClusterServiceVersion{csvOf(t, one, "")},
 			}
 			if test.next != "" {
@@ -71,6 +75,7 @@ func TestUpgradeRefusal(t *testing.T) {
 	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "two")
 	for name, test := range map[string]struct {
 		applied bool
+		held    error
 		err     error
 		reason  string
 		known   bool
@@ -78,13 +83,15 @@ func TestUpgradeRefusal(t *testing.T) {
 		"applied":                             {applied: true, known: true},
 		"applied, and the pods wait":          {applied: true, err: problem, known: true},
 		"stopped before anything was applied": {err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"held":                                {applied: true, held: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
+		"held for something that is unknown":  {applied: true, held: errors.New("connection refused")},
 		"under way":                           {err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
 		"failed for now":                      {err: errors.New("connection refused")},
 		"failed to write":                     {err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused, known := upgradeRefusal(&v2beta2.OperatorCollection{}, test.applied, test.err)
-			if known != test.known || (refused == nil) != (test.reason == "") || refused != nil && refused.Reason != test.reason {
+			refused, known := upgradeRefusal(&install.Installation{OperatorCollection: &v2beta2.OperatorCollection{}, Held: test.held}, test.applied, test.err)
+			if known != test.known || known && (refused == nil) != (test.reason == "") || known && refused != nil && refused.Reason != test.reason {
 				t.Errorf("got %v, known %v", refused, known)
 			}
 		})

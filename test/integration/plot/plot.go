@@ -1,4 +1,4 @@
-// Package plot draws what the flood specs measured.
+// Package plot draws what floods and benchmarks measured.
 package plot
 
 import (
@@ -25,9 +25,16 @@ type Part struct {
 	// Begin and End are in seconds since the measurement began.
 	Begin float64 `json:"begin"`
 	End   float64 `json:"end"`
-	// Installs are the times, in seconds, that installations in other namespaces took.
+	// Before has what was measured right before the flood, and During what was measured in it.
+	Before Times `json:"before"`
+	During Times `json:"during"`
+}
+
+// Times of what was measured, in seconds.
+type Times struct {
+	// Installs are those of installations in other namespaces.
 	Installs []float64 `json:"installs"`
-	// Writes are the times, in seconds, that 25 writes took which the manager had nothing to do with.
+	// Writes are those of 25 writes with which the manager has nothing to do.
 	Writes []float64 `json:"writes"`
 }
 
@@ -72,29 +79,30 @@ func ratio(times, base []float64) float64 {
 	return median(times) / median(base)
 }
 
-// Table is a table in Markdown: for each part the memory, and how long installations took, also as the ratio of the medians to the first part. The
-// same ratio of writes that the manager has nothing to do with tells how busy the API server and the machine were.
+// Table is a table in Markdown: for each part the memory, and how long installations took, also as the ratio of the medians in the
+// flood to those right before it. The same ratio of writes that the manager has nothing to do with tells how busy the API server and
+// the machine were.
 func (f *Flood) Table() string {
 	var b strings.Builder
-	b.WriteString("| flood | time | most memory | installs | median | slowest | ratio | ratio of 25 writes |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| flood | time | most memory | installs | before | median | slowest | ratio | ratio of 25 writes |\n|---|---|---|---|---|---|---|---|---|\n")
 	for i := range f.Parts {
 		part := &f.Parts[i]
 		slowest := 0.0
-		if len(part.Installs) > 0 {
-			slowest = slices.Max(part.Installs)
+		if len(part.During.Installs) > 0 {
+			slowest = slices.Max(part.During.Installs)
 		}
-		fmt.Fprintf(&b, "| %s | %.0f s | %d MiB | %d | %.1f s | %.1f s | %.1f | %.1f |\n",
-			part.Name, part.End-part.Begin, f.mostBetween(part.Begin, part.End)>>20, len(part.Installs), median(part.Installs), slowest,
-			ratio(part.Installs, f.Parts[0].Installs), ratio(part.Writes, f.Parts[0].Writes))
+		fmt.Fprintf(&b, "| %s | %.0f s | %d MiB | %d | %.1f s | %.1f s | %.1f s | %.1f | %.1f |\n",
+			part.Name, part.End-part.Begin, f.mostBetween(part.Begin, part.End)>>20, len(part.During.Installs), median(part.Before.Installs),
+			median(part.During.Installs), slowest, ratio(part.During.Installs, part.Before.Installs), ratio(part.During.Writes, part.Before.Writes))
 	}
 	return b.String()
 }
 
-type theme struct{ background, text, grid, line, limit string }
+type theme struct{ background, text, grid, line, limit, third string }
 
 var themes = map[string]theme{
-	"light": {"#ffffff", "#24292f", "#d0d7de", "#0969da", "#cf222e"},
-	"dark":  {"#0d1117", "#e6edf3", "#30363d", "#58a6ff", "#ff7b72"},
+	"light": {"#ffffff", "#24292f", "#d0d7de", "#0969da", "#cf222e", "#1a7f37"},
+	"dark":  {"#0d1117", "#e6edf3", "#30363d", "#58a6ff", "#ff7b72", "#3fb950"},
 }
 
 // Themes are the names of the colors that SVG knows.

@@ -1,0 +1,240 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+const (
+	// pagesPerSecond limits how many pages of custom resources are rewritten, of all CRDs together.
+	pagesPerSecond = 1
+	// rewriteAgain is the delay before custom resources are rewritten again of which some were refused.
+	rewriteAgain = 10 * time.Minute
+	// pageAgain is the delay before a page is rewritten again that could not be read or written.
+	pageAgain = 10 * time.Second
+	// maxRetireDelay bounds the delay before a CRD is looked at again.
+	maxRetireDelay = 6 * time.Hour
+)
+
+// retire writes planned CRDs with each version in its stage, and rewrites a page of custom resources that a version waits for.
+func (r *CustomResourceDefinitionReconciler) retire(ctx context.Context, s *definitionScope, plan []crd.Planned) error {
+	now, next := time.Now(), time.Time{}
+	retired, err := r.retirements(ctx, s, plan, now)
+	if err != nil {
+		return err
+	}
+	for i := range plan {
+		plan[i].CRD = retired[i].CRD
+		next = earlier(next, retired[i].Next)
+	}
+	if err := r.write(ctx, s, plan); err != nil {
+		return err
+	}
+	for i := range retired {
+		if !retired[i].Rewrite {
+			continue
+		}
+		s.unsettled = true
+		again, err := r.rewrite(ctx, plan[i].CRD, retired[i].Forget)
+		if err != nil {
+			return err
+		}
+		s.written(plan[i].CRD)
+		next = earlier(next, again)
+	}
+	if !next.IsZero() {
+		s.again = min(max(time.Until(next), time.Second), maxRetireDelay)
+	}
+	return nil
+}
+
+// retirements bring the versions of planned CRDs into their stages. If a version of one of them leaves a stage, what is in use is read
+// live: the cache may lack what began to use it.
+func (r *CustomResourceDefinitionReconciler) retirements(ctx context.Context, s *definitionScope, plan []crd.Planned, now time.Time) ([]crd.Retirement, error) {
+	inUse := &archivesInUse{key: r.Collections.Key, collections: s.all}
+	socs := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, socs, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	inUse.configs = socs.Items
+	retired, leaves := r.retireUnused(s, plan, inUse, now)
+	if !leaves {
+		return retired, nil
+	}
+	inUse, err := listArchivesInUse(ctx, r.Reader, r.Collections.Key)
+	if err != nil {
+		return nil, err
+	}
+	retired, _ = r.retireUnused(s, plan, inUse, now)
+	return retired, nil
+}
+
+// retireUnused also reports whether a version of a CRD is retired further than it was.
+func (r *CustomResourceDefinitionReconciler) retireUnused(s *definitionScope, plan []crd.Planned, inUse *archivesInUse, now time.Time) (retired []crd.Retirement, further bool) {
+	facts := crd.RetireFacts{Ages: r.VersionAges, Used: inUse.of(s.id)}
+	for _, version := range s.versions {
+		facts.Used = append(facts.Used, crd.Use{Digest: version.Digest, Version: version.Collection.APIVersion()})
+	}
+	for i := range plan {
+		one := crd.Retire(plan[i].CRD, facts, now)
+		retired = append(retired, one)
+		further = further || one.Rewrite || crd.IsRetiredFurther(plan[i].CRD, one.CRD)
+	}
+	return retired, further
+}
+
+// earlier returns the earlier one of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// rewrite rewrites the next page of the custom resources of a CRD. After the last one, the CRD says that none is stored in an old version.
+// What could not be rewritten is reported, and tried again later. It returns when it has to go on, or zero if the CRD was changed,
+// which triggers a reconcile.
+func (r *CustomResourceDefinitionReconciler) rewrite(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, forget []string) (time.Time, error) {
+	recorded := crd.RewritingOf(definition)
+	if recorded == nil {
+		recorded = crd.BeginRewriting(definition, forget)
+	}
+	now := time.Now()
+	if again := later(recorded.Again, r.pageTime(definition.Name)); again.After(now) {
+		return again, nil
+	}
+	if !r.pages.TryAccept() {
+		return now.Add(time.Second), nil
+	}
+	r.pageAgain.Delete(definition.Name)
+	begun := *recorded
+	recorded.Again = time.Time{}
+	err := (&instances.Finder{Client: r.Client, Reader: r.Reader}).Rewrite(ctx, definition, recorded)
+	if ctx.Err() != nil {
+		return time.Time{}, ctx.Err()
+	}
+	var again time.Time
+	switch {
+	case err != nil:
+		// Until then, the pages of other CRDs have their turn.
+		recorded.Problem, again = printable.Line(err.Error(), status.MaxEventBytes), now.Add(pageAgain)
+		r.pageAgain.Store(definition.Name, again)
+	case recorded.Continue == "" && recorded.Failed == 0:
+		return time.Time{}, r.finishRewriting(ctx, definition, recorded)
+	case recorded.Continue == "":
+		recorded.Fail(now.Add(rewriteAgain))
+	}
+	if equality.Semantic.DeepEqual(*recorded, begun) {
+		return again, nil
+	}
+	before := definition.DeepCopy()
+	recorded.Record(definition)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return time.Time{}, fmt.Errorf("recording on CRD %q how far its custom resources are rewritten: %w", definition.Name, err)
+	}
+	return again, nil
+}
+
+// pageTime is the time from which on the page of a CRD may be repeated, or zero.
+func (r *CustomResourceDefinitionReconciler) pageTime(name string) time.Time {
+	found, _ := r.pageAgain.Load(name)
+	again, _ := found.(time.Time)
+	return again
+}
+
+func (r *CustomResourceDefinitionReconciler) finishRewriting(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, recorded *crd.Rewriting) error {
+	if len(recorded.Forget) > 0 {
+		before := definition.DeepCopy()
+		crd.Forgotten(definition, recorded.Forget)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(fieldOwner)); err != nil {
+			return fmt.Errorf("recording on CRD %q which versions no custom resource names: %w", definition.Name, err)
+		}
+	}
+	definition.Status.StoredVersions = recorded.StoredVersions(definition)
+	if err := r.Client.Status().Update(ctx, definition, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("writing the status of CRD %q: %w", definition.Name, err)
+	}
+	return nil
+}
+
+// of are the archives of a collection that are in use, or were: those of histories, too. Archives whose collection is not known count.
+func (a *archivesInUse) of(id collection.ID) []crd.Use {
+	var uses []crd.Use
+	versions := map[digest.Digest]string{}
+	for i := range a.collections {
+		oc := &a.collections[i]
+		foreign := importedID(oc) != id && oc.Status.Collection != nil
+		for _, entry := range oc.Status.History {
+			use := crd.Use{Digest: digest.Digest(entry.Digest), Version: apiVersionOf(entry.Version), Foreign: foreign}
+			versions[use.Digest] = use.Version
+			uses = append(uses, use)
+		}
+		if oc.Status.Artifact != nil && importedID(oc) == id {
+			_, version, _ := strings.Cut(oc.Status.Collection.APIVersion, "/")
+			use := crd.Use{Digest: digest.Digest(oc.Status.Artifact.Digest), Version: version}
+			versions[use.Digest] = use.Version
+			uses = append(uses, use)
+		} else if restored := parseImportRecord(oc, a.key); oc.Status.Artifact == nil && restored != nil && restored.signed {
+			uses = append(uses, crd.Use{Digest: digest.Digest(restored.artifact.Digest)})
+		}
+	}
+	for i := range a.configs {
+		if of := a.configs[i].Status.Collection; of != nil && *of != (v2beta2.CollectionReference{Domain: id.Domain, Name: id.Name}) {
+			continue
+		}
+		for _, installed := range installedDigests(&a.configs[i]) {
+			uses = append(uses, crd.Use{Digest: installed, Version: versions[installed]})
+		}
+	}
+	return uses
+}
+
+// apiVersionOf is the name of the API version of a version of a collection, or "" if it is not valid.
+func apiVersionOf(version string) string {
+	parsed, err := semver.NewVersion(version)
+	if err != nil {
+		return ""
+	}
+	return (&collection.Collection{Version: parsed}).APIVersion()
+}
+
+// rewritten says for which CRDs custom resources are rewritten, and how far, or "".
+func rewritten(definitions []apiextensionsv1.CustomResourceDefinition) string {
+	var texts []string
+	for i := range definitions {
+		if recorded := crd.RewritingOf(&definitions[i]); recorded != nil {
+			texts = append(texts, definitions[i].Name+": "+recorded.String())
+		}
+	}
+	if texts == nil {
+		return ""
+	}
+	slices.Sort(texts)
+	return "custom resources are being rewritten, so that old versions of their CRDs can end: " + status.JoinNames(texts)
+}

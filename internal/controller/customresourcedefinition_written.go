@@ -1,0 +1,154 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// WrittenDefinitions remember, in this process, the CRDs that were planned and written without a problem, so that those that have not
+// changed since then are neither planned nor read again.
+type WrittenDefinitions struct {
+	mu sync.Mutex
+	of map[collection.ID]writtenDefinitions
+}
+
+// writtenDefinitions are the CRDs of one collection.
+type writtenDefinitions struct {
+	// inputs are what they were planned from.
+	inputs string
+	// state is what they were like then.
+	state string
+	// versions are those that they were written for.
+	versions []writtenVersion
+	// next is when they are to be looked at again, or zero.
+	next time.Time
+}
+
+// writtenVersion is an import that CRDs were written for.
+type writtenVersion struct {
+	digest           digest.Digest
+	group, namespace string
+}
+
+func (w *WrittenDefinitions) record(id collection.ID, inputs string, s *definitionScope) {
+	written := writtenDefinitions{inputs: inputs, state: stateOf(s.definitions)}
+	for _, v := range s.versions {
+		written.versions = append(written.versions, writtenVersion{v.Digest, v.Group, v.Namespace})
+	}
+	if s.again > 0 {
+		written.next = time.Now().Add(s.again)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[collection.ID]writtenDefinitions{}
+	}
+	if len(s.definitions) == 0 {
+		delete(w.of, id) // Nothing is remembered of collections that are gone.
+		return
+	}
+	w.of[id] = written
+}
+
+func (w *WrittenDefinitions) forget(id collection.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.of, id)
+}
+
+// areWritten reports whether CRDs are still as they were written for a version.
+func (w *WrittenDefinitions) areWritten(id collection.ID, version writtenVersion, are []apiextensionsv1.CustomResourceDefinition) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known, ok := w.of[id]
+	return ok && slices.Contains(known.versions, version) && known.state == stateOf(are)
+}
+
+// areUnchanged reports whether neither CRDs nor what they are planned from have changed, and they need not be looked at now. Again is
+// the delay before they are, or zero.
+func (w *WrittenDefinitions) areUnchanged(id collection.ID, inputs string, are []apiextensionsv1.CustomResourceDefinition) (again time.Duration, unchanged bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known, ok := w.of[id]
+	if !ok || known.inputs != inputs || known.state != stateOf(are) {
+		return 0, false
+	}
+	if known.next.IsZero() {
+		return 0, true
+	}
+	again = time.Until(known.next)
+	return again, again > 0
+}
+
+// stateOf identifies what CRDs are like. It is the same for live and for cached ones, which have no schemas. Conditions do not count.
+func stateOf(definitions []apiextensionsv1.CustomResourceDefinition) string {
+	var states []string
+	for i := range definitions {
+		d := &definitions[i]
+		text, _ := json.Marshal([]any{d.Name, d.UID, d.Generation, d.DeletionTimestamp != nil, d.Labels, d.Annotations, d.Status.StoredVersions})
+		states = append(states, string(text))
+	}
+	slices.Sort(states)
+	return shortHash("%s", strings.Join(states, "\n"))
+}
+
+// inputsOf identifies what the CRDs of a collection are planned from: the OperatorCollections that have it, replace it, say that they will
+// have it, or are recorded on its CRDs.
+func inputsOf(id collection.ID, definitions []apiextensionsv1.CustomResourceDefinition, all []v2beta2.OperatorCollection) string {
+	var holders, inputs []string
+	for i := range definitions {
+		holders = append(holders, crd.Holders(&definitions[i])...)
+	}
+	for i := range all {
+		oc := &all[i]
+		if !slices.Contains(collectionsOf(oc), id.String()) && !slices.Contains(holders, holderName(oc)) {
+			continue
+		}
+		var archive string
+		var imported v2beta2.ImportedCollection
+		if oc.Status.Artifact != nil {
+			archive = oc.Status.Artifact.Digest
+		}
+		if oc.Status.Collection != nil {
+			imported = *oc.Status.Collection
+		}
+		inputs = append(inputs, fmt.Sprintf("%s %s %t %s %s %v %v %v %t", holderName(oc), oc.UID, oc.DeletionTimestamp != nil, archive,
+			oc.Spec.APIGroup, imported, labelledID(oc), replacedID(oc), awaitsReplaced(oc)))
+	}
+	return shortHash("%q", inputs)
+}
+
+// usesOf identifies which archives SubOperatorConfigs in the cache have installed, if CRDs of the collection have several versions:
+// one may end after its last use.
+func (r *CustomResourceDefinitionReconciler) usesOf(ctx context.Context, id collection.ID, cached []apiextensionsv1.CustomResourceDefinition) (string, error) {
+	if !slices.ContainsFunc(cached, func(d apiextensionsv1.CustomResourceDefinition) bool { return len(d.Spec.Versions) > 1 }) {
+		return "", nil
+	}
+	configs := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, configs, client.MatchingLabels(render.IdentityLabels(id))); err != nil {
+		return "", fmt.Errorf("listing SubOperatorConfigs in the cache: %w", err)
+	}
+	var uses []string
+	for _, soc := range configs.Items {
+		uses = append(uses, soc.Status.Digest)
+		for _, installed := range soc.Status.Installations {
+			uses = append(uses, installed.Digest)
+		}
+	}
+	slices.Sort(uses)
+	return " " + strings.Join(slices.Compact(uses), " "), nil
+}

@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/preflight"
+	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/upgrade"
+)
+
+// preflighter judges living custom resources against another version of their collection.
+type preflighter struct {
+	// reader reads live objects.
+	reader      client.Reader
+	collections *CollectionCache
+}
+
+// check judges the custom resources in namespaces in which an archive is installed against a version. Planned are its CRDs by kind; if
+// it is nil, they are written already. What was installed is unknown if its archive cannot be read any more: then the API server's
+// rules alone decide.
+func (p preflighter) check(ctx context.Context, installed digest.Digest, is *collection.Collection, group string,
+	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Judge, error) {
+	was, err := p.collections.Load(installed)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && status.AsError(loadFailure(err)).Reason == v2beta2.ReasonStorageFailed {
+		return preflight.Report{}, nil, loadFailure(err)
+	}
+	definitions, err := p.definitions(ctx, is, group)
+	if err != nil {
+		return preflight.Report{}, nil, err
+	}
+	if planned == nil {
+		planned = map[string]*apiextensionsv1.CustomResourceDefinition{}
+		for i := range definitions {
+			planned[definitions[i].Spec.Names.Kind] = &definitions[i]
+		}
+	}
+	judge, err := upgrade.NewJudge(was, is, planned)
+	if err != nil {
+		return preflight.Report{}, nil, err
+	}
+	report, err := preflight.Check(ctx, p.reader, judge, preflight.Kinds(definitions), namespaces)
+	return report, judge, err
+}
+
+// definitions are the CRDs of a collection in an API group, and those that it takes over from one that it replaces.
+func (p preflighter) definitions(ctx context.Context, is *collection.Collection, group string) ([]apiextensionsv1.CustomResourceDefinition, error) {
+	finder := &instances.Finder{Reader: p.reader}
+	definitions, err := finder.CRDs(ctx, is.ID())
+	if err != nil {
+		return nil, err
+	}
+	if is.Replaces != (collection.ID{}) {
+		replaced, err := finder.CRDs(ctx, is.Replaces)
+		if err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, takenOver(replaced, is)...)
+	}
+	return slices.DeleteFunc(definitions, func(d apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Group != group }), nil
+}
+
+// takenOver are those CRDs of a replaced collection that another one has kinds for. The others stay as they are.
+func takenOver(replaced []apiextensionsv1.CustomResourceDefinition, by *collection.Collection) []apiextensionsv1.CustomResourceDefinition {
+	return slices.DeleteFunc(replaced, func(d apiextensionsv1.CustomResourceDefinition) bool {
+		_, has := by.Resource(d.Spec.Names.Kind)
+		return !has
+	})
+}

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// decideHolds decides which namespaces keep the version that they have.
+func (r *SubOperatorConfigReconciler) decideHolds(ctx context.Context, s *configScope) error {
+	s.holds = map[string]error{}
+	for _, m := range s.mappings {
+		if err := r.hold(ctx, s, m.Namespace); err != nil {
+			held := *status.AsError(err)
+			held.Err = fmt.Errorf("namespace %q keeps its version: %w", m.Namespace, held.Err)
+			s.holds[m.Namespace] = &held
+		}
+	}
+	return nil
+}
+
+// hold returns why the operator in a namespace keeps the version that it has, or nil. It is nil for a namespace without one.
+func (r *SubOperatorConfigReconciler) hold(ctx context.Context, s *configScope, namespace string) error {
+	recorded := install.Recorded(s.soc, namespace)
+	if !s.differs(recorded) {
+		return nil
+	}
+	for _, check := range []func(context.Context, *configScope, string) error{r.awaitTurn, r.checkResources} {
+		if err := check(ctx, s, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// differs reports whether an installation, which may be nil, has another archive than the one that the OperatorCollection has imported.
+func (s *configScope) differs(recorded *v2beta2.InstallationStatus) bool {
+	return recorded != nil && recorded.Digest != "" && recorded.Digest != s.oc.Status.Artifact.Digest
+}
+
+// beginUpgrade takes Ready back before the pods of a namespace change: nobody who waits for it may see it with pods of another version.
+func (r *SubOperatorConfigReconciler) beginUpgrade(ctx context.Context, s *configScope) error {
+	begins := slices.ContainsFunc(s.mappings, func(m v2beta2.NamespaceMapping) bool {
+		return s.holds[m.Namespace] == nil && s.differs(install.Recorded(s.soc, m.Namespace))
+	})
+	now := &s.soc.Status
+	if !begins || !meta.IsStatusConditionTrue(now.Conditions, v2beta2.ConditionReady) {
+		return nil
+	}
+	before := s.soc.DeepCopy()
+	waits := status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "version %s is being installed", s.collection.Version)
+	status.SetReady(&now.Conditions, s.soc.Generation, waits, "")
+	now.ObservedGeneration, now.Message = s.soc.Generation, status.ReadyMessage(now.Conditions)
+	return status.Patch(ctx, r.Client, s.soc, before)
+}
+
+// setContent sets which version an installation is of: the one that the OperatorCollection has imported, or the one that a held
+// namespace has. It returns the hold if that one cannot be read: then nothing but the endpoints can follow.
+func (r *SubOperatorConfigReconciler) setContent(s *configScope, i *install.Installation) error {
+	i.Collection, i.Digest, i.Held = s.collection, digest.Digest(s.oc.Status.Artifact.Digest), s.holds[i.Namespace]
+	var lost error
+	if i.Held != nil {
+		installed := digest.Digest(install.Recorded(s.soc, i.Namespace).Digest)
+		switch c, err := r.Collections.Load(installed); {
+		case errors.Is(err, fs.ErrNotExist):
+			lost = status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "namespace %q: the archive of its version is not stored: endpoints are updated alone", i.Namespace)
+		case err != nil:
+			lost = loadFailure(err)
+		default:
+			i.Collection, i.Digest = c, installed
+		}
+	}
+	i.Group = groupOf(s.oc, i.Collection)
+	return lost
+}
+
+// checkResources fails if custom resources in a namespace do not fit the version that the OperatorCollection has imported: they may
+// have been created since its controller has checked them.
+func (r *SubOperatorConfigReconciler) checkResources(ctx context.Context, s *configScope, namespace string) error {
+	if acceptsBreaking(s.oc) {
+		return nil
+	}
+	installed := digest.Digest(install.Recorded(s.soc, namespace).Digest)
+	judges := preflighter{reader: r.Reader, collections: r.Collections}
+	report, _, err := judges.check(ctx, installed, s.collection, groupOf(s.oc, s.collection), nil, []string{namespace})
+	if err != nil {
+		return err
+	}
+	return report.Err()
+}
+
+// upgradeBlock returns why custom resources block another version, in a namespace or for the OperatorCollection, or nil.
+func (s *configScope) upgradeBlock() error {
+	for _, m := range s.mappings {
+		if blocked := upgradeBlock(s.holds[m.Namespace]); blocked != nil {
+			return blocked
+		}
+	}
+	imported := meta.FindStatusCondition(s.oc.Status.Conditions, v2beta2.ConditionImported)
+	if imported != nil && imported.Status == metav1.ConditionFalse && imported.Reason == v2beta2.ReasonUpgradeBlocked {
+		return fmt.Errorf("OperatorCollection %q: %s", s.oc.Name, imported.Message)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package install
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+// annotationMetadata has, in the cache, the digest of a Deployment's metadata.
+const annotationMetadata = "zoscb.ibm.com/metadata"
+
+// maxSchedulingBytes limits what a message says about why a pod cannot be scheduled.
+const maxSchedulingBytes = 1024
+
+// maxHashBytes limits what is kept of a hash: anybody who may create pods can write it.
+const maxHashBytes = 64
+
+// manyRestarts is the number of restarts from which on a container that does not run for long is always described in the same way.
+const manyRestarts = 3
+
+// KeepDeployment transforms a Deployment for the cache: of spec and status it keeps what says whether the pods run. Metadata are to be
+// reduced afterwards; AnnotationsOfDeployment must remain.
+func KeepDeployment(deployment *appsv1.Deployment) {
+	if len(deployment.ManagedFields) > 0 { // Otherwise it was transformed before.
+		delete(deployment.Annotations, annotationMetadata)
+		digest := apply.MetadataDigest(deployment)
+		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, annotationMetadata, digest)
+	}
+	spec, is := deployment.Spec, deployment.Status
+	deployment.Spec, deployment.Status = appsv1.DeploymentSpec{}, appsv1.DeploymentStatus{
+		ObservedGeneration: is.ObservedGeneration, UpdatedReplicas: is.UpdatedReplicas, Replicas: is.Replicas,
+	}
+	deployment.Spec.Template.Annotations = keepHashes(spec.Template.Annotations)
+	for _, condition := range is.Conditions {
+		if condition.Type == appsv1.DeploymentAvailable {
+			deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+}
+
+// AnnotationsOfDeployment are those that controllers read of a Deployment in the cache.
+var AnnotationsOfDeployment = []string{AnnotationOwner, annotationMetadata}
+
+// KeepPod transforms a pod for the cache: it keeps what status says about pods.
+func KeepPod(pod *corev1.Pod) {
+	kept := corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+		Labels: map[string]string{},
+	}}
+	for _, label := range []string{render.LabelManagedBy, render.LabelDomain, render.LabelName} {
+		if value, ok := pod.Labels[label]; ok {
+			kept.Labels[label] = strings.Clone(value)
+		}
+	}
+	kept.Annotations = keepHashes(pod.Annotations)
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			kept.Status.Conditions = []corev1.PodCondition{{
+				Type: condition.Type, Status: condition.Status, Message: strings.Clone(printable.Cut(condition.Message, maxSchedulingBytes)),
+			}}
+		}
+	}
+	kept.Status.InitContainerStatuses = keepContainers(pod.Status.InitContainerStatuses)
+	kept.Status.ContainerStatuses = keepContainers(pod.Status.ContainerStatuses)
+	*pod = kept
+}
+
+// keepHashes keeps the annotations of pods by which [render.RuntimeHash] tells their configuration.
+func keepHashes(annotations map[string]string) map[string]string {
+	var kept map[string]string
+	for _, name := range []string{render.RuntimeHashAnnotation, render.CatalogHashAnnotation} {
+		if hash := annotations[name]; hash != "" {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[name] = strings.Clone(printable.Cut(hash, maxHashBytes))
+		}
+	}
+	return kept
+}
+
+func keepContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	kept := make([]corev1.ContainerStatus, 0, len(statuses))
+	for _, is := range statuses {
+		restarts := min(is.RestartCount, manyRestarts)
+		kept = append(kept, corev1.ContainerStatus{
+			Name: strings.Clone(is.Name), RestartCount: restarts, Ready: is.Ready || restarts < manyRestarts,
+			State: keepState(is.Name, is.State), LastTerminationState: keepState(is.Name, is.LastTerminationState),
+		})
+	}
+	return kept
+}
+
+// keepState keeps the messages of the containers that report with them.
+func keepState(container string, state corev1.ContainerState) corev1.ContainerState {
+	var kept corev1.ContainerState
+	if state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason) {
+		kept.Waiting = &corev1.ContainerStateWaiting{Reason: strings.Clone(state.Waiting.Reason)}
+	}
+	if ended := state.Terminated; ended != nil {
+		kept.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode}
+		if slices.Contains([]string{render.UnpackContainer, render.DependenciesContainer, render.OperatorContainer}, container) {
+			kept.Terminated.Message = strings.Clone(printable.Cut(ended.Message, 2*maxDependencyBytes))
+		}
+	}
+	return kept
+}
+
+// startingReasons are those of containers that start as they should.
+var startingReasons = []string{"", "PodInitializing", "ContainerCreating"}
+
+// PodChanged reports whether something of a pod in the cache has changed that status may say.
+func PodChanged(before, after *corev1.Pod) bool {
+	was, is := before.DeepCopy(), after.DeepCopy()
+	was.ResourceVersion, is.ResourceVersion = "", ""
+	return !equality.Semantic.DeepEqual(was, is)
+}
+
+// DeploymentChanged reports whether something of a Deployment in the cache has changed but numbers on the way to being available.
+func DeploymentChanged(before, after *appsv1.Deployment) bool {
+	return DeploymentState(before) != DeploymentState(after) || Available(before) != Available(after)
+}
+
+// DeploymentState is the state of a Deployment in the cache.
+func DeploymentState(cached client.Object) apply.State {
+	return apply.CachedState(cached, cached.GetAnnotations()[annotationMetadata])
+}

@@ -1,0 +1,316 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// gradual is a sample that two SubOperatorConfigs of one OperatorCollection install in four namespaces.
+type gradual struct {
+	*sample
+	oc *v2beta2.OperatorCollection
+	// outer and inner map the first and the last, and the two between them.
+	outer, inner *v2beta2.SubOperatorConfig
+	// namespaces are in the order in which they are upgraded.
+	namespaces []string
+}
+
+func installGradually(ctx context.Context) *gradual {
+	GinkgoHelper()
+	g := &gradual{sample: newSample()}
+	own := newNamespace(ctx)
+	g.namespaces = []string{own, newNamespace(ctx), newNamespace(ctx), newNamespace(ctx)}
+	for _, namespace := range g.namespaces[1:] {
+		allowMapping(ctx, namespace, own)
+	}
+	slices.Sort(g.namespaces)
+	g.outer = newSOC(own, "outer", "oc", mapTo(g.namespaces[0], g.namespaces[3])...)
+	g.inner = newSOC(own, "inner", "oc", mapTo(g.namespaces[1], g.namespaces[2])...)
+	Create(ctx, g.outer, g.inner)
+	g.oc = newCollection(own, "oc", g.pinned())
+	Create(ctx, g.oc)
+	for _, namespace := range g.namespaces {
+		g.makeAvailable(ctx, namespace)
+	}
+	ExpectReady(ctx, g.oc)
+	Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(BeNil(), "a first installation waits for nobody")
+	return g
+}
+
+// upgradeTo asks for another version with a strategy.
+func (g *gradual) upgradeTo(ctx context.Context, version string, strategy *v2beta2.UpgradeStrategy) {
+	GinkgoHelper()
+	g.version = version
+	spec := g.pinned()
+	spec.Upgrade = &v2beta2.UpgradeSpec{Strategy: strategy}
+	changeSpec(ctx, g.oc, spec)
+}
+
+// setStrategy changes the strategy alone.
+func (g *gradual) setStrategy(ctx context.Context, strategy *v2beta2.UpgradeStrategy) {
+	GinkgoHelper()
+	spec := g.oc.Spec
+	spec.Upgrade = &v2beta2.UpgradeSpec{Strategy: strategy}
+	changeSpec(ctx, g.oc, spec)
+}
+
+// makeAvailable waits until the operator of a namespace has the present version.
+func (g *gradual) makeAvailable(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	Eventually(func(eventually Gomega) {
+		eventually.Expect(podTemplateOf(ctx, namespace, g.sample)(eventually).Labels).To(HaveKeyWithValue("operator-version", g.version))
+	}).WithContext(ctx).Should(Succeed())
+	makeAvailable(ctx, namespace, g.operator())
+}
+
+// having are the namespaces whose operator has a version.
+func (g *gradual) having(ctx context.Context, version string) func(Gomega) []string {
+	return func(eventually Gomega) []string {
+		var having []string
+		for _, namespace := range g.namespaces {
+			if podTemplateOf(ctx, namespace, g.sample)(eventually).Labels["operator-version"] == version {
+				having = append(having, namespace)
+			}
+		}
+		return having
+	}
+}
+
+func (g *gradual) upgrade(ctx context.Context) func(Gomega) *v2beta2.UpgradeStatus {
+	return func(eventually Gomega) *v2beta2.UpgradeStatus {
+		Get(ctx, eventually, g.oc)
+		return g.oc.Status.Upgrade
+	}
+}
+
+// expectState waits until the OperatorCollection says how far the upgrade is, and nobody else has begun.
+func (g *gradual) expectState(ctx context.Context, reason string, upgraded int, message string, began ...string) {
+	GinkgoHelper()
+	total := len(g.namespaces)
+	Eventually(g.upgrade(ctx)).WithContext(ctx).Should(PointTo(And(
+		HaveField("Digest", g.oc.Spec.Digest), HaveField("Total", int32(total)), HaveField("Upgraded", int32(upgraded)), HaveField("Reason", reason),
+		HaveField("Message", ContainSubstring(message)), HaveField("Namespaces", Equal(began)),
+	)))
+	text := fmt.Sprintf("version %s runs in %d of %d namespaces; %s", g.version, upgraded, total, message)
+	Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(reason), WithMessage(text)))
+	for _, namespace := range g.having(ctx, g.version)(NewWithT(GinkgoT())) {
+		Expect(began).To(ContainElement(namespace))
+	}
+}
+
+// PointTo matches a pointer that is not nil by what it points to.
+func PointTo(matcher types.GomegaMatcher) types.GomegaMatcher {
+	return And(Not(BeNil()), HaveValue(matcher))
+}
+
+// failingPod is a pod of the operator in a namespace that does not start.
+func (g *gradual) failingPod(ctx context.Context, namespace string) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, g.sample)(NewWithT(GinkgoT())).Labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
+	}
+	Create(ctx, pod)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "operator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+	}}
+	Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+	return pod
+}
+
+var _ = Describe("An upgrade of a collection that is installed in several namespaces", func() {
+	It("comes to one namespace after another, and stops at the first that fails", func(ctx context.Context) {
+		g := installGradually(ctx)
+		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
+		g.upgradeTo(ctx, "2.0.0", nil)
+		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		ExpectFailure(ctx, g.inner, v2beta2.ReasonUpgradePending, fmt.Sprintf("namespace %q keeps its version: version 2.0.0 runs in 0 of 4 namespaces; waiting for namespace %s", b, a), false)
+
+		By("stopping at one whose pod does not start")
+		g.makeAvailable(ctx, a)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		pod := g.failingPod(ctx, b)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
+		Patch(ctx, deployment(b, g.operator()), `{"metadata":{"labels":{"touched":"again"}}}`)
+		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, "stopped at namespace "+b+": Deployment", a, b)
+		ExpectFailure(ctx, g.inner, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
+		ExpectFailure(ctx, g.outer, v2beta2.ReasonUpgradeStopped, fmt.Sprintf("namespace %q keeps its version: version 2.0.0 runs in 1 of 4 namespaces; stopped at namespace %s: Deployment", d, b), false)
+
+		By("knowing where it stands after a crash of the manager")
+		theManager.kill()
+		theManager.start(ctx)
+		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, "stopped at namespace "+b+": Deployment", a, b)
+
+		By("installing it at once where nothing is installed yet")
+		added := newNamespace(ctx)
+		allowMapping(ctx, added, g.oc.Namespace)
+		setMapping(ctx, g.outer, a, d, added)
+		Eventually(Gone(ctx, deployment(added, g.operator()))).WithContext(ctx).Should(BeFalse())
+		g.makeAvailable(ctx, added)
+
+		By("going on when that namespace is ready")
+		g.makeAvailable(ctx, b)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b, c}))
+		Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(PointTo(HaveField("Total", int32(5))))
+		g.makeAvailable(ctx, c)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces))
+		Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("version 2.0.0 runs in 4 of 5 namespaces; waiting for namespace "+d)))
+		g.makeAvailable(ctx, d)
+		ExpectReady(ctx, g.oc)
+		Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(BeNil())
+	}, NodeTimeout(4*time.Minute))
+
+	It("stops when custom resources begin to fail, and goes on when they do not fail any more", func(ctx context.Context) {
+		g := installGradually(ctx)
+		a, b := g.namespaces[0], g.namespaces[1]
+		g.upgradeTo(ctx, "2.0.0", nil)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		thing := g.instance(a, "one")
+		Create(ctx, thing)
+		reportRun := func(runs ...any) {
+			GinkgoHelper()
+			Get(ctx, NewWithT(GinkgoT()), thing)
+			thing.Object["status"] = map[string]any{"history": runs}
+			Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
+		}
+		run := func(id, version, outcome string) map[string]any {
+			return map[string]any{"id": id, "event": "create", "started": metav1.Now().UTC().Format(time.RFC3339), "version": version, "outcome": outcome}
+		}
+		reportRun(run("r2", "2.0.0", "Failed"), run("r1", "1.0.0", "Succeeded"))
+		g.makeAvailable(ctx, a)
+		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, fmt.Sprintf("stopped at namespace %s: %s %s/one began to fail with version 2.0.0", a, g.kind, a), a)
+		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+
+		reportRun(run("r3", "2.0.0", "Succeeded"), run("r2", "2.0.0", "Failed"))
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+	}, NodeTimeout(3*time.Minute))
+
+	It("obeys its strategy", func(ctx context.Context) {
+		g := installGradually(ctx)
+		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
+		By("pausing before the first")
+		g.upgradeTo(ctx, "2.0.0", &v2beta2.UpgradeStrategy{Pause: true})
+		Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradePending),
+			WithMessage("version 2.0.0 runs in 0 of 4 namespaces; paused before namespace "+a)))
+		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(BeEmpty())
+
+		By("two at the same time")
+		g.setStrategy(ctx, &v2beta2.UpgradeStrategy{MaxUnavailable: ptr.To[int32](2), HealthyFor: &metav1.Duration{Duration: 4 * time.Second}})
+		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a, b)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+
+		By("each for as long as it must be healthy")
+		g.makeAvailable(ctx, b)
+		g.makeAvailable(ctx, a)
+		g.expectState(ctx, v2beta2.ReasonUpgradePending, 2, fmt.Sprintf("namespace %s begins when namespace %s has been ready for 4s", c, a), a, b)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces))
+		g.makeAvailable(ctx, c)
+		g.makeAvailable(ctx, d)
+		ExpectReady(ctx, g.oc)
+		Get(ctx, NewWithT(GinkgoT()), g.inner)
+		Expect(g.inner.Status.Installations).To(HaveEach(And(HaveField("Ready", true), HaveField("ReadySince", Not(BeNil())), HaveField("Reason", ""))))
+	}, NodeTimeout(3*time.Minute))
+
+	It("is planned anew when another version is asked for in the middle", func(ctx context.Context) {
+		g := installGradually(ctx)
+		a, b := g.namespaces[0], g.namespaces[1]
+		g.upgradeTo(ctx, "2.0.0", nil)
+		g.makeAvailable(ctx, a)
+		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+
+		By("beginning with the namespace that is not ready")
+		g.upgradeTo(ctx, "3.0.0", nil)
+		Eventually(g.having(ctx, "3.0.0")).WithContext(ctx).Should(Equal([]string{b}))
+		Consistently(g.having(ctx, "3.0.0")).WithContext(ctx).Should(Equal([]string{b}))
+		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+b, b)
+		for i, namespace := range []string{b, a, g.namespaces[2], g.namespaces[3]} {
+			Eventually(g.having(ctx, "3.0.0")).WithContext(ctx).Should(HaveLen(i + 1))
+			g.makeAvailable(ctx, namespace)
+		}
+		ExpectReady(ctx, g.oc)
+		Expect(g.having(ctx, "2.0.0")(NewWithT(GinkgoT()))).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
+
+	It("comes to one namespace after another also if the manager learns late how far each is", func(ctx context.Context) {
+		g := installGradually(ctx)
+		api := startLaggingAPI()
+		theManager.restartWith(ctx, api)
+		late := "suboperatorconfigs"
+		api.late.Store(&late)
+		g.upgradeTo(ctx, "2.0.0", nil)
+		for i, namespace := range g.namespaces {
+			Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces[:i+1]))
+			if i < 2 {
+				Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
+			}
+			g.makeAvailable(ctx, namespace)
+		}
+		ExpectReady(ctx, g.oc)
+	}, NodeTimeout(4*time.Minute))
+})
+
+var _ = Describe("An upgrade by OLM of a collection that is installed in several namespaces", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("changes one channel after another", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		Create(ctx, soc)
+		oc := importForOLM(ctx, own, s)
+		namespaces := []string{own, other}
+		slices.Sort(namespaces)
+		former := *s
+		for _, namespace := range namespaces {
+			runInOLM(ctx, expectSubscription(ctx, namespace, s), s)
+		}
+		ExpectReady(ctx, oc)
+
+		s.version = "2.0.0"
+		changeSpec(ctx, oc, s.pinned())
+		first, second := expectSubscription(ctx, namespaces[0], s), subscriptionOf(namespaces[1], s)
+		channel := func(g Gomega) string {
+			Get(ctx, g, second)
+			return second.Spec.Channel
+		}
+		Consistently(channel).WithContext(ctx).Should(Equal("v1.0.0"))
+		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradePending, "version 2.0.0 runs in 0 of 2 namespaces; waiting for namespace "+namespaces[0], false)
+		// upgrade plays the part of OLM, which replaces the pods when the manager tells them what the new version needs.
+		upgrade := func(subscription *operatorsv1alpha1.Subscription) {
+			GinkgoHelper()
+			before := subscription.Spec.Config.Annotations[runtimeHash]
+			runInOLM(ctx, subscription, s)
+			Remove(ctx, operatorCSV(subscription.Namespace, &former))
+			Eventually(func(g Gomega) string {
+				Get(ctx, g, subscription)
+				return subscription.Spec.Config.Annotations[runtimeHash]
+			}).WithContext(ctx).ShouldNot(Equal(before))
+			rollInOLM(ctx, subscription, s)
+		}
+		upgrade(first)
+		Eventually(channel).WithContext(ctx).Should(Equal("v2.0.0"))
+		upgrade(second)
+		ExpectReady(ctx, oc)
+		Remove(ctx, soc)
+		for _, namespace := range namespaces {
+			collectGarbage(ctx, operatorCSV(namespace, s), s)
+		}
+		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(3*time.Minute))
+})

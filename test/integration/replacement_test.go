@@ -1,0 +1,330 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// replacementOf is a collection that has the kind of another one, and replaces it.
+func replacementOf(s *sample) *sample {
+	next := newSample()
+	next.kind, next.version = s.kind, "2.0.0"
+	next.variables = "{name: colour, displayName: Colour, type: string}"
+	next.permissions = "replaces: " + domain + "/" + s.name
+	return next
+}
+
+// replacedResource is a custom resource of a collection that another one replaces, as it was before.
+type replacedResource struct {
+	*unstructured.Unstructured
+	uid  types.UID
+	spec any
+}
+
+// installWithResource installs a collection and creates a custom resource with the finalizer of operators.
+func installWithResource(ctx context.Context, namespace string, s *sample) (*v2beta2.OperatorCollection, *replacedResource) {
+	GinkgoHelper()
+	oc := installSample(ctx, namespace, s)
+	thing := s.instance(namespace, "one")
+	thing.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
+	Create(ctx, thing)
+	DeferCleanup(func(ctx context.Context) {
+		_ = TryPatch(ctx, thing, `{"metadata":{"finalizers":null}}`)
+	}, NodeTimeout(time.Minute))
+	return oc, &replacedResource{thing, thing.GetUID(), thing.Object["spec"]}
+}
+
+// expectKept checks that the resource is the one that was there before.
+func (r *replacedResource) expectKept(ctx context.Context) {
+	GinkgoHelper()
+	live := Live(ctx, NewWithT(GinkgoT()), r.Unstructured)
+	Expect(live.GetUID()).To(Equal(r.uid))
+	Expect(live.GetDeletionTimestamp()).To(BeNil())
+	Expect(live.Object["spec"]).To(Equal(r.spec))
+}
+
+// takeover is what the audit log says of a replacement.
+type takeover struct {
+	log      *AuditLog
+	from, to *sample
+	key      []byte
+}
+
+// watchTakeover begins before a collection takes the place of another one.
+func watchTakeover(ctx context.Context, namespace string, from, to *sample) *takeover {
+	GinkgoHelper()
+	return &takeover{log: OpenAuditLog(controlPlane.AuditLog), from: from, to: to, key: recordKey(ctx, namespace, from)(NewWithT(GinkgoT()))}
+}
+
+// expectDone checks that the CRD passed to the other collection, whose operator followed the former one with its key, and that
+// nothing was deleted on the way.
+func (t *takeover) expectDone(ctx context.Context, namespace, holder string) {
+	GinkgoHelper()
+	crd := customResourceDefinition(t.to.crdName())
+	Get(ctx, NewWithT(GinkgoT()), crd)
+	Expect(crd.Labels).To(HaveKeyWithValue("operator-name", t.to.name))
+	Expect(crd.Annotations).To(And(HaveKeyWithValue(claimAnnotation, namespace), HaveKeyWithValue("zoscb.ibm.com/held-by", namespace+"/"+holder),
+		Not(HaveKey("zoscb.ibm.com/unused"))))
+	var names []string
+	for _, version := range crd.Spec.Versions {
+		names = append(names, version.Name)
+		Expect(version.Schema.OpenAPIV3Schema.Properties["spec"].Properties).To(And(HaveKey("size"), HaveKey("colour")))
+	}
+	Expect(names).To(Equal([]string{t.to.apiVersion(), t.from.apiVersion()}))
+	Expect(recordKey(ctx, namespace, t.to)(NewWithT(GinkgoT()))).To(Equal(t.key), "records of runs keep counting")
+	Expect(madeIn(ctx, namespace)).NotTo(ContainElement(ContainSubstring(t.from.operator())))
+
+	var operators []string
+	for _, event := range t.log.Next() {
+		isWrite := slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, event.Verb) && !event.DryRun()
+		switch {
+		case !isWrite:
+		case event.ObjectRef.Resource == t.from.plural() && event.ObjectRef.Namespace == namespace, event.ObjectRef.Resource == "customresourcedefinitions" && event.ObjectRef.Name == t.from.crdName():
+			Expect(event.Verb).NotTo(HavePrefix("delete"), event.RequestURI)
+		case event.ObjectRef.Resource == "deployments" && event.ObjectRef.Subresource == "" && event.ObjectRef.Namespace == namespace:
+			operators = append(operators, event.Verb+" "+event.ObjectRef.Name)
+		}
+	}
+	Expect(operators).To(ContainElement("delete " + t.from.operator()))
+	first := slices.IndexFunc(operators, func(o string) bool { return strings.HasSuffix(o, " "+t.to.operator()) })
+	Expect(first).To(BeNumerically(">", 0), "%v", operators)
+	Expect(operators[first:]).NotTo(ContainElement(HaveSuffix(" "+t.from.operator())), "never two operators")
+}
+
+var _ = Describe("A collection that replaces another one", func() {
+	It("takes its kinds and resources over when the OperatorCollection is changed", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, thing := installWithResource(ctx, namespace, s)
+		next := replacementOf(s)
+		over := watchTakeover(ctx, namespace, s, next)
+		changeSpec(ctx, oc, next.pinned())
+		makeAvailable(ctx, namespace, next.operator())
+		ExpectReady(ctx, oc)
+		thing.expectKept(ctx)
+		over.expectDone(ctx, namespace, "oc")
+		Expect(notes(ctx, defaultSOC(oc), v2beta2.ReasonInstancesExist)(NewWithT(GinkgoT()))).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
+	It("waits for the deletion of the other OperatorCollection, which then does not wait for resources", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, thing := installWithResource(ctx, namespace, s)
+		next := replacementOf(s)
+		over := watchTakeover(ctx, namespace, s, next)
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		heir := newCollection(namespace, "heir", next.pinned())
+		Create(ctx, heir)
+		ExpectFailure(ctx, heir, v2beta2.ReasonReplaced, `delete OperatorCollection "oc"`, false)
+		ExpectReady(ctx, oc)
+
+		Remove(ctx, oc)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		makeAvailable(ctx, namespace, next.operator())
+		ExpectReady(ctx, heir)
+		thing.expectKept(ctx)
+		over.expectDone(ctx, namespace, "heir")
+	}, NodeTimeout(2*time.Minute))
+
+	It("ends the wait of an OperatorCollection that was deleted before", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, thing := installWithResource(ctx, namespace, s)
+		next := replacementOf(s)
+		over := watchTakeover(ctx, namespace, s, next)
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "/one", false)
+
+		heir := newCollection(namespace, "heir", next.pinned())
+		Create(ctx, heir)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		makeAvailable(ctx, namespace, next.operator())
+		ExpectReady(ctx, heir)
+		thing.expectKept(ctx)
+		over.expectDone(ctx, namespace, "heir")
+	}, NodeTimeout(2*time.Minute))
+
+	It("waits for a play that runs, also over a restart of the manager, and keeps what it does not have", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		extra := *s
+		extra.kind = s.kind + "Extra"
+		s.permissions = "  - {kind: " + extra.kind + ", playbook: play.yml}"
+		oc, thing := installWithResource(ctx, namespace, s)
+		lost := extra.instance(namespace, "two")
+		Create(ctx, lost)
+		setRunning(ctx, thing.Unstructured, "True")
+		next := replacementOf(s)
+		over := watchTakeover(ctx, namespace, s, next)
+		changeSpec(ctx, oc, next.pinned())
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonTerminating, namespace+"/one", false)
+		crd := customResourceDefinition(s.crdName())
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
+		Get(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator()))
+		theManager.kill()
+		theManager.start(ctx)
+		Consistently(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+
+		setRunning(ctx, thing.Unstructured, "False")
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeTrue())
+		theManager.kill()
+		theManager.start(ctx)
+		makeAvailable(ctx, namespace, next.operator())
+		ExpectReady(ctx, oc)
+		thing.expectKept(ctx)
+		over.expectDone(ctx, namespace, "oc")
+		Expect(Field(ctx, thing.Unstructured, "status", "phase")(NewWithT(GinkgoT()))).NotTo(Equal("NoOperator"))
+
+		By("naming the kind that it does not have, whose CRD stays with its resources")
+		Eventually(func(g Gomega) {
+			Get(ctx, g, oc)
+			g.Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("has no kind "+extra.kind), ContainSubstring(namespace+"/two"))))
+		}).WithContext(ctx).Should(Succeed())
+		Consistently(Gone(ctx, customResourceDefinition(extra.crdName()))).WithContext(ctx).Should(BeFalse())
+		Expect(Live(ctx, NewWithT(GinkgoT()), lost).GetDeletionTimestamp()).To(BeNil())
+		Remove(ctx, lost)
+	}, NodeTimeout(3*time.Minute))
+
+	It("waits for all OperatorCollections of the other, and does not wait for those that change with it", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, namespace)
+		oc, thing := installWithResource(ctx, namespace, s)
+		soc := newSOC(namespace, "second-soc", "second", mapTo(other)...)
+		Create(ctx, soc)
+		second := newCollection(namespace, "second", s.pinned())
+		Create(ctx, second)
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, second)
+		next := replacementOf(s)
+		over := watchTakeover(ctx, namespace, s, next)
+		changeSpec(ctx, oc, next.pinned())
+		ExpectFailure(ctx, oc, v2beta2.ReasonReplaced, `delete OperatorCollection "second"`, false)
+		Get(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator()))
+
+		changeSpec(ctx, second, next.pinned())
+		for _, where := range []string{namespace, other} {
+			Eventually(Gone(ctx, deployment(where, next.operator()))).WithContext(ctx).Should(BeFalse())
+			makeAvailable(ctx, where, next.operator())
+		}
+		ExpectReady(ctx, oc)
+		ExpectReady(ctx, second)
+		thing.expectKept(ctx)
+		over.expectDone(ctx, namespace, "oc,"+namespace+"/second")
+	}, NodeTimeout(3*time.Minute))
+
+	It("says that it takes over no kind of another API group", func(ctx context.Context) {
+		s := newSample()
+		next := replacementOf(s)
+		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{next.name + "." + domain + "." + SharedGroup}, Resources: []string{"*"}, Verbs: []string{"*"}})
+		namespace := newNamespace(ctx)
+		oc, thing := installWithResource(ctx, namespace, s)
+		spec := next.pinned()
+		spec.APIGroup = v2beta2.APIGroupPerCollection
+		heir := newCollection(namespace, "heir", spec)
+		Create(ctx, heir)
+		Eventually(Condition(ctx, heir, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Get(ctx, NewWithT(GinkgoT()), heir)
+		Expect(heir.Status.Warnings).To(ContainElement(And(ContainSubstring("does not take over kind "+s.kind), ContainSubstring("spec.apiGroup"))))
+		ExpectReady(ctx, oc)
+		thing.expectKept(ctx)
+	}, NodeTimeout(2*time.Minute))
+
+	It("takes over nothing in another namespace", attack.Label, func(ctx context.Context) {
+		namespace, stranger, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		oc, thing := installWithResource(ctx, namespace, s)
+		crd := customResourceDefinition(s.crdName())
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		version := crd.ResourceVersion
+		thief := newCollection(stranger, "oc", replacementOf(s).pinned())
+		Create(ctx, thief)
+		ExpectFailure(ctx, thief, v2beta2.ReasonCollectionClaimed, fmt.Sprintf("%q", namespace), false)
+		attack.Repelled("Tenancy", "replace the collection of another namespace", "its CRD is not touched", seen(ctx, thief))
+
+		By("waiting for a deletion like any other, whoever claims to replace the collection")
+		Remove(ctx, oc)
+		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "/one", false)
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithReason(v2beta2.ReasonInstancesExist))
+		thing.expectKept(ctx)
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.ResourceVersion).To(Equal(version))
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("The gate of an operator that takes over a kind", Ordered, func() {
+	BeforeAll(makeGateKind)
+
+	It("runs nothing for a resource whose last run was the former operator's, successful or not", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		former := newOperatorPod(ctx, namespace)
+		former.settings.MaxRetries = 0
+		former.writeSettings()
+		done := newJob(ctx, namespace, "done", map[string]any{"zosendpoint": "lpar1"})
+		failed := newJob(ctx, namespace, "failed", map[string]any{"zosendpoint": "lpar1"})
+		former.realRunner(wellDone)
+		former.reconcile(ctx, done)
+		former.realRunner(`report '{"ended": "failed", "host": "lpar1", "tasks": {"ok": 0, "changed": 0, "failed": 1, "unreachable": 0, "skipped": 0}}'; exit 2`)
+		former.reconcile(ctx, failed)
+		Expect(former.plays()).To(Equal(2))
+
+		next := newPodOfOperator(ctx, namespace, "next-operator", "next-1")
+		next.addEndpoint(ctx, localEndpoint(namespace, "lpar1"))
+		next.settings.MaxRetries, next.settings.Version, next.settings.Digest = 0, "2.0.0", "sha256:2"
+		next.writeSettings()
+		next.realRunner(wellDone)
+		next.reconcile(ctx, done)
+		next.reconcile(ctx, failed)
+		Expect(next.plays()).To(BeZero())
+		Expect(Field(ctx, failed, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Failed"))
+	}, NodeTimeout(time.Minute))
+})
+
+var _ = Describe("A collection that replaces another one by OLM", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("subscribes when the former operator is gone, also one that a user has installed", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		ExpectReady(ctx, oc)
+		thing := s.instance(namespace, "one")
+		Create(ctx, thing)
+		key := recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))
+		next := replacementOf(s)
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
+		csv := operatorCSV(namespace, s)
+		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		crd := customResourceDefinition(s.crdName())
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
+		collectGarbage(ctx, csv, s)
+		of := expectSubscription(ctx, namespace, next)
+
+		By("waiting for another one")
+		users := deployment(namespace, s.operator())
+		users.Labels, users.Spec = s.labels(), deploymentSpec(s, "registry.invalid/runtime:integration")
+		Create(ctx, users)
+		Remove(ctx, of)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonReplaced, s.operator(), false)
+		Remove(ctx, users)
+		Eventually(Gone(ctx, users)).WithContext(ctx).Should(BeTrue())
+		of = expectSubscription(ctx, namespace, next)
+		runInOLM(ctx, of, next)
+		ExpectReady(ctx, oc)
+		Expect(recordKey(ctx, namespace, next)(NewWithT(GinkgoT()))).To(Equal(key))
+		Expect(Live(ctx, NewWithT(GinkgoT()), thing).GetUID()).To(Equal(thing.GetUID()))
+		Remove(ctx, thing)
+		Remove(ctx, oc)
+		collectGarbage(ctx, operatorCSV(namespace, next), next)
+		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(4*time.Minute))
+})

@@ -1,0 +1,270 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// narrowed returns a sample with a field of two values, and its next version, in which one of them is not allowed any more.
+func narrowed() (was, is *sample) {
+	mode := func(options string) string {
+		return "{name: size, displayName: Size, type: integer, default: 3}\n" +
+			"      - {name: mode, displayName: Mode, type: string, options: [" + options + "]}"
+	}
+	was = newSample()
+	was.variables = mode("a, b")
+	next := *was
+	next.version, next.variables = "2.0.0", mode("a")
+	return was, &next
+}
+
+// inMode is a custom resource of a sample of narrowed.
+func (s *sample) inMode(namespace, name, mode string) *unstructured.Unstructured {
+	thing := s.instance(namespace, name)
+	thing.Object["spec"].(map[string]any)["mode"] = mode
+	return thing
+}
+
+// poke triggers a reconcile now, and not after the minute in which the manager would look again.
+func poke(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Patch(ctx, object, fmt.Sprintf(`{"metadata":{"annotations":{"poked":%q},"labels":{"poked":"at%d"}}}`, time.Now(), time.Now().UnixNano()))
+}
+
+// expectBlocked waits until both objects say which custom resource blocks the upgrade.
+func expectBlocked(ctx context.Context, oc *v2beta2.OperatorCollection, texts ...string) {
+	GinkgoHelper()
+	for _, object := range []client.Object{oc, defaultSOC(oc)} {
+		for _, text := range texts {
+			Eventually(Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).
+				Should(And(ConditionTrue(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(text)))
+		}
+	}
+}
+
+// expectUnblocked waits until neither object says that it is blocked.
+func expectUnblocked(ctx context.Context, oc *v2beta2.OperatorCollection) {
+	GinkgoHelper()
+	for _, object := range []client.Object{oc, defaultSOC(oc)} {
+		Eventually(Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).Should(ConditionAbsent())
+	}
+}
+
+var _ = Describe("An upgrade that custom resources do not fit", func() {
+	It("is blocked before anything changes, also across a restart, until they fit or breaking them is accepted", func(ctx context.Context) {
+		namespace, elsewhere := newNamespace(ctx), newNamespace(ctx)
+		s, next := narrowed()
+		oc := installSample(ctx, namespace, s)
+		soc, crd, old := defaultSOC(oc), customResourceDefinition(s.crdName()), *oc.Spec.DeepCopy()
+		good, bad := s.inMode(namespace, "good", "a"), s.inMode(namespace, "bad", "b")
+		Create(ctx, good, bad, s.inMode(elsewhere, "other", "b"))
+		before := versions(installed(ctx, soc))
+		Get(ctx, NewWithT(GinkgoT()), crd)
+		definition := crd.ResourceVersion
+		expectUntouched := func() {
+			GinkgoHelper()
+			Get(ctx, NewWithT(GinkgoT()), crd)
+			Expect(crd.ResourceVersion).To(Equal(definition))
+			Expect(versions(installed(ctx, soc))).To(Equal(before))
+			Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(old.Digest))
+			ExpectReady(ctx, soc)
+		}
+
+		asked, content := next.pinned(), next.archive()
+		var fetched atomic.Int32
+		web.Replace(asked.CollectionURL, func(w http.ResponseWriter, _ *http.Request) {
+			fetched.Add(1)
+			_, _ = w.Write(content)
+		})
+		changeSpec(ctx, oc, asked)
+		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradeBlocked, "does not fit 1 of 2 custom resources", false)
+		expectBlocked(ctx, oc, s.kind+" "+namespace+"/bad", "spec.mode")
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		expectUntouched()
+
+		By("writing nothing and fetching nothing while nothing changes")
+		mark := markAudit()
+		poke(ctx, oc)
+		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
+		Expect(fetched.Load()).To(BeEquivalentTo(1))
+
+		By("going back")
+		changeSpec(ctx, oc, old)
+		ExpectReady(ctx, oc)
+		expectUnblocked(ctx, oc)
+		expectUntouched()
+		_, hex, _ := strings.Cut(asked.Digest, ":")
+		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(hex)))
+
+		By("asking for it again, and restarting the manager")
+		changeSpec(ctx, oc, asked)
+		expectBlocked(ctx, oc, namespace+"/bad")
+		theManager.stop()
+		theManager.start(ctx)
+		poke(ctx, oc)
+		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		expectBlocked(ctx, oc, namespace+"/bad")
+		expectUntouched()
+
+		By("changing the resource")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, oc)
+		makeReadyAgain(ctx, oc, next, "2.0.0")
+		expectUnblocked(ctx, oc)
+	}, NodeTimeout(3*time.Minute))
+
+	It("goes ahead where breaking them is accepted, and says what it breaks", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc := installSample(ctx, namespace, s)
+		Create(ctx, s.inMode(namespace, "bad", "b"))
+		changeSpec(ctx, oc, next.pinned())
+		expectBlocked(ctx, oc, namespace+"/bad")
+		Patch(ctx, oc, `{"spec":{"upgrade":{"policy":"AllowBreaking"}}}`)
+		makeReadyAgain(ctx, oc, next, "2.0.0")
+		expectUnblocked(ctx, oc)
+		says := func(g Gomega) []string {
+			Get(ctx, g, oc)
+			return oc.Status.Warnings
+		}
+		warning := And(HavePrefix("upgrade to version 2.0.0: "), ContainSubstring(namespace+"/bad"), ContainSubstring("spec.mode"))
+		Expect(says(NewWithT(GinkgoT()))).To(ContainElement(warning))
+		poke(ctx, oc)
+		Consistently(says).WithContext(ctx).Should(ContainElement(warning))
+	}, NodeTimeout(2*time.Minute))
+
+	It("is installed within a minute after they fit, without any other event", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc := installSample(ctx, namespace, s)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		changeSpec(ctx, oc, next.pinned())
+		expectBlocked(ctx, oc, namespace+"/bad")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(70 * time.Second).Should(Equal(oc.Spec.Digest))
+		makeReadyAgain(ctx, oc, next, "2.0.0")
+	}, NodeTimeout(3*time.Minute))
+
+	It("is blocked for the pods alone if they were created after the CRD was written", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc := installSample(ctx, namespace, s)
+		soc, operator := defaultSOC(oc), deployment(namespace, s.operator())
+		spec := next.pinned()
+		// The pods stay as long as the Secret does not exist.
+		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "index"}
+		changeSpec(ctx, oc, spec)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(spec.Digest))
+		ExpectFailure(ctx, soc, v2beta2.ReasonCredentialsInvalid, "index", false)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		Get(ctx, NewWithT(GinkgoT()), operator)
+		generation := operator.Generation
+		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonUpgradeBlocked, "namespace \""+namespace+"\" keeps its version: version 2.0.0 does not fit 1 of 1 custom resources", false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
+		expectBlocked(ctx, oc, namespace+"/bad")
+		Get(ctx, NewWithT(GinkgoT()), operator)
+		Expect(operator.Generation).To(Equal(generation))
+
+		By("letting the installed version follow its settings")
+		Patch(ctx, soc, `{"spec":{"runtime":{"maxConcurrentReconciles":7}}}`)
+		Eventually(func(g Gomega) {
+			Get(ctx, g, operator)
+			g.Expect(operator.Generation).To(BeNumerically(">", generation))
+			g.Expect(operator.Spec.Template.Labels).To(HaveKeyWithValue("operator-version", "1.0.0"))
+		}).WithContext(ctx).Should(Succeed())
+		makeAvailable(ctx, namespace, s.operator())
+		Eventually(func(g Gomega) {
+			Get(ctx, g, soc)
+			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Ready", true), HaveField("Message", ContainSubstring("keeps its version")))))
+			g.Expect(soc.Status.Version).To(Equal("1.0.0"))
+		}).WithContext(ctx).Should(Succeed())
+		Consistently(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+
+		By("changing the resource")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, soc)
+		makeReadyAgain(ctx, oc, next, "2.0.0")
+		expectUnblocked(ctx, oc)
+	}, NodeTimeout(3*time.Minute))
+})
+
+var _ = Describe("An upgrade by OLM that custom resources do not fit", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
+	It("is not offered, and OLM is told to wait, until they fit", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
+		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
+		first := installCSV(ctx, namespace, s, "")
+		csv := runInOLM(ctx, subscription, s)
+		ExpectReady(ctx, oc)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		changeSpec(ctx, oc, next.pinned())
+		expectBlocked(ctx, oc, namespace+"/bad")
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(namespace+"/bad")))
+		Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotImported)))
+		expectSubscription(ctx, namespace, s)
+		ExpectReady(ctx, defaultSOC(oc))
+
+		By("changing the resource while the pods cannot change yet, and changing it back")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"index"}}}`)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(oc.Spec.Digest))
+		Patch(ctx, bad, `{"spec":{"mode":"b"}}`)
+		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(Field(ctx, subscription, "spec", "channel")).WithContext(ctx).Should(Equal("v1.0.0"))
+
+		By("letting it go")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, defaultSOC(oc))
+		expectSubscription(ctx, namespace, next)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionTrue())
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, bad)
+		Remove(ctx, oc)
+		collectGarbage(ctx, csv, s)
+	}, NodeTimeout(4*time.Minute))
+
+	It("is refused for a Subscription that somebody made to the channel of all versions", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc := withoutDefault(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		Create(ctx, subscription)
+		soc := expectMade(ctx, subscription)
+		first := installCSV(ctx, namespace, s, "")
+		runInOLM(ctx, subscription, s)
+		ExpectReady(ctx, soc)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(namespace+"/bad")))
+		installCSV(ctx, namespace, next, first.Name)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
+
+		By("changing the resource")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, oc)
+		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 2.0.0")))
+	}, NodeTimeout(3*time.Minute))
+})
