@@ -141,21 +141,23 @@ func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader
 	return errors.Join(c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))
 }
 
-// setAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it.
+// setAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it. The reader must read live
+// objects: a cached status may be older than an import of the same archive.
 func (c *CollectionCache) setAsideUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
-	err := c.Store.SetAside(archive, c.usedBy(ctx, reader, oc, archive))
+	inUse := func() (*archivesInUse, error) { return listArchivesInUse(ctx, reader, c.Key) }
+	err := c.Store.SetAside(archive, usedBeside(oc, archive, inUse))
 	c.forgetRemoved(archive)
 	return err
 }
 
-// discard deletes an archive that an import has stored and refused, unless something else than this OperatorCollection uses it, or it is
-// in its history.
-func (c *CollectionCache) discard(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest, hold *artifact.Hold) error {
+// discard deletes an archive that an import has stored and refused, unless it is in use by more than this OperatorCollection, or in its
+// history.
+func (c *CollectionCache) discard(oc *v2beta2.OperatorCollection, archive digest.Digest, hold *artifact.Hold, inUse func() (*archivesInUse, error)) error {
 	if inHistory(oc, archive) {
 		hold.Release()
 		return nil
 	}
-	err := hold.Discard(c.usedBy(ctx, reader, oc, archive))
+	err := hold.Discard(usedBeside(oc, archive, inUse))
 	c.forgetRemoved(archive)
 	return err
 }
@@ -166,11 +168,10 @@ func (c *CollectionCache) forgetRemoved(archive digest.Digest) {
 	}
 }
 
-// usedBy returns a function that says whether something else than this OperatorCollection uses an archive. The reader is of live
-// objects: a cached status may be older than an import of the same archive.
-func (c *CollectionCache) usedBy(ctx context.Context, reader client.Reader, but *v2beta2.OperatorCollection, archive digest.Digest) func() (bool, error) {
+// usedBeside returns a function that says whether something else than an OperatorCollection uses an archive.
+func usedBeside(oc *v2beta2.OperatorCollection, archive digest.Digest, inUse func() (*archivesInUse, error)) func() (bool, error) {
 	return func() (bool, error) {
-		inUse, err := listArchivesInUse(ctx, reader, c.Key)
-		return err == nil && inUse.digests(but)[archive], err
+		all, err := inUse()
+		return err == nil && all.digests(oc)[archive], err
 	}
 }

@@ -100,19 +100,24 @@ func (r *OperatorCollectionReconciler) checkNumber(ctx context.Context, oc *v2be
 }
 
 // oldestFirst sorts OperatorCollections by age. Own replaces the copy of the same object, or is added.
-func oldestFirst(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) []v2beta2.OperatorCollection {
-	all = append(slices.DeleteFunc(all, func(oc v2beta2.OperatorCollection) bool { return oc.UID == own.UID }), *own)
-	slices.SortFunc(all, func(a, b v2beta2.OperatorCollection) int {
-		if mapping.Older(&a, &b) {
+func oldestFirst(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) []*v2beta2.OperatorCollection {
+	sorted := []*v2beta2.OperatorCollection{own}
+	for i := range all {
+		if all[i].UID != own.UID {
+			sorted = append(sorted, &all[i])
+		}
+	}
+	slices.SortFunc(sorted, func(a, b *v2beta2.OperatorCollection) int {
+		if mapping.Older(a, b) {
 			return -1
 		}
 		return 1
 	})
-	return all
+	return sorted
 }
 
-func indexOf(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) int {
-	return slices.IndexFunc(all, func(oc v2beta2.OperatorCollection) bool { return oc.UID == own.UID })
+func indexOf(all []*v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) int {
+	return slices.IndexFunc(all, func(oc *v2beta2.OperatorCollection) bool { return oc.UID == own.UID })
 }
 
 // budgetFailure gives an error of [budget.Budget.Check] its reason. The deletion of an OperatorCollection triggers a reconcile.
@@ -157,10 +162,9 @@ func (r *OperatorCollectionReconciler) acceptWithinBudgets(ctx context.Context, 
 }
 
 // check remembers what the OperatorCollection wants if it has to wait for it.
-func (b *CollectionBudgets) check(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, wants collectionNeeds) error {
+func (b *CollectionBudgets) check(all []*v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, wants collectionNeeds) error {
 	ofKinds, ofArchives := make([]budget.Claim, len(all)), make([]budget.Claim, len(all))
-	for i := range all {
-		oc := &all[i]
+	for i, oc := range all {
 		has, needs := importedNeeds(oc), collectionNeeds{}
 		if found, ok := b.waiting.Load(client.ObjectKeyFromObject(oc)); ok {
 			needs = *found.(*collectionNeeds)

@@ -139,12 +139,27 @@ func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2
 	if kept {
 		scope.hold, refused = nil, false
 	}
+	inUse := func() (*archivesInUse, error) { return r.archivesInUse(ctx) }
 	var problems []error
 	if former.artifact != nil {
-		problems = append(problems, r.Collections.discard(ctx, r.Reader, oc, digest.Digest(former.artifact.Digest), former.hold))
+		problems = append(problems, r.Collections.discard(oc, digest.Digest(former.artifact.Digest), former.hold, inUse))
 	}
 	if refused {
-		problems = append(problems, r.Collections.discard(ctx, r.Reader, oc, digest.Digest(scope.artifact.Digest), scope.hold))
+		problems = append(problems, r.Collections.discard(oc, digest.Digest(scope.artifact.Digest), scope.hold, inUse))
 	}
 	return errors.Join(problems...)
+}
+
+// archivesInUse knows what all OperatorCollections have imported without a live list of them, which would be as long as a flood of
+// refused imports.
+func (r *OperatorCollectionReconciler) archivesInUse(ctx context.Context) (*archivesInUse, error) {
+	imports, err := r.Imports.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	configs := &v2beta2.SubOperatorConfigList{}
+	if err := r.Reader.List(ctx, configs); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	return &archivesInUse{key: r.Collections.Key, collections: imports, configs: configs.Items}, nil
 }
