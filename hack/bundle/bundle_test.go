@@ -490,7 +490,7 @@ func TestLinksAndIconAreNoPlaceholders(t *testing.T) {
 	}
 	csv := load(t, written(t, o)).CSV
 	home := "https://" + strings.TrimSuffix(reflect.TypeFor[v2beta2.ZosEndpoint]().PkgPath(), "/api/v2beta2")
-	links := append(csv.Spec.Links, csv.Spec.Provider, operatorsv1alpha1.AppLink{Name: "repository", URL: csv.Annotations["repository"]})
+	links := append(slices.Clone(csv.Spec.Links), csv.Spec.Provider, operatorsv1alpha1.AppLink{Name: "repository", URL: csv.Annotations["repository"]})
 	var names []string
 	for _, link := range links {
 		names = append(names, link.Name)
