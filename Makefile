@@ -35,7 +35,8 @@ deploy: ## Install the manager into the cluster of your kubeconfig: make deploy 
 bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VERSION=... IMG=...@sha256:... RUNTIME_IMG=...@sha256:...
 	@$(or $(KUBECTL),kubectl) kustomize config/manifests | go run ./hack/bundle bundle --version=$(VERSION) --image=$(IMG) \
 	  --runtime-image=$(RUNTIME_IMG) --architectures=$(RUNTIME_ARCHITECTURES) --allow-tags=$(or $(ALLOW_TAGS),false) \
-	  --created-at="$$(git log -1 --format=%cI)" --icon=config/manifests/icon.svg --output=bundle
+	  --created-at="$$(git log -1 --format=%cI)" --icon=config/manifests/icon.svg --output=bundle \
+	  $(if $(MAINTAINER),--maintainer='$(MAINTAINER)')
 
 .PHONY: catalog
 catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...

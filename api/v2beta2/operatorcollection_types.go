@@ -559,6 +559,7 @@ type OperatorCollection struct {
 
 	// +optional
 	Spec OperatorCollectionSpec `json:"spec,omitempty"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status OperatorCollectionStatus `json:"status,omitempty"`
 }

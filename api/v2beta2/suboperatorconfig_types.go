@@ -269,6 +269,7 @@ type SubOperatorConfig struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec SubOperatorConfigSpec `json:"spec"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status SubOperatorConfigStatus `json:"status,omitempty"`
 }

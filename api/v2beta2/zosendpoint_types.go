@@ -208,6 +208,7 @@ type ZosEndpoint struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ZosEndpointSpec `json:"spec"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ZosEndpointStatus `json:"status,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/mail"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,8 +50,10 @@ type options struct {
 	managerImage, runtimeImage string
 	architectures              []string
 	createdAt                  string
-	icon                       []byte
-	allowTags                  bool
+	// maintainers are those who publish the bundle, as "Name <mail address>".
+	maintainers []string
+	icon        []byte
+	allowTags   bool
 }
 
 // bundle is the assembled content of a bundle.
@@ -294,11 +297,33 @@ func (b *bundle) describe(o options, examples []*unstructured.Unstructured) erro
 	if err != nil {
 		return err
 	}
+	if b.csv.Spec.Maintainers, err = maintainers(o.maintainers); err != nil {
+		return err
+	}
 	b.csv.Name = packageName + ".v" + o.version
 	b.csv.Annotations["alm-examples"] = string(text)
 	b.csv.Annotations["createdAt"] = o.createdAt
 	b.csv.Spec.Icon = []operatorsv1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(o.icon), MediaType: "image/svg+xml"}}
 	return nil
+}
+
+// placeholder matches hosts that nobody can have (RFC 2606, RFC 6761).
+var placeholder = regexp.MustCompile(`(?i)(^|\.)(example(\.(com|net|org))?|test|invalid|localhost)$`)
+
+// maintainers fails for addresses that do not reach anybody.
+func maintainers(texts []string) ([]operatorsv1alpha1.Maintainer, error) {
+	var out []operatorsv1alpha1.Maintainer
+	for _, text := range texts {
+		address, err := mail.ParseAddress(text)
+		if err != nil || address.Name == "" {
+			return nil, fmt.Errorf("maintainer %q does not have the form Name <mail address>", text)
+		}
+		if _, host, _ := strings.Cut(address.Address, "@"); placeholder.MatchString(host) {
+			return nil, fmt.Errorf("maintainer %q: nobody gets mail at %s", text, host)
+		}
+		out = append(out, operatorsv1alpha1.Maintainer{Name: address.Name, Email: address.Address})
+	}
+	return out, nil
 }
 
 // write replaces the folder with the bundle, and writes the Dockerfile of its image next to it.

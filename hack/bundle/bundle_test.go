@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/config"
 )
 
@@ -456,5 +460,55 @@ func TestCatalogWithoutImageHoldsTheBundle(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" || bundle.BundlePath != "" {
 		t.Error(bundle.BundlePath, diff)
+	}
+}
+
+func TestMaintainersAreThoseWhoPublish(t *testing.T) {
+	o := testOptions()
+	if csv := load(t, written(t, o)).CSV; csv.Spec.Maintainers != nil {
+		t.Errorf("nobody is named: %v", csv.Spec.Maintainers)
+	}
+	o.maintainers = []string{"Jane Doe <jane@zos.dev>"}
+	want := []operatorsv1alpha1.Maintainer{{Name: "Jane Doe", Email: "jane@zos.dev"}}
+	if diff := cmp.Diff(want, load(t, written(t, o)).CSV.Spec.Maintainers); diff != "" {
+		t.Error(diff)
+	}
+	for _, text := range []string{"Jane", "jane@zos.dev", "Jane <jane@zos.example>", "Jane <jane@example.com>", "Jane <jane@LOCALHOST>"} {
+		o.maintainers = []string{text}
+		if _, err := assemble(sources(t), o); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// A tile is how users find whom to ask.
+func TestLinksAndIconAreNoPlaceholders(t *testing.T) {
+	o := testOptions()
+	var err error
+	if o.icon, err = os.ReadFile("../../config/manifests/icon.svg"); err != nil {
+		t.Fatal(err)
+	}
+	csv := load(t, written(t, o)).CSV
+	home := "https://" + strings.TrimSuffix(reflect.TypeFor[v2beta2.ZosEndpoint]().PkgPath(), "/api/v2beta2")
+	links := append(slices.Clone(csv.Spec.Links), csv.Spec.Provider, operatorsv1alpha1.AppLink{Name: "repository", URL: csv.Annotations["repository"]})
+	var names []string
+	for _, link := range links {
+		names = append(names, link.Name)
+		if link.URL != home && !strings.HasPrefix(link.URL, home+"/") {
+			t.Errorf("%s is %q, and not below %s, where the source is", link.Name, link.URL, home)
+		}
+	}
+	for _, name := range []string{"Documentation", "Source", "Issues"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("there is no link %s", name)
+		}
+	}
+	icon := struct {
+		XMLName xml.Name
+		Content string `xml:",innerxml"`
+	}{}
+	data, err := base64.StdEncoding.DecodeString(csv.Spec.Icon[0].Data)
+	if err != nil || xml.Unmarshal(data, &icon) != nil || icon.XMLName.Local != "svg" || !strings.Contains(icon.Content, "<path") {
+		t.Errorf("the icon shows nothing: %v\n%s", err, data)
 	}
 }

@@ -20,7 +20,7 @@ const (
 var typesOf = map[string][]string{
 	uiPrefix + "text":                               {"string"},
 	uiPrefix + "number":                             {"integer", "number"},
-	uiPrefix + "booleanSwitch":                      {"boolean"},
+	uiPrefix + "checkbox":                           {"boolean"},
 	uiPrefix + "resourceRequirements":               {"object"},
 	kubePrefix + "Secret":                           {"string"},
 	"urn:alm:descriptor:io.kubernetes.phase":        {"string"},
@@ -49,6 +49,9 @@ func TestEveryDescriptorFitsItsField(t *testing.T) {
 			continue
 		}
 		root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		if root.Title+root.Properties["spec"].Title != "" {
+			t.Errorf("%s: a title at the root or of spec hides the whole form behind a collapsed bar", description.Kind)
+		}
 		var paths []string
 		for _, d := range description.SpecDescriptors {
 			paths = append(paths, d.Path)

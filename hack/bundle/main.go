@@ -54,6 +54,7 @@ func bundleCommand() *cobra.Command {
 	flags.StringVar(&o.runtimeImage, "runtime-image", "", "image of the runtime")
 	flags.StringSliceVar(&o.architectures, "architectures", nil, "architectures of both images")
 	flags.StringVar(&o.createdAt, "created-at", "", "time at which this version was created")
+	flags.StringArrayVar(&o.maintainers, "maintainer", nil, "who publishes the bundle, as Name <mail address>; may be repeated")
 	flags.BoolVar(&o.allowTags, "allow-tags", false, "accept images without digest; the bundle then does not claim to work in disconnected clusters")
 	flags.StringVar(&icon, "icon", "", "SVG file")
 	flags.StringVar(&output, "output", "", "output directory, which is replaced")

@@ -35,6 +35,9 @@ type Collection struct {
 	// Provider names who offers the collection, and ProviderURL is their address. Both may be empty.
 	Provider    string
 	ProviderURL string `json:",omitempty"`
+	// Capabilities is one of CapabilityLevels, or "". Categories are sorted and some of Categories, or nil.
+	Capabilities string   `json:",omitempty"`
+	Categories   []string `json:",omitempty"`
 	// Icons may be empty. Not all of them are of ShownIconTypes.
 	Icons []Icon
 	// Resources has at least one element, in the order of the file.

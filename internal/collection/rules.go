@@ -39,6 +39,8 @@ var (
 	ruleReplaces            = rules.Warning("replaces", "", "replaces is the domain/name of another collection, or the name of one in the same domain; else it is ignored.")
 	ruleMigrationPlaybook   = rules.Warning("migration-playbook", "", "migrationPlaybook is the path of a file of the collection; else it is ignored.")
 	ruleMigrationReversible = rules.Warning("migration-reversible", "", "migrationReversible is true or false; else it is ignored.")
+	ruleCapabilities        = rules.Warning("capabilities", "", "capabilities is a level of the Operator Framework's capability model, from Basic Install to Auto Pilot; else it is ignored.")
+	ruleCategories          = rules.Warning("categories", "", "categories are those of OperatorHub; others are ignored.")
 	ruleIconData            = rules.Warning("icon-data", findings.SectionIcon, "base64data is base64 text; else the icon is left out.")
 	ruleIconType            = rules.Warning("icon-type", findings.SectionIcon, "mediatype is the media type of an image, else the icon is left out; and one that OperatorHub shows: PNG, JPEG, GIF or SVG.")
 	ruleIconKeys            = rules.Error("icon-keys", findings.SectionIcon, "An icon has base64data and mediatype; else it is left out.")

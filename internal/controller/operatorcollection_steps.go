@@ -300,7 +300,8 @@ func defaultSpec(oc client.ObjectKey) v2beta2.SubOperatorConfigSpec {
 // untouchedDefault is a default whose spec is as it was made. Its generation does not tell: a restored object begins with the first.
 func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	made := defaultSpec(client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
-	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && equality.Semantic.DeepEqual(soc.Spec, made)
+	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && len(appliersOf(soc)) == 0 &&
+		equality.Semantic.DeepEqual(soc.Spec, made)
 }
 
 // collectSubOperatorConfigs reads the SubOperatorConfigs that decide whether the version is installed. That it is not may be what the

@@ -99,6 +99,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 	steps := []func(context.Context, *configScope) error{
 		r.checkNamespace,
 		r.ensureFinalizer,
+		r.yieldDefault,
 		r.resolveNamespaces,
 		r.uninstallUnmapped,
 		r.updateAuthorities,

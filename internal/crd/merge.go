@@ -162,6 +162,7 @@ func mergeBase(live *apiextensionsv1.CustomResourceDefinition, versions []crdVer
 		merged.Labels = overlay(merged.Labels, newest.Labels)
 		// An administrator may have changed an annotation, so the live one takes precedence.
 		merged.Annotations = overlay(newest.Annotations, merged.Annotations)
+		merged.Spec.Names.Categories = slices.Clone(newest.Spec.Names.Categories)
 	}
 	return merged
 }
@@ -182,6 +183,7 @@ func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.Cus
 	for i, own := range versions {
 		version := *own.DeepCopy()
 		version.Storage = i == 0
+		withoutTitle(&version)
 		for _, other := range versions {
 			if other.Name == own.Name || specOf(&version) == nil || specOf(&other.CustomResourceDefinitionVersion) == nil {
 				continue
@@ -194,6 +196,19 @@ func unionVersions(crdName string, versions []crdVersion) ([]apiextensionsv1.Cus
 		union = append(union, version)
 	}
 	return union, nil
+}
+
+// withoutTitle removes the titles of the whole object and of its spec, which earlier managers set: consoles hide an object that has one
+// behind a collapsed bar.
+func withoutTitle(v *apiextensionsv1.CustomResourceDefinitionVersion) {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return
+	}
+	v.Schema.OpenAPIV3Schema.Title = ""
+	if spec, ok := v.Schema.OpenAPIV3Schema.Properties["spec"]; ok {
+		spec.Title = ""
+		v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	}
 }
 
 // specOf returns the schema of spec, or nil. Changes to its maps also change the version, since copies of a schema share

@@ -292,3 +292,31 @@ func randomVars(random *rand.Rand) []collection.Var {
 	}
 	return vars
 }
+
+// Consoles hide what has a title. Versions that nobody contributes any more lose theirs too, and nothing is written twice for it.
+func TestMergeLeavesOutTitles(t *testing.T) {
+	live := merge(t, nil, contribution(t, "1.0.0", collection.Var{Name: "size", DisplayName: "Size", Type: collection.String}))
+	asBefore(live)
+	merged := merge(t, live, contribution(t, "1.1.0"))
+	if len(merged.Spec.Versions) != 2 {
+		t.Fatal("versions", versionNames(merged))
+	}
+	for _, version := range merged.Spec.Versions {
+		root := version.Schema.OpenAPIV3Schema
+		if root.Title+root.Properties["spec"].Title != "" {
+			t.Errorf("version %s has a title", version.Name)
+		}
+		if size, _ := fieldOf(merged, version.Name, "size"); size.Title != "Size" {
+			t.Errorf("version %s: the title of a field is %q", version.Name, size.Title)
+		}
+	}
+	if diff := cmp.Diff([]string{render.Category}, merged.Spec.Names.Categories); diff != "" {
+		t.Error(diff)
+	}
+	if live.Spec.Versions[0].Schema.OpenAPIV3Schema.Title == "" {
+		t.Error("the live CRD was changed")
+	}
+	if diff := cmp.Diff(merged, merge(t, merged)); diff != "" {
+		t.Errorf("merged again (-first +second):\n%s", diff)
+	}
+}

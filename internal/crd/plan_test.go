@@ -39,6 +39,19 @@ func withoutRuns(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
+// asBefore makes a CRD what earlier managers rendered: with titles that consoles hide forms behind, and without category and initial status.
+func asBefore(crd *apiextensionsv1.CustomResourceDefinition) {
+	if len(crd.Spec.Names.Categories) == 0 {
+		panic("the kind has no category")
+	}
+	crd.Spec.Names.Categories = nil
+	root := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	root.Title = "Thing"
+	spec, status := root.Properties["spec"], root.Properties["status"]
+	spec.Title, status.Default = "Thing", nil
+	root.Properties["spec"], root.Properties["status"] = spec, status
+}
+
 func TestPlan(t *testing.T) {
 	id := collection.ID{Domain: "acme", Name: "things"}
 	text := collection.Var{Name: "size", Type: collection.String}
@@ -62,6 +75,8 @@ func TestPlan(t *testing.T) {
 		"tightened with instances": {wanted: contributed(t, "1.0.0", "new"), instances: "Thing zos/one",
 			reason: v2beta2.ReasonSchemaConflict, message: "spec.size is missing: publish this archive under another version, or delete these custom resources first: Thing zos/one"},
 		"rendered before status described runs": {wanted: contributed(t, "1.0.0", "new", text), instances: "Thing zos/one", change: withoutRuns},
+		"rendered with titles":                  {wanted: contributed(t, "1.0.0", "old", text), instances: "Thing zos/one", change: asBefore},
+		"rendered with titles, otherwise":       {wanted: contributed(t, "1.0.0", "new", text), instances: "Thing zos/one", change: asBefore},
 		"of another collection": {wanted: contributed(t, "1.1.0", "new", text), reason: v2beta2.ReasonKindClash, message: "belongs to collection other/things",
 			change: func(live *apiextensionsv1.CustomResourceDefinition) { live.Labels[render.LabelDomain] = "other" }},
 		"of nobody": {wanted: contributed(t, "1.1.0", "new", text), reason: v2beta2.ReasonKindClash, message: "belongs to somebody else",

@@ -144,6 +144,8 @@ func (c *comparison) texts() {
 		{"displayName", was.DisplayName, is.DisplayName},
 		{"description", was.Description, is.Description},
 		{"provider", was.Provider, is.Provider},
+		{"capabilities", was.Capabilities, is.Capabilities},
+		{"categories", strings.Join(was.Categories, ", "), strings.Join(is.Categories, ", ")},
 		{"description in Galaxy", was.Galaxy.Description, is.Galaxy.Description},
 		{"authors", strings.Join(was.Galaxy.Authors, ", "), strings.Join(is.Galaxy.Authors, ", ")},
 		{"license", strings.Join(was.Galaxy.License, ", "), strings.Join(is.Galaxy.License, ", ")},

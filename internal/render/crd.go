@@ -14,6 +14,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 )
 
+// Category of all kinds of collections: kubectl get zos lists their custom resources.
+const Category = "zos"
+
 // EndpointField is the field of every kind's spec that names the ZosEndpoint to run against.
 const EndpointField = "zosendpoint"
 
@@ -80,7 +83,7 @@ func crd(c *collection.Collection, r collection.Resource, group string, schema *
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Kind: r.Kind, ListKind: r.ListKind(), Plural: r.Plural(), Singular: r.Singular(),
+				Kind: r.Kind, ListKind: r.ListKind(), Plural: r.Plural(), Singular: r.Singular(), Categories: []string{Category},
 			},
 			Scope:      apiextensionsv1.NamespaceScoped,
 			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter},
@@ -131,9 +134,9 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 		Pattern:     endpointPattern,
 	}
 	spec.Required = sortedNames(append(spec.Required, EndpointField))
+	// Consoles hide an object that has a title, the whole form included, behind a collapsed bar.
 	return &apiextensionsv1.JSONSchemaProps{
 		Type:        "object",
-		Title:       r.DisplayName,
 		Description: cmp.Or(r.Description, r.DisplayName),
 		Required:    []string{"spec"},
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -146,6 +149,13 @@ func rootSchema(r collection.Resource) (*apiextensionsv1.JSONSchemaProps, error)
 	}, nil
 }
 
+// initialStatus is what the API server shows as the status of a custom resource while no operator has written one. Clients that
+// compare observedGeneration, as kstatus asks, take a resource with this generation for one that is not ready.
+//
+// The bytes are as the API server returns them, so that nothing is written again.
+const initialStatus = `{"message":"no operator has seen this resource yet: if that does not change within a minute, ` +
+	`check whether the collection is installed in this namespace","observedGeneration":-1,"phase":"Pending"}`
+
 // statusSchema declares the fields that the gate writes, loosely, and preserves unknown fields that playbooks add.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
 	condition := looseSchema("", "lastTransitionTime", "message", "reason", "status", "type")
@@ -157,6 +167,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 		Type:                   "object",
 		Description:            "State of the resource, and what the last runs of its playbook did.",
 		XPreserveUnknownFields: ptr.To(true),
+		Default:                &apiextensionsv1.JSON{Raw: []byte(initialStatus)},
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{
 			"phase":              {Type: "string"},
 			"message":            {Type: "string"},
@@ -225,7 +236,7 @@ func varSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 		}
 	case def != nil:
 	case v.Type == collection.Boolean:
-		// A form omits an unchanged switch, and shows it as off.
+		// A form omits an unchanged checkbox, and shows it as off.
 		def = false
 	case v.Type == collection.Object && len(element.Required) == 0:
 		// The API server only sets defaults of members if the object itself is present.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,8 +36,8 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 	annotations := map[string]string{
 		AnnotationArchiveDigest: o.Digest.String(),
 		annotationNamespace:     c.OperatorName(),
-		// The operator runs playbooks. It has no backups, metrics or tuning of its own.
-		"capabilities":   "Basic Install",
+		// The operator runs playbooks. Only their author knows whether these also upgrade, back up or tune.
+		"capabilities":   cmp.Or(c.Capabilities, collection.CapabilityLevels[0]),
 		"certified":      "false",
 		"containerImage": o.Runtime.Image,
 		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName, c.Name), maxSummary),
@@ -124,8 +125,11 @@ var categoryOfTag = map[string]string{
 	"modernization": "Modernization & Migration", "migration": "Modernization & Migration", "ai": "AI/Machine Learning",
 }
 
-// categories returns the sorted categories of OperatorHub for a collection.
+// categories returns the sorted categories of OperatorHub for a collection: those that the author names, or those of its tags.
 func categories(c *collection.Collection) []string {
+	if len(c.Categories) > 0 {
+		return c.Categories
+	}
 	var found []string
 	for _, tag := range c.Galaxy.Tags {
 		if category, known := categoryOfTag[strings.ToLower(tag)]; known {

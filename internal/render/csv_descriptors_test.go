@@ -64,8 +64,11 @@ func TestDescriptorsThatLeadNowhereAreFound(t *testing.T) {
 		"below spec":      {func(k *operatorsv1alpha1.CRDDescription) { at(k, "mode").Path = "spec.mode" }, "spec.mode: the schema has no such field"},
 		"field without":   {func(k *operatorsv1alpha1.CRDDescription) { k.SpecDescriptors = k.SpecDescriptors[1:] }, "zosendpoint: has no descriptor"},
 		"switch of a text": {func(k *operatorsv1alpha1.CRDDescription) {
-			at(k, "owner.user").XDescriptors = []string{descriptorSwitch}
-		}, "owner.user: booleanSwitch does not fit string"},
+			at(k, "owner.user").XDescriptors = []string{descriptorCheckbox}
+		}, "owner.user: checkbox does not fit string"},
+		"switch": {func(k *operatorsv1alpha1.CRDDescription) {
+			at(k, "secured").XDescriptors = []string{"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+		}, "secured: a booleanSwitch says true while it is off"},
 		"text of an enum":  {func(k *operatorsv1alpha1.CRDDescription) { at(k, "mode").XDescriptors = []string{descriptorText} }, "mode: an enum makes its own list"},
 		"widget of a list": {func(k *operatorsv1alpha1.CRDDescription) { at(k, "sizes").XDescriptors = []string{descriptorNumber} }, "sizes: number does not fit array"},
 		"nothing for text": {func(k *operatorsv1alpha1.CRDDescription) { at(k, "owner.user").XDescriptors = nil }, "owner.user: needs a widget"},
@@ -91,6 +94,26 @@ func TestDescriptorsThatLeadNowhereAreFound(t *testing.T) {
 	}
 }
 
+func TestTitlesThatHideTheFormAreFound(t *testing.T) {
+	for want, spoil := range map[string]func(*apiextensionsv1.JSONSchemaProps){
+		"the root of version v1minor2patch0 has a title": func(root *apiextensionsv1.JSONSchemaProps) { root.Title = "Thing" },
+		"spec of version v1minor2patch0 has a title": func(root *apiextensionsv1.JSONSchemaProps) {
+			spec := root.Properties["spec"]
+			spec.Title = "Spec"
+			root.Properties["spec"] = spec
+		},
+	} {
+		owned, err := CRDs(plainCollection(func(*collection.Collection) {}), collection.Group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(owned[0].Spec.Versions[0].Schema.OpenAPIV3Schema)
+		if got := hiddenObjects(owned[0]); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+}
+
 // consoleProblems returns the descriptors that OpenShift's console does not show as intended. served has the kinds, as
 // "group:version:Kind", that lists may refer to.
 func consoleProblems(kind operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomResourceDefinition, served map[string]bool) []string {
@@ -103,7 +126,7 @@ func consoleProblems(kind operatorsv1alpha1.CRDDescription, crd *apiextensionsv1
 	}
 	root := version.Schema.OpenAPIV3Schema
 	spec, status := root.Properties["spec"], root.Properties["status"]
-	var problems []string
+	problems := hiddenObjects(crd)
 	described := map[string]bool{}
 	for _, d := range kind.SpecDescriptors {
 		schema := fieldAt(&spec, d.Path)
@@ -132,6 +155,20 @@ func consoleProblems(kind operatorsv1alpha1.CRDDescription, crd *apiextensionsv1
 		}
 	}
 	return problems
+}
+
+// hiddenObjects returns the objects that hold the whole form and that the console hides behind a collapsed bar: those with a title.
+func hiddenObjects(crd *apiextensionsv1.CustomResourceDefinition) []string {
+	var hidden []string
+	for _, version := range crd.Spec.Versions {
+		root := version.Schema.OpenAPIV3Schema
+		for place, title := range map[string]string{"the root": root.Title, "spec": root.Properties["spec"].Title} {
+			if title != "" {
+				hidden = append(hidden, fmt.Sprintf("%s of version %s has a title, which hides the form", place, version.Name))
+			}
+		}
+	}
+	return hidden
 }
 
 var pathStep = regexp.MustCompile(`^([A-Za-z0-9_]+)(\[0\])?$`)
@@ -194,7 +231,7 @@ func widgetProblem(schema *apiextensionsv1.JSONSchemaProps, xDescriptors []strin
 		return "an enum makes its own list"
 	}
 	widget := strings.TrimPrefix(strings.TrimPrefix(xDescriptors[0], "urn:alm:descriptor:com.tectonic.ui:"), descriptorResource)
-	fits := map[string][]string{"text": {"string"}, "number": {"number", "integer"}, "booleanSwitch": {"boolean"}}[widget]
+	fits := map[string][]string{"text": {"string"}, "number": {"number", "integer"}, "checkbox": {"boolean"}}[widget]
 	if strings.HasPrefix(xDescriptors[0], descriptorResource) {
 		if widget != "Secret" && !served[widget] {
 			return "nothing serves " + widget
@@ -202,6 +239,8 @@ func widgetProblem(schema *apiextensionsv1.JSONSchemaProps, xDescriptors []strin
 		fits = []string{"string"}
 	}
 	switch {
+	case widget == "booleanSwitch":
+		return "a booleanSwitch says true while it is off"
 	case fits == nil:
 		return "unknown x-descriptor " + xDescriptors[0]
 	case !slices.Contains(fits, schema.Type):

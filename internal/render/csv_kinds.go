@@ -13,7 +13,7 @@ import (
 const (
 	descriptorText       = "urn:alm:descriptor:com.tectonic.ui:text"
 	descriptorNumber     = "urn:alm:descriptor:com.tectonic.ui:number"
-	descriptorSwitch     = "urn:alm:descriptor:com.tectonic.ui:booleanSwitch"
+	descriptorCheckbox   = "urn:alm:descriptor:com.tectonic.ui:checkbox" // A booleanSwitch says "true" while it is off.
 	descriptorResource   = "urn:alm:descriptor:io.kubernetes:"
 	descriptorStatusText = "urn:alm:descriptor:text"
 	descriptorPhase      = "urn:alm:descriptor:io.kubernetes.phase"
@@ -90,7 +90,7 @@ func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionO
 	case collection.Number, collection.Integer:
 		return descriptorNumber
 	case collection.Boolean:
-		return descriptorSwitch
+		return descriptorCheckbox
 	case collection.Password:
 		// A list of the Secrets in the namespace.
 		return descriptorResource + "Secret"

@@ -77,15 +77,10 @@ func firstOf(texts ...string) string {
 // ClusterServiceVersion.
 func csvDescription(c *collection.Collection) string {
 	description := text(firstOf(c.Description, c.Galaxy.Description, c.DisplayName, c.Name), maxDescription)
-	authors := make([]string, 0, len(c.Galaxy.Authors))
-	for _, author := range c.Galaxy.Authors {
-		name, _, _ := strings.Cut(author, "<")
-		authors = append(authors, name)
-	}
 	for _, part := range []struct {
 		title string
 		items []string
-	}{{"Authors", authors}, {"License", c.Galaxy.License}} {
+	}{{"Authors", authorNames(c)}, {"License", c.Galaxy.License}} {
 		if items := listed(part.items, maxName); len(items) > 0 {
 			description += "\n\n" + part.title + ": " + strings.Join(items, ", ")
 		}
@@ -111,7 +106,17 @@ func keywords(c *collection.Collection) []string {
 	return listed(append([]string{"z/OS", "Ansible"}, c.Galaxy.Tags...), maxKeyword)
 }
 
-// maintainers returns the authors with an email address.
+// authorNames returns the authors without their email addresses. Names may be empty.
+func authorNames(c *collection.Collection) []string {
+	names := make([]string, 0, len(c.Galaxy.Authors))
+	for _, author := range c.Galaxy.Authors {
+		name, _, _ := strings.Cut(author, "<")
+		names = append(names, name)
+	}
+	return names
+}
+
+// maintainers returns the authors with an email address, or all by name if none has one.
 func maintainers(c *collection.Collection) []operatorsv1alpha1.Maintainer {
 	var out []operatorsv1alpha1.Maintainer
 	for _, author := range c.Galaxy.Authors[:min(len(c.Galaxy.Authors), maxListed)] {
@@ -125,14 +130,20 @@ func maintainers(c *collection.Collection) []operatorsv1alpha1.Maintainer {
 			Name: cmp.Or(line(name, maxName), parsed.Address), Email: parsed.Address,
 		})
 	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, name := range listed(authorNames(c), maxName) {
+		out = append(out, operatorsv1alpha1.Maintainer{Name: name})
+	}
 	return out
 }
 
 // provider returns the provider of the collection. Its name is never empty.
 func provider(c *collection.Collection) operatorsv1alpha1.AppLink {
 	author := ""
-	if len(c.Galaxy.Authors) > 0 {
-		author, _, _ = strings.Cut(c.Galaxy.Authors[0], "<")
+	if names := authorNames(c); len(names) > 0 {
+		author = names[0]
 	}
 	address, _ := webAddress(c.ProviderURL)
 	return operatorsv1alpha1.AppLink{Name: line(firstOf(c.Provider, author, c.Galaxy.Namespace), maxName), URL: address}

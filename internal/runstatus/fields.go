@@ -114,6 +114,9 @@ func setSummary(status map[string]any, r Resource, conditions *conditionList, s 
 	status["conditions"] = conditions.items
 }
 
+// unobserved is the observedGeneration of a status that the API server has made, before any operator wrote one (render.CRDs).
+const unobserved = -1
+
 // LastRun returns the last run that a status names, or nil.
 func LastRun(status map[string]any) *gate.LastRun {
 	run := runOf(status)
@@ -128,6 +131,7 @@ func LastRun(status map[string]any) *gate.LastRun {
 // no baseline, nor is one that is migrated and whose playbook is still to run.
 func IsBaseline(status map[string]any, generation int64) bool {
 	observed, isObserved := status["observedGeneration"].(int64)
+	isObserved = isObserved && observed != unobserved
 	if isObserved && observed != generation || status[fieldWaiting] != nil {
 		return false
 	}

@@ -22,6 +22,9 @@ func NoOperator(status map[string]any, r Resource) map[string]any {
 	if !r.Authors.Message {
 		status["message"] = message
 	}
+	if status["observedGeneration"] == int64(unobserved) {
+		delete(status, "observedGeneration") // No operator will write it: clients are to read the conditions.
+	}
 	if status[fieldWaiting] != nil {
 		status["observedGeneration"] = int64(0) // Without it, conditions alone could be those of a baseline.
 		delete(status, fieldWaiting)

@@ -33,6 +33,20 @@ func TestNoOperator(t *testing.T) {
 	})
 }
 
+// Clients that compare observedGeneration are to read the conditions: nobody will observe this one.
+func TestNoOperatorOfAResourceThatNobodyHasSeen(t *testing.T) {
+	got := NoOperator(parse(t, `{phase: Pending, message: not yet, observedGeneration: -1}`), resource())
+	if got["phase"] != string(PhaseNoOperator) || got["message"] != noOperatorMessage {
+		t.Errorf("got %v", got)
+	}
+	if observed, exists := got["observedGeneration"]; exists {
+		t.Errorf("observedGeneration is %v", observed)
+	}
+	if again := NoOperator(got, resource()); !Equal(got, again) || IsBaseline(got, 3) {
+		t.Errorf("a baseline, or the second time changes the status:\n%s", cmp.Diff(got, again))
+	}
+}
+
 func TestNoOperatorKeepsWhatAuthorsWrite(t *testing.T) {
 	got := NoOperator(parse(t, "{phase: Open, message: All is well, connections: 7}"), resource(func(r *Resource) {
 		r.Authors = Authors{Phase: true, Message: true}

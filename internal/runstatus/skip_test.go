@@ -169,6 +169,8 @@ conditions:
 	}{
 		"nothing":                        {nil, false},
 		"ansible-operator":               {parse(t, ansibleOperatorStatus), true},
+		"ansible-operator, at first":     {parse(t, ansibleOperatorStatus+"\nobservedGeneration: -1\n"), true},
+		"the API server":                 {parse(t, `{phase: Pending, message: not yet, observedGeneration: -1}`), false},
 		"ansible-operator, running":      {parse(t, running), false},
 		"ansible-operator, failed":       {parse(t, contradiction), false},
 		"no conditions":                  {parse(t, `{phase: Succeeded}`), false},

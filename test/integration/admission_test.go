@@ -37,6 +37,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		Patch(ctx, e, `{"spec":{"hold":"IPL until noon"}}`)
 		pod.expectNoRun(ctx, job, e)
 		expectWaiting(ctx, job, endpoint.ReasonHeld, "IPL until noon")
+		expectHealth(ctx, "resource-held", job)
 
 		By("not even what a user wants to run outside the windows")
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1",%q:"1"}}}`, endpoint.AnnotationRunNow, gate.AnnotationRequestedAt))
@@ -65,6 +66,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		pod.expectNoRun(ctx, one, e)
 		pod.expectNoRun(ctx, two, e)
 		expectWaiting(ctx, one, endpoint.ReasonOutsideWindow, "no run window of ZosEndpoint lpar1 is open before")
+		expectHealth(ctx, "resource-window", one)
 		_, waiting := waitingOf(ctx, one)
 		Expect(waiting).To(HaveKeyWithValue("until", HaveSuffix("-02-29T00:00:00Z")))
 
@@ -273,6 +275,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 			Should(HaveKeyWithValue("ibmuser", HaveField("Refused", HaveLen(1))))
 		pod.expectNoRun(ctx, two, endpoints[1])
 		expectWaiting(ctx, two, endpoint.ReasonCredentialRefused, "Permission denied")
+		expectHealth(ctx, "resource-refused", two)
 		pod.write("go", "")
 		Expect(running.answer(ctx)).To(Equal("1s"))
 		Expect(Field(ctx, one, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Refused"))
@@ -338,6 +341,7 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		pod.expectNoRun(ctx, one, e)
 		pod.expectNoRun(ctx, two, e)
 		expectWaiting(ctx, one, endpoint.ReasonUnreachable, "cannot be reached since") // The manager notices it too, with its own message.
+		expectHealth(ctx, "resource-unreachable", one)
 
 		By("deletions too, and at once")
 		Remove(ctx, one)

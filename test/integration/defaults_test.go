@@ -255,6 +255,7 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 		}
 		const added = "DefaultsNew: the next run gets defaults of version 1.1.0 of the collection that the last run did not get: added (\"y\"), gained (\"y\")\n"
 		expect(2, "Outdated", added)
+		expectHealth(ctx, "resource-outdated", job)
 		applyJob(ctx, "v2", namespace, "one")
 		spec, _ := readJob(ctx, "v2", job)
 		Expect(spec).To(ContainSubstring(`"b":"y"`), "the API server has changed it")

@@ -52,6 +52,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 			HaveKeyWithValue("lastRun", And(HaveKeyWithValue("id", "1001"), HaveKeyWithValue("outcome", "Succeeded"))),
 		))
 		Expect(pod.read("output")).To(ContainSubstring(fmt.Sprintf(`"kind":"Job","namespace":%q,"name":"one","run":"1001","line":"TASK [copy]"`, namespace)))
+		expectHealth(ctx, "resource-succeeded", job)
 
 		By("skipping without a write")
 		var times, processor []time.Duration
@@ -139,6 +140,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		pod.write("go", "")
 		Eventually(func() string { return pod.read("output") }).Should(ContainSubstring("the outcome is written later"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Running"))
+		expectHealth(ctx, "resource-running", job)
 		Expect(r.ended).NotTo(BeClosed())
 		pod.api.resume()
 		Expect(r.answer(ctx)).To(Equal("5m0s"))
@@ -219,6 +221,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1001"}}}`, gate.AnnotationCancel))
 		Expect(r.answer(ctx)).To(Equal("5m0s"))
 		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Cancelled"))
+		expectHealth(ctx, "resource-cancelled", job)
 		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
 		Expect(pod.plays()).To(Equal(1))
 	}, NodeTimeout(2*time.Minute))
@@ -252,6 +255,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		pod.realRunner(`sleep 1000`)
 		Expect(pod.reconcile(ctx, job)).To(about(10 * time.Second))
 		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("TimedOut"))
+		expectHealth(ctx, "resource-retry", job)
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: TimedOut: the run was ended because it took longer than runTimeout (1s)")))
 		pod.realRunner(wellDone)
 		pod.reconcile(ctx, job)
@@ -262,6 +266,8 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(gateEvents(ctx, namespace)).To(ContainElement(ContainSubstring("Normal RunRequested")))
 		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
 		Expect(pod.plays()).To(Equal(2))
+		Patch(ctx, job, `{"spec":{"title":"b"}}`)
+		expectHealth(ctx, "resource-changed", job)
 	}, NodeTimeout(time.Minute))
 
 	It("keeps the finalizer while a delete play fails or asks to run again", func(ctx context.Context) {
@@ -273,6 +279,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
 		pod.realRunner(`report '{"ended": "successful", "requeueAfter": "1m"}'`)
 		Expect(pod.reconcile(ctx, job)).To(about(time.Minute))
+		expectHealth(ctx, "resource-deleting", job)
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, gate.AnnotationRequestedAt))
 		pod.realRunner(wellDone)
 		Expect(pod.reconcile(ctx, job)).To(Equal("done"))

@@ -79,6 +79,14 @@ var _ = Describe("Another version of the manager", func() {
 				}
 			}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
 			Expect(keptState(ctx, namespace, s, oc, soc, lpar, thing)).To(Equal(before))
+			if binary == present { // Former versions rendered titles, which hide forms in consoles, and no category.
+				Eventually(func(g Gomega) {
+					crd := customResourceDefinition(s.crdName())
+					Get(ctx, g, crd)
+					g.Expect(crd.Spec.Names.Categories).To(Equal([]string{"zos"}))
+					g.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Title).To(BeEmpty())
+				}).WithContext(ctx).Should(Succeed())
+			}
 			if round == 0 {
 				Eventually(Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).WithContext(ctx).ShouldNot(BeEmpty())
 				other := newCollection(namespace, "gone", gone.pinned())

@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+)
+
+func TestWhoTakesADefaultOver(t *testing.T) {
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields),
+		}
+	}
+	const (
+		spec    = `{"f:spec":{"f:operatorCollection":{}}}`
+		own     = `{"f:spec":{"f:operatorCollection":{},"f:mapping":{"k:{\"namespace\":\"ns\"}":{".":{},"f:namespace":{}}}}}`
+		part    = `{"f:spec":{"f:mapping":{"k:{\"namespace\":\"other\"}":{".":{},"f:namespace":{}}}}}`
+		another = `{"f:spec":{"f:operatorCollection":{},"f:mapping":{"k:{\"namespace\":\"other\"}":{".":{},"f:namespace":{}}}}}`
+	)
+	one := func(namespace string) v2beta2.NamespaceMapping { return v2beta2.NamespaceMapping{Namespace: namespace} }
+	for name, test := range map[string]struct {
+		fields  []metav1.ManagedFieldsEntry
+		mapping []v2beta2.NamespaceMapping
+		taken   bool
+		// want is nil if the mapping stays.
+		want []v2beta2.NamespaceMapping
+	}{
+		"nobody":                     {[]metav1.ManagedFieldsEntry{entry(fieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
+		"the manager":                {[]metav1.ManagedFieldsEntry{entry(fieldOwner, metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
+		"an edit":                    {[]metav1.ManagedFieldsEntry{entry("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
+		"labels":                     {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", `{"f:metadata":{"f:labels":{}}}`)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
+		"a part":                     {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", part)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
+		"status":                     {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "status", spec)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
+		"unreadable":                 {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", `[]`)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
+		"without a mapping":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", spec)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
+		"the same namespace":         {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
+		"another namespace":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
+		"two, one of them with it":   {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry("b", metav1.ManagedFieldsOperationApply, "", own)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
+		"another, and it is removed": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("other")}, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			soc := &v2beta2.SubOperatorConfig{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", ManagedFields: test.fields, Annotations: map[string]string{annotationDefault: "true"}},
+				Spec:       v2beta2.SubOperatorConfigSpec{Mapping: test.mapping},
+			}
+			if _, err := keepOwn(soc); err != nil {
+				t.Fatal(err)
+			}
+			appliers := appliersOf(soc)
+			if taken := len(appliers) > 0; taken != test.taken || len(soc.ManagedFields) != len(appliers) {
+				t.Fatalf("taken over: %v, the cache has %v", taken, soc.ManagedFields)
+			}
+			mapping, changed := withoutDefault(soc, appliers)
+			if changed != (test.want != nil) {
+				t.Fatal("changed:", changed)
+			}
+			if diff := cmp.Diff(test.want, mapping); changed && diff != "" {
+				t.Error(diff)
+			}
+			delete(soc.Annotations, annotationDefault)
+			if appliersOf(soc) != nil {
+				t.Error("a SubOperatorConfig that is no default cannot be taken over")
+			}
+		})
+	}
+}
