@@ -54,7 +54,7 @@ func managersOf(s *snapshot.Snapshot) []Manager {
 
 func checkManager(d *diagnosis) {
 	if len(d.managers) == 0 {
-		if d.ServesAPI && d.couldSeeManager() {
+		if d.ServesAPI && d.IsComplete(snapshot.ManagerSets, d.ManagerNamespace) && d.IsComplete(snapshot.ManagerDeployments, d.ManagerNamespace) {
 			d.report(Finding{
 				Severity: findings.SeverityError, Object: theManager, Reason: "NotFound",
 				Message: "no StatefulSet or Deployment of the manager was found",
@@ -88,13 +88,6 @@ func checkManager(d *diagnosis) {
 			Next:    "remove one of them, unless their flags --namespaces select different namespaces",
 		})
 	}
-}
-
-// couldSeeManager reports whether the workloads of the manager's namespace were read.
-func (d *diagnosis) couldSeeManager() bool {
-	return !slices.ContainsFunc(d.Unread, func(problem string) bool {
-		return strings.Contains(problem, "statefulsets") || strings.Contains(problem, "deployments")
-	})
 }
 
 func (d *diagnosis) reportManager(m Manager) {

@@ -163,7 +163,11 @@ func snapshotOf(t *testing.T, changes change) *snapshot.Snapshot {
 	t.Helper()
 	s := snapshot.New(now)
 	s.ServesAPI, s.ServerVersion = true, "v1.36.0"
-	s.SecretsOf["zos"] = true
+	for _, set := range []snapshot.Complete{snapshot.ManagerSets, snapshot.ManagerDeployments, snapshot.Operators, snapshot.OperatorGroups, snapshot.Secrets} {
+		if string(set) != changes["unread"] {
+			s.Completed(set, "")
+		}
+	}
 	s.Secrets = []snapshot.Secret{
 		{Namespace: "zos", Name: "download", Type: "Opaque", Labels: map[string]string{"zoscb.ibm.com/credential": "true"}, Keys: 1},
 		{Namespace: "zos", Name: "logon", Type: "kubernetes.io/ssh-auth", Keys: 1},
@@ -179,7 +183,7 @@ func snapshotOf(t *testing.T, changes change) *snapshot.Snapshot {
 		s.Add(unstructuredOf(t, object))
 	}
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		if _, exists := healthy[name]; !exists && changes[name] != "-" {
+		if _, exists := healthy[name]; !exists && name != "unread" && changes[name] != "-" {
 			s.Add(unstructuredOf(t, parseObject(t, changes[name])))
 		}
 	}
@@ -223,8 +227,7 @@ var diagnoses = map[string]struct {
 	},
 	"no manager": {changes: change{"manager": "-"}, want: []string{"error manager/collection-operator: NotFound"}},
 	"a manager that may not be seen": {
-		changes: change{"manager": "-"},
-		prepare: func(s *snapshot.Snapshot) { s.Unread = []string{"you may not read statefulsets in namespace system"} },
+		changes: change{"manager": "-", "unread": string(snapshot.ManagerSets)},
 	},
 	"a manager that crashes, and what it leaves alone": {
 		changes: change{"manager": "status: {readyReplicas: 0}", "manager pod": crashing, "collection": "metadata: {generation: 2}", "endpoint": "status: {conditions: null}"},
@@ -255,7 +258,7 @@ var diagnoses = map[string]struct {
 		prepare: func(s *snapshot.Snapshot) { s.Secrets = s.Secrets[1:] },
 		want:    []string{"error secret/download in zos: NotFound; affects operatorcollection/files in zos"},
 	},
-	"Secrets that may not be read": {prepare: func(s *snapshot.Snapshot) { s.Secrets, s.SecretsOf = nil, nil }},
+	"Secrets that may not be read": {changes: change{"unread": string(snapshot.Secrets)}, prepare: func(s *snapshot.Snapshot) { s.Secrets = nil }},
 	"a Secret without its label": {
 		changes: change{"config": conditions("Ready False CredentialInvalid Secret logon is not labelled")},
 		prepare: func(s *snapshot.Snapshot) { s.Secrets[1].Type = "Opaque" },
@@ -354,8 +357,8 @@ var diagnoses = map[string]struct {
 		changes: change{"hello": conditions("Ready False NoOperator no operator runs")}, want: []string{"error datafile/hello in zos: NoOperator"},
 	},
 	"operators that may not be seen": {
-		changes: change{"operator": "-", "pod": "-"},
-		prepare: func(s *snapshot.Snapshot) { s.Unread = []string{"you may not read deployments in namespace zos"} },
+		changes: change{"operator": "-", "pod": "-", "hello": deleted + "status: null", "unread": string(snapshot.Operators)},
+		want:    []string{"warning datafile/hello in zos: Finalizer"},
 	},
 	"a resource that never ran": {changes: change{"hello": "status: null"}, want: []string{"warning datafile/hello in zos: NotRun"}},
 	"a namespace that is being deleted": {

@@ -59,12 +59,11 @@ func (d *diagnosis) checkOperatorGroups(namespace string) {
 			names = append(names, group.Name)
 		}
 	}
-	read := !slices.ContainsFunc(d.Unread, func(problem string) bool { return strings.Contains(problem, "operatorgroups") })
 	group := groupsOf(namespace)
 	switch {
 	case len(names) > 1:
 		d.reportOLM(v2beta2.ReasonOperatorGroupConflict, group, "the namespace has more than one OperatorGroup: "+strings.Join(names, ", "))
-	case len(names) == 0 && read:
+	case len(names) == 0 && d.IsComplete(snapshot.OperatorGroups, namespace):
 		d.reportOLM(v2beta2.ReasonOperatorGroupMissing, group, "the namespace has no OperatorGroup")
 	}
 }

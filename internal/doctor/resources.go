@@ -83,7 +83,7 @@ func (d *diagnosis) checkResource(r *resource) {
 			Next: "find out who has written the status: kubectl get " + r.argument() + " -o yaml --show-managed-fields",
 		})
 	case isWorking:
-	case phase == runstatus.PhaseNoOperator, isKnown && (i == nil || i.deployment == nil) && d.couldSeeOperators():
+	case phase == runstatus.PhaseNoOperator, isKnown && (i == nil || i.deployment == nil) && d.IsComplete(snapshot.Operators, r.GetNamespace()):
 		d.noOperator(r, hangs, causes)
 	case r.status.Waiting != nil:
 		d.waits(r, causes)
@@ -100,11 +100,6 @@ func (d *diagnosis) checkResource(r *resource) {
 			Next: "see the log of the operator in namespace " + r.GetNamespace() + "; is the namespace in spec.mapping of a SubOperatorConfig?",
 		}, causes...)
 	}
-}
-
-// couldSeeOperators reports whether all Deployments were read.
-func (d *diagnosis) couldSeeOperators() bool {
-	return !slices.ContainsFunc(d.Unread, func(problem string) bool { return strings.Contains(problem, "deployments") })
 }
 
 // definitionName returns the name of a resource's CRD: the plural is the kind in lower case with an s.

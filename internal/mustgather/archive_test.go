@@ -135,6 +135,8 @@ func content(t *testing.T) Content {
 	t.Helper()
 	s := snapshot.New(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	s.ServesAPI, s.ServerVersion = true, "v1.36.0"
+	s.Completed(snapshot.ManagerSets, "")
+	s.Completed(snapshot.ManagerDeployments, "")
 	for _, text := range objects {
 		text = strings.ReplaceAll(text, "'<password in a resource>'", `'planted password, "quoted"'`)
 		text = strings.ReplaceAll(text, `message: Secret "<password in a resource>" was not found`, `message: 'Secret planted password, "quoted" was not found'`)

@@ -60,6 +60,20 @@ var (
 	OperatorGroup         = operatorsv1.GroupVersion.WithKind("OperatorGroup").GroupKind()
 )
 
+// Complete is a set of objects that was read completely, so that what is not there does not exist.
+type Complete string
+
+// The sets.
+const (
+	// ManagerSets and ManagerDeployments are workloads of the manager.
+	ManagerSets        Complete = "manager's StatefulSets"
+	ManagerDeployments Complete = "manager's Deployments"
+	Operators          Complete = "operators"
+	OperatorGroups     Complete = "OperatorGroups"
+	// Secrets are those in Snapshot.Secrets.
+	Secrets Complete = "Secrets"
+)
+
 // Secret is a Secret without its content: neither keys nor values, and no value of an annotation.
 type Secret struct {
 	Namespace   string            `json:"namespace"`
@@ -81,20 +95,33 @@ type Snapshot struct {
 	ServerVersion string
 	// ServesAPI is true if the cluster serves the three kinds.
 	ServesAPI bool
-	// SecretsOf are the namespaces whose Secrets were read. Of others nothing is known.
-	SecretsOf map[string]bool
-	Secrets   []Secret
+	// ManagerNamespace is where the manager was looked for if not in all namespaces.
+	ManagerNamespace string
+	Secrets          []Secret
 	// Lists is the number of requests that were answered with objects or with none.
 	Lists int
 	// Unread has a sentence for all that could not be read, sorted.
 	Unread []string
 
-	objects map[schema.GroupKind]map[string]*unstructured.Unstructured
+	objects  map[schema.GroupKind]map[string]*unstructured.Unstructured
+	complete map[Complete][]string
 }
 
 // New returns a snapshot without objects.
 func New(taken time.Time) *Snapshot {
-	return &Snapshot{Taken: taken, SecretsOf: map[string]bool{}, objects: map[schema.GroupKind]map[string]*unstructured.Unstructured{}}
+	return &Snapshot{
+		Taken: taken, objects: map[schema.GroupKind]map[string]*unstructured.Unstructured{}, complete: map[Complete][]string{},
+	}
+}
+
+// Completed records that a set was read completely in a namespace, which is empty for all.
+func (s *Snapshot) Completed(set Complete, namespace string) {
+	s.complete[set] = append(s.complete[set], namespace)
+}
+
+// IsComplete reports whether a set was read completely in a namespace.
+func (s *Snapshot) IsComplete(set Complete, namespace string) bool {
+	return slices.Contains(s.complete[set], namespace) || slices.Contains(s.complete[set], metav1.NamespaceAll)
 }
 
 // Add adds an object without its managed fields. It replaces one of the same name.
@@ -161,7 +188,7 @@ func (s *Snapshot) Len() int {
 func (s *Snapshot) Secret(namespace, name string) (secret *Secret, isKnown bool) {
 	i := slices.IndexFunc(s.Secrets, func(secret Secret) bool { return secret.Namespace == namespace && secret.Name == name })
 	if i < 0 {
-		return nil, s.SecretsOf[namespace]
+		return nil, s.IsComplete(Secrets, namespace)
 	}
 	return &s.Secrets[i], true
 }

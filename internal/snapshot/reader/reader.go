@@ -64,7 +64,7 @@ func Read(ctx context.Context, clients Clients, scope Scope, now time.Time) (*sn
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	c := &collecting{dynamic: clients.Dynamic, core: clients.Core, scope: scope, snapshot: snapshot.New(now)}
-	c.snapshot.ServerVersion = version.GitVersion
+	c.snapshot.ServerVersion, c.snapshot.ManagerNamespace = version.GitVersion, scope.ManagerNamespace
 	if err := c.discover(clients.Discovery); err != nil {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
@@ -105,6 +105,8 @@ type query struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	labels          string
+	// set is that of the objects, or empty.
+	set snapshot.Complete
 	// otherwise is read if the user may not read this.
 	otherwise *query
 }
@@ -167,9 +169,10 @@ func (c *collecting) cluster() []query {
 	}
 	manager := snapshot.LabelManager + "=" + snapshot.ManagerName
 	for _, resource := range []schema.GroupVersionResource{apps("statefulsets"), apps("deployments"), core("pods"), core("persistentvolumeclaims")} {
+		set := map[string]snapshot.Complete{"statefulsets": snapshot.ManagerSets, "deployments": snapshot.ManagerDeployments}[resource.Resource]
 		queries = append(queries, query{
-			resource: resource, labels: manager,
-			otherwise: &query{resource: resource, labels: manager, namespace: c.scope.ManagerNamespace},
+			resource: resource, labels: manager, set: set,
+			otherwise: &query{resource: resource, labels: manager, set: set, namespace: c.scope.ManagerNamespace},
 		})
 	}
 	for _, name := range []string{"collection-operator-settings", "collection-operator-ca"} {
@@ -183,7 +186,7 @@ func (c *collecting) cluster() []query {
 
 // configuration returns the three kinds, and the operators by which the SubOperatorConfigs of other namespaces are known.
 func (c *collecting) configuration() []query {
-	queries := []query{{resource: apps("deployments"), namespace: c.scope.Namespace, labels: managed}}
+	queries := []query{{resource: apps("deployments"), namespace: c.scope.Namespace, labels: managed, set: snapshot.Operators}}
 	if !c.snapshot.ServesAPI {
 		return queries
 	}
@@ -199,7 +202,7 @@ func (c *collecting) namespaces() []string {
 	if c.scope.Namespace == metav1.NamespaceAll {
 		return []string{metav1.NamespaceAll}
 	}
-	names := []string{c.scope.Namespace}
+	var names []string
 	for _, config := range snapshot.Typed[v2beta2.SubOperatorConfig](c.snapshot, snapshot.SubOperatorConfig) {
 		for _, mapping := range config.Spec.Mapping {
 			names = append(names, mapping.Namespace)
@@ -208,8 +211,9 @@ func (c *collecting) namespaces() []string {
 			names = append(names, config.Status.Installations[i].Namespace)
 		}
 	}
-	slices.Sort(names[1:])
-	names = slices.Compact(slices.DeleteFunc(names, func(name string) bool { return name == "" }))
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" || name == c.scope.Namespace })
+	names = append([]string{c.scope.Namespace}, names...)
 	if len(names) > maxNamespaces {
 		c.unread(fmt.Sprintf("only %d of %d namespaces were read: give -A, or one of them with -n", maxNamespaces, len(names)))
 		names = names[:maxNamespaces]
@@ -222,7 +226,10 @@ func (c *collecting) workloads(namespaces []string) []query {
 	var queries []query
 	for _, namespace := range namespaces {
 		queries = append(queries, query{resource: core("namespaces"), name: namespace})
-		for _, resource := range []schema.GroupVersionResource{apps("deployments"), apps("replicasets"), core("pods"), core("configmaps")} {
+		if namespace != c.scope.Namespace {
+			queries = append(queries, query{resource: apps("deployments"), namespace: namespace, labels: managed, set: snapshot.Operators})
+		}
+		for _, resource := range []schema.GroupVersionResource{apps("replicasets"), core("pods"), core("configmaps")} {
 			queries = append(queries, query{resource: resource, namespace: namespace, labels: managed})
 		}
 		if c.hasOLM {
@@ -230,7 +237,7 @@ func (c *collecting) workloads(namespaces []string) []query {
 				query{resource: olm("v1alpha1", "subscriptions"), namespace: namespace},
 				query{resource: olm("v1alpha1", "installplans"), namespace: namespace},
 				query{resource: olm("v1alpha1", "clusterserviceversions"), namespace: namespace, labels: managed},
-				query{resource: olm("v1", "operatorgroups"), namespace: namespace})
+				query{resource: olm("v1", "operatorgroups"), namespace: namespace, set: snapshot.OperatorGroups})
 		}
 		for _, kind := range c.kinds {
 			queries = append(queries, query{resource: kind, namespace: namespace})
@@ -350,14 +357,18 @@ func (c *collecting) objects(ctx context.Context, q query) error {
 	})
 	if errors.Is(err, errTooMany) {
 		c.unread(fmt.Sprintf("only the first %d %s were read", maxObjects, q.resource.Resource))
-		err = nil
+		q.set, err = "", nil
 	}
-	if err == nil {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		c.snapshot.Lists++
+	if err != nil {
+		return err
 	}
-	return err
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.snapshot.Lists++
+	if q.set != "" {
+		c.snapshot.Completed(q.set, q.namespace)
+	}
+	return nil
 }
 
 func (c *collecting) add(object *unstructured.Unstructured) {

@@ -50,7 +50,9 @@ func (c *collecting) secrets(ctx context.Context, namespace string) {
 	defer c.mutex.Unlock()
 	c.snapshot.Lists++
 	c.snapshot.Secrets = append(c.snapshot.Secrets, found...)
-	c.snapshot.SecretsOf[namespace] = len(found) < maxObjects
+	if len(found) < maxObjects {
+		c.snapshot.Completed(snapshot.Secrets, namespace)
+	}
 }
 
 // secretOf reads a row with the columns Name, Type and Data.
