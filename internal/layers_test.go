@@ -39,7 +39,7 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/collection", "internal/endpoint", "internal/explain", "internal/findings", "internal/printable", "internal/render",
 		"internal/runstatus", "internal/snapshot",
 	},
-	"internal/mustgather": {"internal/doctor", "internal/gate", "internal/printable", "internal/render", "internal/snapshot"},
+	"internal/mustgather": {"internal/doctor", "internal/findings", "internal/gate", "internal/printable", "internal/render", "internal/snapshot"},
 	"internal/preflight":  {"api/v2beta2", "internal/apply", "internal/status", "internal/upgrade"},
 	"internal/upgrade":    {"internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
 	"internal/apply":      {"api/v2beta2"},

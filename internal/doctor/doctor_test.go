@@ -386,7 +386,7 @@ var diagnoses = map[string]struct {
 		changes: change{
 			"subscription": subscription, "group": "{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {namespace: zos, name: g}}",
 			"csv": "{apiVersion: operators.coreos.com/v1alpha1, kind: ClusterServiceVersion, metadata: {namespace: zos, name: acme-files-operator.v1.0.0}, " +
-				"status: {phase: Failed, reason: UnsupportedOperatorGroup, message: no}}",
+				"status: {phase: Failed, reason: UnsupportedOperatorGroup, message: not supported}}",
 			"config": conditions("Ready False ClusterServiceVersionFailed no"), "operator": unavailable,
 		},
 		want: []string{"error clusterserviceversion/acme-files-operator.v1.0.0 in zos: ClusterServiceVersionFailed; " +
@@ -465,19 +465,21 @@ func hopeless(t *testing.T) *snapshot.Snapshot {
 	return s
 }
 
-func TestPrint(t *testing.T) {
+func printed(t *testing.T, s *snapshot.Snapshot) string {
+	t.Helper()
 	var out bytes.Buffer
-	report := Diagnose(hopeless(t))
+	report := Diagnose(s)
 	if err := report.Print(&out, func(s findings.Severity) string { return string(s) }); err != nil {
 		t.Fatal(err)
 	}
-	out.WriteString(report.Summary() + "\n")
+	return out.String() + report.Summary() + "\n"
+}
+
+func TestPrint(t *testing.T) {
+	got := printed(t, hopeless(t))
 	const file = "testdata/report.txt"
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -485,8 +487,25 @@ func TestPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestGuideShowsWhatIsPrinted(t *testing.T) {
+	const rests = "disk is full; attempt 6 of 6, it is not tried again until the resource is changed or a run is requested"
+	s := snapshotOf(t, change{
+		"endpoint": "spec: {hold: 'IPL on Sunday, call 4711'}", "hello": waiting("EndpointHeld"), "world": conditions("Ready False Failed " + rests),
+		"config":     conditions("Ready False CredentialInvalid Secret logon does not exist"),
+		"collection": conditions("Ready False Progressing SubOperatorConfig files-soc is not ready", "Imported True Succeeded fine"),
+	})
+	s.Secrets = s.Secrets[:1]
+	guide, err := os.ReadFile("../../docs/kubectl-collection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := printed(t, s); !strings.Contains(string(guide), "$ kubectl collection doctor -n zos\n"+got+"```\n") {
+		t.Errorf("docs/kubectl-collection.md does not show this:\n%s", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/findings"
@@ -73,7 +74,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonEndpointNotFound:      act("create the ZosEndpoint, or remove it from spec.mapping"),
 	v2beta2.ReasonCredentialInvalid:     act("create, label or correct the Secret: docs/credentials.md"),
 	v2beta2.ReasonForeignObject:         act("remove or rename the object that the message names"),
-	v2beta2.ReasonPermissionsNotGranted: act("decide whether to grant the permissions, then apply the manifest in the message of the condition"),
+	v2beta2.ReasonPermissionsNotGranted: act("decide whether to grant the permissions, then apply the manifest in its message: kubectl get %[1]s %[2]s -n %[3]s -o jsonpath='{.status.message}'"),
 	v2beta2.ReasonObjectRefused:         act("follow the message: a quota, a policy or an admission webhook refused an object"),
 	v2beta2.ReasonApplyFailed:           act(waitNext + "; if it stays so, see the log of the manager"),
 	v2beta2.ReasonDependencyMissing:     act("provide the dependency that the message names: spec.dependencies of the OperatorCollection, or a runtime image that contains it"),
@@ -102,7 +103,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonInvalidHostKeys:   act("correct the item of spec.hostKeys that the message names"),
 	v2beta2.ReasonInvalidRunWindows: act("correct the item of spec.runWindows that the message names; until then no run starts"),
 	v2beta2.ReasonInvalidState:      act("make sure that no playbook runs and the credentials are right, then delete the Secret that the message names"),
-	v2beta2.ReasonCredentialRefused: act("correct the credential Secret; if it is right, allow another logon: kubectl annotate zosendpoint %s -n %s --overwrite zoscb.ibm.com/retry=\"$(date -u +%%FT%%TZ)\""),
+	v2beta2.ReasonCredentialRefused: act("correct the credential Secret; if it is right, allow another logon: kubectl annotate %[1]s %[2]s -n %[3]s --overwrite zoscb.ibm.com/retry=\"$(date -u +%%FT%%TZ)\""),
 	v2beta2.ReasonHostUnreachable:   act("check spec.host and spec.port, firewalls, and whether sshd runs"),
 	v2beta2.ReasonHostForbidden:     act("correct spec.host, or ask an administrator to allow the address: docs/fetching.md"),
 	v2beta2.ReasonHostKeyMismatch:   act("find out whether the key was changed on purpose; if so, put the new one into spec.hostKeys"),
@@ -114,8 +115,8 @@ func advise(reason string, object Ref) (findings.Severity, string) {
 	if !ok {
 		return findings.SeverityError, "see the conditions of the object"
 	}
-	if reason == v2beta2.ReasonCredentialRefused {
-		return known.severity, fmt.Sprintf(known.next, object.Name, object.Namespace)
+	if strings.Contains(known.next, "%[") {
+		return known.severity, fmt.Sprintf(known.next, strings.ToLower(object.Kind), object.Name, object.Namespace)
 	}
 	return known.severity, known.next
 }

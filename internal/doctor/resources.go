@@ -86,9 +86,9 @@ func (d *diagnosis) checkResource(r *resource) {
 	case phase == runstatus.PhaseNoOperator, isKnown && (i == nil || i.deployment == nil) && d.IsComplete(snapshot.Operators, r.GetNamespace()):
 		d.noOperator(r, hangs, causes)
 	case r.status.Waiting != nil:
-		d.waits(r, causes)
+		d.waits(r)
 	case phase == runstatus.PhaseFailed:
-		d.failed(r, ready.Message, causes)
+		d.failed(r, ready.Message)
 	case hangs && phase != runstatus.PhaseRunning && (r.status.LastRun == nil || r.status.LastRun.Outcome != ""):
 		d.report(Finding{
 			Severity: findings.SeverityWarning, Object: r.ref(), Reason: "Finalizer", Message: "the resource is being deleted, and its deletion playbook does not run",
@@ -125,7 +125,7 @@ func (d *diagnosis) noOperator(r *resource, hangs bool, causes []Ref) {
 }
 
 // waits reports what a run waits for: once for all resources of a ZosEndpoint.
-func (d *diagnosis) waits(r *resource, causes []Ref) {
+func (d *diagnosis) waits(r *resource) {
 	waiting := r.status.Waiting
 	known, ok := waits[waiting.Reason]
 	if !ok {
@@ -133,8 +133,12 @@ func (d *diagnosis) waits(r *resource, causes []Ref) {
 	}
 	self := d.endpointOf(r)
 	f := Finding{Severity: known.severity, Object: r.ref(), Reason: waiting.Reason, Message: waiting.Message, Next: known.next}
+	var causes []Ref
 	if known.severity == findings.SeverityError {
 		causes = append(causes, self)
+	}
+	if i, _ := d.installation(r); i != nil {
+		causes = append(causes, i.ref())
 	}
 	if waiting.Reason == "MigrationStopped" || slices.ContainsFunc(causes, d.has) {
 		d.report(f, causes...)
@@ -154,7 +158,8 @@ func waitKey(zosEndpoint Ref, reason string) Ref {
 	return Ref{Kind: reason, Namespace: zosEndpoint.Namespace, Name: zosEndpoint.Name}
 }
 
-func (d *diagnosis) failed(r *resource, message string, causes []Ref) {
+// failed reports a run that failed. A playbook that ran does not fail because of the operator.
+func (d *diagnosis) failed(r *resource, message string) {
 	word, _, _ := strings.Cut(message, " ")
 	word = strings.TrimRight(word, ":,;")
 	f := Finding{
@@ -164,12 +169,10 @@ func (d *diagnosis) failed(r *resource, message string, causes []Ref) {
 	if next, ok := failures[word]; ok {
 		f.Reason, f.Next = word, next
 	}
+	var causes []Ref
 	if slices.Contains(endpointFailures, word) {
 		self := d.endpointOf(r)
-		causes = append(causes, self)
-		causes = append(causes, d.secretsOf(self)...)
-	} else {
-		causes = nil // A playbook that ran does not fail because of the operator.
+		causes = append(d.secretsOf(self), self)
 	}
 	if r.GetDeletionTimestamp() != nil {
 		f.Message = "the deletion playbook failed: " + f.Message

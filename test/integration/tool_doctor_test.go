@@ -117,7 +117,7 @@ var _ = Describe("kubectl collection doctor", func() {
 var _ = Describe("kubectl collection must-gather", func() {
 	It("writes an archive without the secrets that are in the cluster", func(ctx context.Context) {
 		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
-		s.variables = "{name: logon, displayName: Logon, type: password}, {name: note, displayName: Note, type: string}"
+		s.variables = "{name: logon, displayName: Logon, type: password}\n      - {name: note, displayName: Note, type: string}"
 		planted := map[string]string{
 			"Secret": "planted-in-secret", "last applied": "planted-last-applied", "password": "Planted-Password", "variable": "planted-variable", "token": "planted-token",
 		}
