@@ -130,7 +130,8 @@ var _ = Describe("kubectl collection must-gather", func() {
 			}},
 			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": planted["Secret"]},
 		})
-		oc := installSample(ctx, namespace, s)
+		oc := importSample(ctx, namespace, s)
+		makeAvailable(ctx, namespace, s.operator()) // It is not Ready: the credential is no key.
 		Patch(ctx, oc, `{"spec":{"collectionURLToken":"`+planted["token"]+`"}}`)
 		instance := s.instance(namespace, "hello")
 		spec := instance.Object["spec"].(map[string]any)
