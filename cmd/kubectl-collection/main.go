@@ -93,7 +93,7 @@ Kubernetes operator.`,
 	root.AddCommand(
 		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), upgradeCommand(), rollbackCommand(),
-		statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
+		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
 	)
 	return root
 }

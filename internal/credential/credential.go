@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // Label marks a Secret of any type as a credential that may be sent to endpoints and servers. Without this requirement,
 // users who may create objects of this API could send any Secret of their namespace to their own server.
-const Label = "zoscb.ibm.com/credential"
+const Label = endpoint.LabelCredential
 
 // Is reports whether a Secret is labelled as a credential.
 func Is(secret *corev1.Secret) bool { return secret.Labels[Label] == "true" }

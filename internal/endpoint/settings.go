@@ -27,6 +27,9 @@ const AnnotationRunNow = "zoscb.ibm.com/run-now"
 // domain has refused.
 const AnnotationRetry = "zoscb.ibm.com/retry"
 
+// LabelCredential, with the value "true", marks a Secret of any type as a credential that may be sent to endpoints and servers.
+const LabelCredential = "zoscb.ibm.com/credential"
+
 // Settings are what a ZosEndpoint says about when runs may start.
 type Settings struct {
 	// Name of the ZosEndpoint.

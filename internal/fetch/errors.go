@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"syscall"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // Reason is the CamelCase reason for which a fetch failed. It can be used as the reason of a condition.
@@ -174,7 +176,4 @@ func bodyFailure(err error) *Error {
 }
 
 // redact returns a URL without user, query and fragment.
-func redact(u *url.URL) string {
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return shown.String()
-}
+func redact(u *url.URL) string { return printable.URL(u) }

@@ -18,15 +18,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
 const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 
-// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
-// cross namespaces.
-const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+// AnnotationOwner is [render.AnnotationOwner].
+const AnnotationOwner = render.AnnotationOwner
 
 // Resolver resolves the mappings of SubOperatorConfigs. It reads each credential once, and is for one reconciliation. It is not safe
 // for concurrent use.

@@ -3,6 +3,7 @@
 package printable
 
 import (
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -84,6 +85,12 @@ func Cut(s string, limit int) string {
 		end--
 	}
 	return strings.TrimSpace(s[:end]) + cutMark
+}
+
+// URL returns a URL without user, query and fragment, which may have passwords and tokens.
+func URL(u *url.URL) string {
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return shown.String()
 }
 
 // CutStart returns the end of a text, at most limit bytes.

@@ -32,6 +32,10 @@ const (
 	ManagedBy = "ibm-zos-cloud-broker"
 )
 
+// AnnotationOwner names, as namespace/name, the SubOperatorConfig that an object was created for. Owner references cannot
+// cross namespaces.
+const AnnotationOwner = "zoscb.ibm.com/suboperatorconfig"
+
 // IdentityLabels returns the labels that identify the collection of an object, independent of its version.
 func IdentityLabels(id collection.ID) map[string]string {
 	return map[string]string{LabelDomain: id.Domain, LabelName: id.Name, LabelManagedBy: ManagedBy}
