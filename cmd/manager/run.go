@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,7 +190,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	certificates, authorities, err := newKeeper(mgr, s) // Of metrics, too.
+	certificates, authorities, err := newKeeper(mgr, s) // The server of metrics uses it, too.
 	if err != nil {
 		return err
 	}
@@ -278,6 +279,13 @@ func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
 	}, nil
 }
 
+func newEndpointReconciler(mgr manager.Manager, s settings, recorder events.EventRecorder) *controller.ZosEndpointReconciler {
+	return &controller.ZosEndpointReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
+		Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
+	}
+}
+
 func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -302,10 +310,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
 		Imports: imports, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
-	endpoints := &controller.ZosEndpointReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
-		Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
-	}
+	endpoints := newEndpointReconciler(mgr, s, recorder)
 	all := []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{

@@ -98,7 +98,7 @@ var alerts = map[string]struct {
 	alone bool
 }{
 	"CollectionOperatorDown": {
-		series: `up{job="collection-operator-metrics",pod="m-0"} 0x100`, after: 10 * time.Minute, labels: `{job="collection-operator-metrics"}`, alone: true,
+		series: `up{job="collection-operator-metrics",pod="m-0"} 0x100`, after: 10 * time.Minute, labels: `{}`, alone: true,
 	},
 	"CollectionOperatorNoLeader": {
 		series: `up{job="collection-operator-metrics",pod="m-0"} 1x100
