@@ -116,8 +116,8 @@ func TestRunsOfInstalledOperators(t *testing.T) {
 	want := []string{
 		"run_duration_seconds{" + of + "} 6",
 		"run_wait_seconds{" + of + "} 6",
-		"runs_total{collection=acme/files,kind=File,object_namespace=prod,outcome=Succeeded,zosendpoint=} 2",
 		"runs_total{collection=acme/files,kind=File,object_namespace=prod,outcome=Succeeded,zosendpoint=lpar1} 1",
+		"runs_total{collection=acme/files,kind=File,object_namespace=prod,outcome=Succeeded,zosendpoint=} 2",
 		"skipped_runs_total{" + of + "} 5",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -49,9 +49,14 @@ func newScraper(ctx context.Context, namespace, name string, allowed bool) *scra
 	request := &authenticationv1.TokenRequest{}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	secretValues[fmt.Sprintf("token of a scraper (%d)", len(secretValues))] = request.Status.Token
+	s := &scraper{token: request.Status.Token}
 	public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
-	Eventually(func(g Gomega) { Get(ctx, g, public) }).WithContext(ctx).Should(Succeed())
-	return &scraper{client: trusting(public.Data[keeper.KeyBundle]), token: request.Status.Token}
+	Eventually(func(g Gomega) {
+		Get(ctx, g, public)
+		s.client = trusting(public.Data[keeper.KeyBundle])
+		s.scrape(ctx, g)
+	}).WithContext(ctx).Should(Succeed(), "once the manager has published the CA that it has now")
+	return s
 }
 
 // scrape returns the status and the body of a response.
@@ -195,7 +200,8 @@ var _ = Describe("The manager's metrics", func() {
 			ContainSubstring(`controller_runtime_reconcile_total{controller="operatorcollection"`), ContainSubstring("workqueue_depth")))
 
 		By("forgetting what is deleted")
-		Remove(ctx, oc, missing)
+		Remove(ctx, oc)
+		Remove(ctx, missing)
 		Eventually(func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(And(
 				haveSeries("collections", conditionLabels("", "Imported", namespace, "ArchiveNotFound", "False"), HavePrefix("no series")),
