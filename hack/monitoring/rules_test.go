@@ -36,7 +36,7 @@ func newEngine(t *testing.T) *promql.Engine {
 // alertsAt evaluates all rules each minute until a time, and returns the alerts that fire then, with their labels, and their texts.
 func alertsAt(t *testing.T, series string, until time.Duration) (fired, texts []string) {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m\n"+series)
+	storage := promqltest.LoadedStorage(t, "load 1m\n"+regexp.MustCompile(`\n+`).ReplaceAllString(strings.TrimLeft(series, "\n"), "\n"))
 	query := rules.EngineQueryFunc(newEngine(t), storage)
 	for _, r := range readRules(t) {
 		expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
