@@ -107,7 +107,7 @@ var alerts = map[string]struct {
 	},
 	"CollectionOperatorReconcileErrors": {
 		series: `controller_runtime_reconcile_errors_total{job="collection-operator-metrics",controller="zosendpoint",pod="m-0"} 0+60x2000`,
-		after:  31 * time.Minute, labels: `{controller="zosendpoint"}`,
+		after:  32 * time.Minute, labels: `{controller="zosendpoint"}`,
 	},
 	"CollectionOperatorCertificateExpiring": {
 		series: `collection_operator_serving_certificate_expiry_timestamp_seconds{pod="m-1"} 604700x2000`, after: time.Hour, labels: `{}`,
