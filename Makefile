@@ -59,6 +59,7 @@ test-unit:
 	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine)
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
+	cd hack/monitoring && go test -vet=off .
 
 # Its tests wait for SSH servers and package indexes most of the time.
 .PHONY: test-engine
@@ -154,6 +155,12 @@ generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
 	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
+
+.PHONY: dashboard
+dashboard: build devcluster ## Draw the picture of the dashboard in docs/operations.md from metrics of the integration specs.
+	$(DEVCLUSTER) build --control-plane
+	METRICS_OUTPUT=$(CURDIR)/hack/monitoring/testdata/recorded.prom $(GINKGO) --focus "metrics of runs" ./test/integration
+	cd hack/monitoring && go test -vet=off . -update
 
 .PHONY: lint
 lint: ## Run the linters.

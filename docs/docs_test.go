@@ -48,6 +48,50 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
+// reasons are the patterns of all reasons that a condition, status.phase or status.waiting may have, by the file that declares them.
+var reasons = map[string]string{
+	"../api/v2beta2/conditions.go":        `(?m)^\tReason\w+ = "(\w+)"$`,
+	"../internal/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
+	"../internal/runner/admission.go":     `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/runner/migration.go":     `(?m)^const reason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
+	"../internal/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
+	"../internal/runstatus/nooperator.go": `(?m)^const Phase\w+ Phase = "(\w+)"$`,
+	"../internal/runstatus/types.go":      `(?m)^\tPhase\w+ +Phase = "(\w+)"$`,
+}
+
+func TestOperationsHaveEveryReason(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "operations.md"), "\n## Reasons\n")
+	if !found {
+		t.Fatal("operations.md has no heading Reasons")
+	}
+	explained := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table, -1) {
+		if explained[row[1]] {
+			t.Errorf("operations.md explains %s twice", row[1])
+		}
+		explained[row[1]] = true
+	}
+	declared := map[string]bool{}
+	for file, pattern := range reasons {
+		matches := regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, file), -1)
+		if len(matches) == 0 {
+			t.Errorf("%s declares no reasons: have they moved?", file)
+		}
+		for _, match := range matches {
+			declared[match[1]] = true
+			if !explained[match[1]] {
+				t.Errorf("operations.md does not explain %s of %s", match[1], file)
+			}
+		}
+	}
+	for reason := range explained {
+		if !declared[reason] {
+			t.Errorf("operations.md explains %s, which does not exist", reason)
+		}
+	}
+}
+
 func TestEveryFieldHasAHeading(t *testing.T) {
 	for page, object := range map[string]any{
 		"spec/operatorcollection.md": v2beta2.OperatorCollection{},

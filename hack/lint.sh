@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every linter over both modules and the shell scripts. The Go linters are listed in .golangci.yml.
+# Runs every linter over all modules and the shell scripts. The Go linters are listed in .golangci.yml.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -39,6 +39,8 @@ run() {
 run "golangci-lint" "$golangci_lint" run ./...
 cd hack/devcluster
 run "golangci-lint in hack/devcluster" "$golangci_lint" run --config ../../.golangci.yml ./...
+cd ../monitoring
+run "golangci-lint in hack/monitoring" "$golangci_lint" run --config ../../.golangci.yml ./...
 cd ../..
 # SC2100 mistakes names with hyphens for subtractions.
 run "shellcheck" shellcheck --exclude=SC2100 "${scripts[@]}"

@@ -52,7 +52,8 @@ var layers = map[string][]string{
 	"internal/podclient":  {},
 	"internal/podlock":    {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
-	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runstatus"},
+	"internal/runcount":   {},
+	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
 	"cmd/engine":          {"internal/podclient", "internal/podlock", "internal/runner"},
 	"internal/gate":       {},
 	"internal/rollout":    {},
@@ -75,8 +76,8 @@ var layers = map[string][]string{
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
-		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/printable",
-		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runstatus",
+		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/metrics", "internal/printable",
+		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runcount", "internal/runstatus",
 		"internal/status", "internal/upgrade",
 		"internal/verify",
 	},
@@ -90,9 +91,10 @@ var layers = map[string][]string{
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/servingcert",
-		"internal/servingcert/keeper", "internal/upload",
+		"internal/install/olm", "internal/metrics", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
+		"internal/servingcert", "internal/servingcert/keeper", "internal/upload",
 	},
+	"internal/metrics":            {"api/v2beta2", "internal/collection", "internal/runcount"},
 	"internal/replica":            {"internal/artifact", "internal/fetch", "internal/render"},
 	"internal/servingcert":        {},
 	"internal/servingcert/keeper": {"internal/servingcert"},
@@ -103,8 +105,8 @@ var layers = map[string][]string{
 var pure = []string{
 	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff", "internal/upgrade",
-	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/budget", "internal/rollout", "internal/snapshot", "internal/doctor",
-	"internal/mustgather",
+	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
+	"internal/doctor", "internal/mustgather",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

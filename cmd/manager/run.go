@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
 )
 
 // settings are the manager's flags.
@@ -49,7 +51,7 @@ type settings struct {
 	storageDir     string
 	artifacts      artifactSettings
 	probeAddress   string
-	metricsAddress string
+	metrics        metricsSettings
 	pprofAddress   string
 	leaderElect    bool
 	lease          leaseSettings
@@ -103,7 +105,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.render.Dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
 	flags.StringVar(&s.render.Dependencies.PipIndexURL, "pip-index-url", os.Getenv("PIP_INDEX_URL"), "index of Python packages for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable PIP_INDEX_URL")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flags.StringVar(&s.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
+	s.metrics.addFlags(flags)
 	flags.StringVar(&s.pprofAddress, "pprof-bind-address", "", "loopback address of /debug/pprof, such as 127.0.0.1:6060, for profiles of CPU and memory; if empty, there is none")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
 	s.lease.addFlags(flags)
@@ -168,7 +170,8 @@ func run(ctx context.Context, s settings) error {
 	if err := s.namespaces.keepPermitted(ctx); err != nil {
 		return err
 	}
-	mgr, err := newManager(s)
+	var certificates *keeper.Keeper
+	mgr, err := newManager(s, s.metrics.options(&certificates))
 	if err != nil {
 		return err
 	}
@@ -187,7 +190,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	certificates, authorities, err := newKeeper(mgr, s)
+	certificates, authorities, err := newKeeper(mgr, s) // The server of metrics uses it, too.
 	if err != nil {
 		return err
 	}
@@ -205,10 +208,11 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	ready := &readiness{store: store, replicator: replicator}
-	if err := addControllers(ctx, mgr, s, source, authorities, key, ready); err != nil {
+	added, err := addControllers(ctx, mgr, s, source, authorities, key, ready)
+	if err != nil {
 		return err
 	}
-	if err := ready.addTo(mgr); err != nil {
+	if err := errors.Join(registerMetrics(ctx, mgr, s, added, ready.catalog, certificates), ready.addTo(mgr)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -224,7 +228,7 @@ func portOf(address string) (int32, error) {
 	return int32(port), err // It is at most 65535.
 }
 
-func newManager(s settings) (manager.Manager, error) {
+func newManager(s settings, metrics metricsserver.Options) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme,
@@ -243,7 +247,7 @@ func newManager(s settings) (manager.Manager, error) {
 		MapperProvider:                olm.NewRESTMapper,
 		Cache:                         controller.LimitCache(controller.CacheOptions(), s.namespaces.names),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Metrics:                       metricsserver.Options{BindAddress: s.metricsAddress},
+		Metrics:                       metrics,
 		HealthProbeBindAddress:        s.probeAddress,
 		PprofBindAddress:              s.pprofAddress,
 		LeaderElection:                s.leaderElect,
@@ -275,22 +279,29 @@ func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, key endpoint.Key, ready *readiness) error {
+func newEndpointReconciler(mgr manager.Manager, s settings, recorder events.EventRecorder) *controller.ZosEndpointReconciler {
+	return &controller.ZosEndpointReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
+		Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
+	}
+}
+
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+		return nil, err
 	}
 	cluster, err := newOLM(mgr, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	granted, err := grants.NewSource(ctx, mgr, s.permissions.requireScopedGrants)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reservedDomains, err := s.reserved.parse()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures = strings.Split(s.architectures, ",")
@@ -299,7 +310,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
 		Imports: imports, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
-	controllers := []interface {
+	endpoints := newEndpointReconciler(mgr, s, recorder)
+	all := []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{
 		cluster,
@@ -312,10 +324,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Recorder: recorder, Collections: collections, OLM: cluster,
 			Settings: s.render, CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities,
 		},
-		&controller.ZosEndpointReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
-			Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
-		},
+		endpoints,
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 	}
 	if cluster != nil {
@@ -323,17 +332,17 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		server := catalog.NewServer(s.catalog.bindAddress)
 		ready.cluster, ready.catalog = cluster, server
 		if err := mgr.Add(server); err != nil {
-			return err
+			return nil, err
 		}
-		controllers = append(controllers, &controller.CatalogReconciler{
+		all = append(all, &controller.CatalogReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster, Grants: granted,
 			Server: server, Publications: importer.Publications, Elected: mgr.Elected(),
 		})
 	}
-	for _, c := range controllers {
+	for _, c := range all {
 		if err := c.SetupWithManager(mgr); err != nil {
-			return fmt.Errorf("setting up a controller: %w", err)
+			return nil, fmt.Errorf("setting up a controller: %w", err)
 		}
 	}
-	return nil
+	return &controllers{importer: importer, endpoints: endpoints}, nil
 }

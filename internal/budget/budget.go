@@ -78,7 +78,7 @@ func (b Budget) exceeds(claim Claim, namespace, total Items) error {
 		{namespace, b.PerNamespace, fmt.Sprintf("in namespace %q", claim.Namespace), b.Flag + "-per-namespace"},
 		{total, b.Total, "in all namespaces", b.Flag},
 	} {
-		needs, used := scope.used.lacks(claim.Wanted), scope.used.sum()
+		needs, used := scope.used.lacks(claim.Wanted), scope.used.Sum()
 		if scope.limit <= 0 || used+needs <= scope.limit || needs <= scope.used.lacks(claim.Held) {
 			continue
 		}
@@ -98,7 +98,8 @@ func (b Budget) format(amount int64) string {
 // MiB formats bytes, rounded up.
 func MiB(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }
 
-func (i Items) sum() int64 {
+// Sum returns the sum of all amounts.
+func (i Items) Sum() int64 {
 	var sum int64
 	for _, amount := range i {
 		sum += amount

@@ -118,6 +118,17 @@ func (c *Catalog) Digest() string { return c.digest }
 // Packages returns the number of packages.
 func (c *Catalog) Packages() int { return len(c.names) }
 
+// Size returns the number of bundles, and the size of their ClusterServiceVersions in bytes.
+func (c *Catalog) Size() (bundles, bytes int) {
+	for _, served := range c.packages {
+		bundles += len(served.bundles)
+		for _, bundle := range served.bundles {
+			bytes += len(bundle.CsvJson)
+		}
+	}
+	return bundles, bytes
+}
+
 // ListPackages implements api.RegistryServer.
 func (c *Catalog) ListPackages(_ *api.ListPackageRequest, stream api.Registry_ListPackagesServer) error {
 	for _, name := range c.names {

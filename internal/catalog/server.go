@@ -81,6 +81,16 @@ func (s *Server) Loaded() bool {
 	}
 }
 
+// Current returns the catalog that is served, or nil.
+func (s *Server) Current() *Catalog {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return nil
+	}
+	return s.current.catalog
+}
+
 // Start implements manager.Runnable.
 func (s *Server) Start(ctx context.Context) error {
 	select {
@@ -121,6 +131,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 
 // snapshot is a catalog with its own gRPC server: a gRPC server can only drain all its connections at once.
 type snapshot struct {
+	catalog     *Catalog
 	digest      string
 	server      *grpc.Server
 	connections *connListener
@@ -128,7 +139,8 @@ type snapshot struct {
 
 func newSnapshot(catalog *Catalog) *snapshot {
 	s := &snapshot{
-		digest: catalog.Digest(),
+		catalog: catalog,
+		digest:  catalog.Digest(),
 		server: grpc.NewServer(
 			grpc.ConnectionTimeout(handshakeTimeout), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxRequestBytes),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: drainTimeout}),

@@ -6,6 +6,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/runcount"
 )
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
@@ -36,6 +38,7 @@ func CacheOptions() cache.Options {
 		&corev1.ServiceAccount{}:                    metadata,
 		&corev1.ConfigMap{}:                         metadata,
 		&networkingv1.NetworkPolicy{}:               metadata,
+		&coordinationv1.Lease{}:                     {Label: labels.SelectorFromSet(labels.Set{runcount.Label: "true"}), Transform: keepCounts},
 		&rbacv1.Role{}:                              metadata,
 		&rbacv1.RoleBinding{}:                       metadata,
 		&rbacv1.ClusterRole{}:                       metadata,

@@ -2,6 +2,7 @@ package controller
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,10 +37,10 @@ func LimitCache(options cache.Options, selection mapping.Selection) cache.Option
 	return options
 }
 
-// isInstalled reports whether an object is a Secret, a pod, or of a namespaced kind that the manager installs.
+// isInstalled reports whether an object is a Secret, a pod, a Lease, or of a namespaced kind that the manager installs.
 func isInstalled(object client.Object) bool {
 	switch object.(type) {
-	case *corev1.Secret, *corev1.Pod, *corev1.ServiceAccount, *corev1.ConfigMap, *appsv1.Deployment, *networkingv1.NetworkPolicy, *rbacv1.Role, *rbacv1.RoleBinding:
+	case *corev1.Secret, *corev1.Pod, *corev1.ServiceAccount, *corev1.ConfigMap, *appsv1.Deployment, *coordinationv1.Lease, *networkingv1.NetworkPolicy, *rbacv1.Role, *rbacv1.RoleBinding:
 		return true
 	}
 	return false

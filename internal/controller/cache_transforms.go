@@ -9,6 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/runcount"
 )
 
 // Labels and annotations that controllers read from the cache.
@@ -52,6 +54,20 @@ func keepPod(cached any) (any, error) {
 		install.KeepPod(pod)
 	}
 	return cached, nil
+}
+
+// keepCounts transforms the Leases of operators for the cache, which only has the counts of their runs.
+func keepCounts(cached any) (any, error) {
+	lease, ok := cached.(*coordinationv1.Lease)
+	if !ok {
+		return cached, nil
+	}
+	counts, isSet := lease.Annotations[runcount.Annotation]
+	lease.ManagedFields, lease.Labels, lease.Annotations, lease.Spec = nil, only(lease.Labels, []string{runcount.Label}), nil, coordinationv1.LeaseSpec{}
+	if isSet {
+		lease.Annotations = map[string]string{runcount.Annotation: strings.Clone(counts)}
+	}
+	return lease, nil
 }
 
 // keepNamespace transforms Namespaces for the cache. Their consent is kept however long it is: without it, operators are uninstalled.

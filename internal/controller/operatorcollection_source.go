@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/metrics"
 	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -140,6 +142,7 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 	defer a.working.enterAgain(context.WithoutCancel(ctx), oc.Namespace)
 	store := a.Collections.Store
 	var file *fetch.File
+	began := time.Now()
 	err = store.WithRoom(a.Fetcher.MaxBytes, func() (err error) {
 		file, err = a.Fetcher.Fetch(ctx, request, store.TempDir())
 		return err
@@ -147,6 +150,7 @@ func (a *ArchiveSource) download(ctx context.Context, oc *v2beta2.OperatorCollec
 	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
 		err = fetchFailure(err)
 	}
+	metrics.Fetched(fetchResult(err), time.Since(began))
 	return file, err
 }
 

@@ -25,7 +25,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
 	err = r.describe(oc, scope, err)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile"}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", BecameReady: becameReady("OperatorCollection")}
 	result, err := writer.Write(ctx, oc, before, err)
 	r.Imports.wrote(oc)
 	if err == nil && result.RequeueAfter == 0 {

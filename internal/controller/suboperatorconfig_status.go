@@ -33,7 +33,7 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	}
 	migrating := r.describeMigration(ctx, s, before)
 	err = s.describe(err)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: s.foreseen}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: s.foreseen, BecameReady: becameReady("SubOperatorConfig")}
 	problem := status.AsError(err)
 	result, err := writer.Write(ctx, s.soc, before, err)
 	if problem != nil && problem.Reason == v2beta2.ReasonUpgradeBlocked {

@@ -58,6 +58,8 @@ type ZosEndpointReconciler struct {
 	states client.Reader
 	// memories has the *probeMemory of each endpoint by its [types.NamespacedName].
 	memories sync.Map
+	// answers has the last answer of each endpoint by its [types.NamespacedName].
+	answers sync.Map
 }
 
 const (
@@ -101,6 +103,7 @@ func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}}
 	if err := r.Reader.Get(ctx, req.NamespacedName, s.endpoint); err != nil {
 		r.memories.Delete(req.NamespacedName)
+		r.answers.Delete(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if s.endpoint.DeletionTimestamp != nil {

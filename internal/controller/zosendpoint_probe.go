@@ -125,6 +125,7 @@ func (r *ZosEndpointReconciler) probe(ctx context.Context, s *endpointScope, mem
 		return // The manager can connect, but runs cannot: status keeps what they said.
 	}
 	s.probe = result
+	r.measure(s, time.Since(now))
 	if !answered {
 		memory.failed = time.Now().Add(time.Second) // The condition that follows has its time in seconds.
 	}

@@ -43,7 +43,7 @@ func (r *ZosEndpointReconciler) patchStatus(ctx context.Context, s *endpointScop
 		now.Message = reachable.Message
 	}
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe"}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe", BecameReady: becameReady("ZosEndpoint")}
 	result, err := writer.Write(ctx, e, before, err)
 	if e.ResourceVersion == before.ResourceVersion && !equality.Semantic.DeepEqual(e.Status, before.Status) {
 		memory.due = time.Time{} // The result of the probe was not written.

@@ -127,7 +127,7 @@ func (r *runner) admitTo(
 		return &waiting{Wait: *wait, since: request.Since}, r.tickets.remove(uid, settings.Address)
 	}
 	p.Resource, p.Admitted, p.Canary = uid, request.Now, admission.Canary
-	r.place, s.decision.Canary = p, admission.Canary
+	r.place, r.waited, s.decision.Canary = p, max(0, request.Now.Sub(request.Since)), admission.Canary
 	return nil, nil
 }
 

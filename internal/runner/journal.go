@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,8 @@ type journalEntry struct {
 	Decision gate.Decision `json:"decision"`
 	Place    *place        `json:"place,omitempty"`
 	Run      runstatus.Run `json:"run"`
+	// Waited is how long the run waited for its endpoint.
+	Waited time.Duration `json:"waited,omitempty"`
 	// Check is true for a drift check. It has nothing to write but what its endpoint learns.
 	Check  bool             `json:"check,omitempty"`
 	Ended  bool             `json:"ended,omitempty"`

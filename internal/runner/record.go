@@ -30,7 +30,7 @@ func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) 
 	settings := *s.input.Settings
 	settings.Kinds = nil
 	entry := &journalEntry{
-		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: r.place,
+		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: r.place, Waited: r.waited,
 		Run: runstatus.Run{
 			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.RunReason(), Attempt: s.decision.Attempt, Started: now,
 			Version: settings.Version, Digest: settings.Digest, Endpoint: text(specOf(s.live)["zosendpoint"]),
@@ -139,6 +139,7 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 	if live == nil {
 		return nil, errors.New("the resource is gone")
 	}
+	r.countRun(ctx, entry)
 	r.announceFailure(ctx, live, entry)
 	return live, nil
 }

@@ -34,6 +34,8 @@ type runner struct {
 	installation types.UID
 	// place is that of the run, or nil.
 	place *place
+	// waited is how long the run has waited for its endpoint.
+	waited time.Duration
 	// checking is true during a drift check.
 	checking bool
 }
@@ -78,6 +80,9 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 		}
 		if s, err = r.refuseCheck(ctx, s); err != nil {
 			return answer{}, err
+		}
+		if s.decision.Action == gate.ActionSkip {
+			r.countSkip(ctx)
 		}
 		return r.skip(ctx, s)
 	}
@@ -207,6 +212,7 @@ func (r *runner) run(ctx context.Context, s situation, lock *os.File) (answer, e
 	if err := r.persist(ctx, entry); err != nil {
 		return answer{}, err
 	}
+	r.countRun(ctx, entry)
 	r.announceFailure(ctx, s.live, entry)
 	r.tidy(ctx, s.live)
 	return r.after(s, entry.Record), nil

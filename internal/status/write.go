@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,6 +32,8 @@ type Writer struct {
 	Action string
 	// Before are the conditions of the object before it was changed, if its status was written since then. Nil means that it was not.
 	Before *[]metav1.Condition
+	// BecameReady is called when Ready has become true, with the time since the object was created, or was Ready last. It may be nil.
+	BecameReady func(after time.Duration)
 }
 
 // Write patches the status of object if it differs from before, records an event if Ready changed, and returns the result of
@@ -52,7 +55,21 @@ func (w *Writer) Write(ctx context.Context, object, before Object, err error) (c
 		}
 		w.Recorder.Eventf(object, nil, eventType, is.Reason, w.Action, "%s", printable.Line(is.Message, MaxEventBytes))
 	}
+	if since := notReadySince(object, was); w.BecameReady != nil && is.Status == metav1.ConditionTrue && !since.IsZero() {
+		w.BecameReady(time.Since(since))
+	}
 	return Result(err)
+}
+
+// notReadySince returns since when an object was not Ready, according to what Ready was, or the zero time if it was Ready.
+func notReadySince(object Object, was *metav1.Condition) time.Time {
+	switch {
+	case was == nil:
+		return object.GetCreationTimestamp().Time
+	case was.Status != metav1.ConditionTrue:
+		return was.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // Patch patches the status of object if it differs from before. It fails with a conflict if the object was changed in the

@@ -71,7 +71,7 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 		Patch(ctx, secret, `{"stringData":{"key":"short"}}`)
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
-			"--health-probe-bind-address="+freeAddress())
+			"--health-probe-bind-address="+freeAddress(), "--metrics-bind-address=0")
 		second.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
 		output, err := second.CombinedOutput()
 		var exit *exec.ExitError

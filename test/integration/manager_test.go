@@ -74,6 +74,7 @@ func applyManifests(ctx context.Context, config string) {
 type managerProcess struct {
 	binary, storage, kubeconfig, logFile string
 	artifactAddress, healthAddress       string
+	metricsAddress                       string
 	// flags are those that a spec may change before it starts the manager again.
 	flags []string
 	// wrapper is a command that runs the binary, if it is set.
@@ -92,6 +93,7 @@ func newManager(ctx context.Context, binary string) *managerProcess {
 		logFile:         filepath.Join(dir, "log"),
 		artifactAddress: freeAddress(),
 		healthAddress:   freeAddress(),
+		metricsAddress:  freeAddress(),
 		flags:           usualFlags,
 	}
 	Expect(os.Mkdir(m.storage, 0o755)).To(Succeed())
@@ -130,6 +132,7 @@ func (m *managerProcess) start(ctx context.Context) {
 		"--artifact-bind-address=" + m.artifactAddress,
 		"--artifact-url=http://" + m.artifactAddress,
 		"--health-probe-bind-address=" + m.healthAddress,
+		"--metrics-bind-address=" + m.metricsAddress,
 		"--leader-elect=false",
 		"--endpoint-probe-interval=" + probeInterval.String(),
 		"--fetch-timeout=" + fetchTimeout.String(),

@@ -63,7 +63,7 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 		theManager.stop()
 		DeferCleanup(func(ctx context.Context) { theManager.start(ctx) }, NodeTimeout(time.Minute))
 		command := exec.CommandContext(ctx, theManager.binary, "--runtime-image=x", "--artifact-url=http://127.0.0.1", "--storage-dir="+GinkgoT().TempDir(),
-			"--artifact-bind-address="+freeAddress(), "--health-probe-bind-address="+freeAddress())
+			"--artifact-bind-address="+freeAddress(), "--health-probe-bind-address="+freeAddress(), "--metrics-bind-address=0")
 		command.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
 		output, err := command.CombinedOutput()
 		Expect(err).To(HaveOccurred())

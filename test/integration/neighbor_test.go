@@ -43,7 +43,7 @@ var _ = Describe("A good neighbour", func() {
 		began := time.Now()
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
-			"--health-probe-bind-address="+freeAddress())
+			"--health-probe-bind-address="+freeAddress(), "--metrics-bind-address=0")
 		second.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
 		mark := markAudit()
 		output, err := second.CombinedOutput()

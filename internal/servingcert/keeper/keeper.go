@@ -212,6 +212,14 @@ func (k *Keeper) Bundle() string {
 	return ""
 }
 
+// Expires returns when the certificate expires that is served, or the zero time.
+func (k *Keeper) Expires() time.Time {
+	if state := k.current.Load(); state != nil {
+		return state.Expires()
+	}
+	return time.Time{}
+}
+
 // ServerConfig returns the TLS configuration of the server. It always serves the present certificate.
 func (k *Keeper) ServerConfig() *tls.Config {
 	return &tls.Config{
