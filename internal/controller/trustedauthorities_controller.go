@@ -114,7 +114,7 @@ func (t *TrustedAuthorities) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(own); err != nil {
+	if err := mgr.Add(startedCache{own}); err != nil {
 		return err
 	}
 	reconciler := reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -128,6 +128,12 @@ func (t *TrustedAuthorities) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Kind(own, &corev1.ConfigMap{}, &handler.TypedEnqueueRequestForObject[*corev1.ConfigMap]{})).
 		WithOptions(controller.Options{NeedLeaderElection: new(false)}).Complete(reconciler)
 }
+
+// startedCache is a cache that a manager starts with its own, without being the leader.
+type startedCache struct{ cache.Cache }
+
+// GetCache tells the manager that this is a cache.
+func (c startedCache) GetCache() cache.Cache { return c.Cache }
 
 func (t *TrustedAuthorities) notify() {
 	select {

@@ -99,7 +99,9 @@ func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result
 func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
 	inTurn(ctx, scopes, r.renderEndpoints)
 	inParallel(ctx, scopes, r.updateEndpoints)
-	inTurn(ctx, scopes, r.render, r.checkEnvironment, r.checkReferences, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
+	inTurn(ctx, scopes, r.render, r.checkEnvironment)
+	inParallel(ctx, scopes, r.checkReferences)
+	inTurn(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
 	r.record(ctx, scopes, all)
 	inParallel(ctx, scopes, r.apply)
 	inTurn(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
