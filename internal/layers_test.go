@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"internal/archive":         {},
 	"internal/findings":        {},
 	"internal/collection":      {"internal/archive", "internal/findings"},
-	"internal/render":          {"api/v2beta2", "internal/collection", "internal/gate", "internal/printable"},
+	"internal/render":          {"api/v2beta2", "internal/collection", "internal/environment", "internal/gate", "internal/printable"},
 	"internal/crd":             {"api/v2beta2", "internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/playbook":        {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/galaxy":          {"internal/archive", "internal/collection", "internal/findings"},
@@ -53,8 +53,8 @@ var layers = map[string][]string{
 	"internal/podlock":    {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
 	"internal/runcount":   {},
-	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
-	"cmd/engine":          {"internal/podclient", "internal/podlock", "internal/runner"},
+	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
+	"cmd/engine":          {"internal/environment", "internal/podclient", "internal/podlock", "internal/printable", "internal/runner"},
 	"internal/gate":       {},
 	"internal/rollout":    {},
 	"internal/runstatus":  {"internal/endpoint", "internal/gate", "internal/printable"},
@@ -78,7 +78,7 @@ var layers = map[string][]string{
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
 		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/metrics", "internal/printable",
 		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runcount", "internal/runstatus",
-		"internal/status", "internal/upgrade",
+		"internal/status", "internal/trust", "internal/upgrade",
 		"internal/verify",
 	},
 	"cmd/kubectl-collection": {
@@ -90,10 +90,11 @@ var layers = map[string][]string{
 	},
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
-		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/gate", "internal/grants",
+		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/environment", "internal/fetch", "internal/gate", "internal/grants",
 		"internal/install/olm", "internal/metrics", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
 		"internal/servingcert", "internal/servingcert/keeper", "internal/upload",
-	},
+	}, "internal/environment": {},
+	"internal/trust":              {},
 	"internal/metrics":            {"api/v2beta2", "internal/collection", "internal/runcount"},
 	"internal/replica":            {"internal/artifact", "internal/fetch", "internal/render"},
 	"internal/servingcert":        {},
@@ -103,7 +104,7 @@ var layers = map[string][]string{
 
 // pure packages turn bytes and values into values.
 var pure = []string{
-	"internal/archive", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
+	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
 	"internal/doctor", "internal/mustgather",

@@ -231,6 +231,13 @@ const (
 	// ReasonOperatorGroupMissing signals that the namespace has no OperatorGroup, without which OLM installs nothing. The
 	// message contains one to create.
 	ReasonOperatorGroupMissing = "OperatorGroupMissing"
+	// ReasonRuntimeObjectMissing signals that a Secret, ConfigMap or PersistentVolumeClaim that spec.runtime names does not exist in the
+	// namespace of the installation.
+	ReasonRuntimeObjectMissing = "RuntimeObjectMissing"
+	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime.
+	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
+	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be used.
+	ReasonTrustedAuthoritiesInvalid = "TrustedAuthoritiesInvalid"
 	// ReasonRuntimeNotSupported signals that spec.runtime has a setting that a Subscription cannot pass on.
 	ReasonRuntimeNotSupported = "RuntimeNotSupported"
 )

@@ -198,6 +198,67 @@ type RuntimeSpec struct {
 	// +listMapKey=name
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
+	// envFrom adds the keys of ConfigMaps and Secrets of the pod's namespace as environment variables. They need the label
+	// zoscb.ibm.com/runtime. Variables of env take precedence, as do PATH, HOME, LD_*, SSH_*, PYTHON*, ANSIBLE_*, RUNNER_*, KUBE*,
+	// ZOSCB_* and those that the operator itself requires.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	EnvFrom []RuntimeEnvSource `json:"envFrom,omitempty"`
+
+	// imagePullSecrets are Secrets of the pod's namespace with credentials for the registry of the image. They need the label
+	// zoscb.ibm.com/runtime.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	ImagePullSecrets []RuntimeObject `json:"imagePullSecrets,omitempty"`
+
+	// volumes of the pod, in addition to those of the operator itself. ConfigMaps, Secrets and PersistentVolumeClaims are those of the
+	// pod's namespace, and need the label zoscb.ibm.com/runtime.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	Volumes []RuntimeVolume `json:"volumes,omitempty"`
+
+	// volumeMounts mount volumes in the operator container, and in the container that installs dependencies.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MaxItems=20
+	VolumeMounts []RuntimeVolumeMount `json:"volumeMounts,omitempty"`
+
+	// serviceAccountAnnotations are annotations of the operator's ServiceAccount, such as those that give it an identity of a cloud.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|kubernetes[.]io|k8s[.]io|openshift[.]io)/'))",message="annotations of zoscb.ibm.com, kubernetes.io, k8s.io and openshift.io cannot be set for the ServiceAccount"
+	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
+
+	// podAnnotations are annotations of the pod. Those of zoscb.ibm.com and of the Operator Lifecycle Manager cannot be set.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com|alpha[.]kubernetes[.]io|beta[.]kubernetes[.]io)/|^olm[.]|^(kubernetes|kubectl[.]kubernetes)[.]io/'))",message="annotations of zoscb.ibm.com, the Operator Lifecycle Manager and Kubernetes itself cannot be set for the pod"
+	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
+
+	// podLabels are labels of the pod. Those by which operators are found cannot be set.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !(key in ['operator-domain', 'operator-name', 'operator-version', 'managed-by', 'component', 'pod-template-hash']) && (key != 'app.kubernetes.io/name' || self[key] != 'collection-operator') && !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com)/|^olm[.]'))",message="labels by which operators are found, and those of zoscb.ibm.com and the Operator Lifecycle Manager, cannot be set for the pod"
+	PodLabels map[string]string `json:"podLabels,omitempty"`
+
+	// priorityClassName is the PriorityClass of the pod. Those of the system are refused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="is reserved for components of the cluster: choose a PriorityClass of your own"
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// topologySpreadConstraints of the pod.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
 	// rerunOn lists the changes that start the playbook of a custom resource that was successful: Spec (its own
 	// variables, or a custom resource that one of them refers to), Secret (a Secret that a variable names), Collection
 	// (another archive) and Endpoint (its variables). Other changes make the custom resource Outdated. Defaults to Spec

@@ -1,6 +1,7 @@
 // The engine is the program that stands between ansible-operator and ansible-runner in an operator's pod. Called as
 // ansible-runner, it decides whether a playbook runs. `engine lock -- COMMAND ARGUMENTS` waits until this pod is the only one
-// of the operator that runs playbooks, then becomes the command.
+// of the operator that runs playbooks, then becomes the command. `engine environment -- COMMAND ARGUMENTS` becomes the command with the
+// variables of spec.runtime.envFrom.
 package main
 
 import (
@@ -12,23 +13,41 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/collection-operator/collection-operator/internal/environment"
 	"github.com/collection-operator/collection-operator/internal/podclient"
 	"github.com/collection-operator/collection-operator/internal/podlock"
+	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runner"
 )
+
+// maxIgnoredBytes limits what is logged about names of variables.
+const maxIgnoredBytes = 1024
 
 func main() {
 	if filepath.Base(os.Args[0]) == "ansible-runner" {
 		os.Exit(runner.Main(context.Background(), os.Args[1:]))
 	}
-	if len(os.Args) < 4 || os.Args[1] != "lock" || os.Args[2] != "--" {
-		fmt.Fprintln(os.Stderr, "usage: engine lock -- COMMAND [ARGUMENTS]")
+	commands := map[string]func([]string) error{"lock": lock, "environment": takeEnvironment}
+	if len(os.Args) < 4 || commands[os.Args[1]] == nil || os.Args[2] != "--" {
+		fmt.Fprintln(os.Stderr, "usage: engine lock|environment -- COMMAND [ARGUMENTS]")
 		os.Exit(2)
 	}
-	if err := lock(os.Args[3:]); err != nil {
-		fmt.Fprintln(os.Stderr, "lock:", err)
+	if err := commands[os.Args[1]](os.Args[3:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
 		os.Exit(1)
 	}
+}
+
+func takeEnvironment(command []string) error {
+	variables, ignored := environment.Take(os.Environ())
+	if len(ignored) > 0 {
+		fmt.Fprintf(os.Stderr, "environment: runtime.envFrom cannot set %s\n", printable.Line(fmt.Sprintf("%q", ignored), maxIgnoredBytes))
+	}
+	variables, err := environment.PodOf(os.Getenv).Complete(variables)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "environment:", err)
+	}
+	return syscall.Exec(command[0], command, variables)
 }
 
 func lock(command []string) error {

@@ -144,13 +144,13 @@ func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, 
 	}})
 }
 
-func newArchiveSource(mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers) (*controller.ArchiveSource, error) {
+func newArchiveSource(mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers, trusted *controller.TrustedAuthorities) (*controller.ArchiveSource, error) {
 	source := &controller.ArchiveSource{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers,
 		Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 		Fetcher: &fetch.Fetcher{
 			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
-			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources,
+			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources, Authorities: trusted.Certificates,
 		},
 		UploadDir: filepath.Join(s.storageDir, "suboperator"), ExecUploads: s.artifacts.execUploads,
 		Pushes: &artifact.Pushes{

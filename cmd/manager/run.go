@@ -68,6 +68,7 @@ type settings struct {
 	budgets        budgetSettings
 	versions       versionSettings
 	replicas       replicaSettings
+	runtime        runtimeDefaults
 	log            zap.Options
 }
 
@@ -100,6 +101,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.render.RuntimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
 	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
+	s.runtime.addFlags(flags)
 	s.artifacts.addFlags(flags)
 	flags.StringVar(&s.render.ArtifactServer.Namespace, "manager-namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), render.DefaultSettings().ArtifactServer.Namespace), "namespace of the manager's pod, in which it keeps its key, and to which operators with restricted egress may connect to download archives; default: environment variable POD_NAMESPACE")
 	flags.StringVar(&s.render.Dependencies.GalaxyURL, "galaxy-url", os.Getenv("GALAXY_URL"), "Galaxy server for the dependencies of collections; if empty, the configuration of the runtime image applies; default: environment variable GALAXY_URL")
@@ -139,7 +141,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 }
 
 func (s *settings) validate() error {
-	errs := []error{s.artifacts.apply(&s.render)}
+	errs := []error{s.artifacts.apply(&s.render), s.runtime.apply(&s.render)}
 	if s.render.RuntimeImage == "" {
 		errs = append(errs, errors.New("--runtime-image is not set"))
 	}
@@ -167,6 +169,9 @@ func run(ctx context.Context, s settings) error {
 	}
 	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
+	if err := s.useProxy(); err != nil {
+		return err
+	}
 	if err := s.namespaces.keepPermitted(ctx); err != nil {
 		return err
 	}
@@ -196,7 +201,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	collections := &controller.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
 	peers := newPeers(mgr, s, certificates)
-	source, err := newArchiveSource(mgr, s, collections, peers)
+	trusted, err := newTrustedAuthorities(ctx, mgr, s)
+	if err != nil {
+		return err
+	}
+	source, err := newArchiveSource(mgr, s, collections, peers, trusted)
 	if err != nil {
 		return err
 	}
@@ -208,7 +217,7 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	ready := &readiness{store: store, replicator: replicator}
-	added, err := addControllers(ctx, mgr, s, source, authorities, key, ready)
+	added, err := addControllers(ctx, mgr, s, source, authorities, trusted, key, ready)
 	if err != nil {
 		return err
 	}
@@ -286,7 +295,7 @@ func newEndpointReconciler(mgr manager.Manager, s settings, recorder events.Even
 	}
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, key endpoint.Key, ready *readiness) (*controllers, error) {
+func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, trusted *controller.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
@@ -322,7 +331,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		},
 		&controller.SubOperatorConfigReconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Recorder: recorder, Collections: collections, OLM: cluster,
-			Settings: s.render, CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities,
+			Settings: s.render, CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities, Trusted: trusted,
 		},
 		endpoints,
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},

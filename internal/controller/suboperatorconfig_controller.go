@@ -58,6 +58,8 @@ type SubOperatorConfigReconciler struct {
 	Grants *grants.Source
 	// Authorities are those that pods trust for the download of archives. It is nil if archives are served without TLS.
 	Authorities *Authorities
+	// Trusted are the authorities that an administrator trusts. Nil means none.
+	Trusted *TrustedAuthorities
 
 	// memory has what was seen of installations, seen of SubOperatorConfigs and OperatorCollections, and waits of what they wait for.
 	memory *install.Memory
@@ -139,7 +141,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 	settings := r.Settings
-	settings.ArtifactAuthorities = r.Authorities.bundle()
+	settings.ArtifactAuthorities, settings.TrustedAuthorities = r.Authorities.bundle(), r.Trusted.PEM()
 	return &install.Installer{
 		Client: r.Client, Reader: r.Reader, Cache: r.Cache, Memory: r.memory, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
 		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},

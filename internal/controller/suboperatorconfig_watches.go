@@ -76,6 +76,9 @@ func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Authorities != nil {
 		b = b.WatchesRawSource(source.Channel(r.Authorities.changed, to.whenAuthoritiesChange(r.Authorities.Spread)))
 	}
+	if r.Trusted != nil {
+		b = b.WatchesRawSource(source.Channel(r.Trusted.changed, to.whenTrustChanges()))
+	}
 	reconciler := pacedWithin(r, r.Workers)
 	c, err := b.WithOptions(reconciler.fairOptions(r.Workers.Total, reconciler.running)).Build(reconciler)
 	if err != nil {

@@ -85,14 +85,19 @@ func authorities(text []byte) (*x509.CertPool, error) {
 	if err != nil || len(certificates) == 0 {
 		return nil, errors.New("has no usable certificate in PEM under the key ca.crt")
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool() // The system has no certificates.
-	}
+	pool := systemPool()
 	for _, certificate := range certificates {
 		pool.AddCert(certificate)
 	}
 	return pool, nil
+}
+
+func systemPool() *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return x509.NewCertPool() // The system has no certificates.
+	}
+	return pool
 }
 
 // parseCertificates parses all PEM blocks, and fails if any of them is invalid.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,8 @@ type Fetcher struct {
 	MaxRedirects int
 	// Proxy, if set, chooses the proxy for a URL, as in http.Transport.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Authorities, if set, returns certificate authorities to trust in addition to those of the system and of the credentials.
+	Authorities func() []*x509.Certificate
 	// Control, if set, may reject an address before connecting to it, as in net.Dialer. It is not called for a proxy, which
 	// connects to the server itself.
 	Control func(network, address string, conn syscall.RawConn) error
@@ -183,9 +186,7 @@ func (f *Fetcher) ask(ctx context.Context, to *url.URL, request Request, authent
 	outgoing.Header.Set("User-Agent", "collection-operator")
 	request.Known.apply(outgoing.Header)
 	transport := f.transport()
-	if pool := request.Credentials.Authorities; pool != nil {
-		transport.TLSClientConfig.RootCAs = pool
-	}
+	transport.TLSClientConfig.RootCAs = f.trusted(request.Credentials.Authorities)
 	if authenticate {
 		request.Credentials.apply(outgoing)
 		transport.TLSClientConfig.Certificates = request.Credentials.Certificates
@@ -275,6 +276,26 @@ func (f *Fetcher) transport() *http.Transport {
 		// The digest is computed over the bytes as published, independent of the content encoding.
 		DisableCompression: true,
 	}
+}
+
+// trusted returns a pool with the authorities of the credentials, or nil for those of the system, and those of the fetcher.
+func (f *Fetcher) trusted(pool *x509.CertPool) *x509.CertPool {
+	if f.Authorities == nil {
+		return pool
+	}
+	added := f.Authorities()
+	if len(added) == 0 {
+		return pool
+	}
+	if pool == nil {
+		pool = systemPool()
+	} else {
+		pool = pool.Clone()
+	}
+	for _, certificate := range added {
+		pool.AddCert(certificate)
+	}
+	return pool
 }
 
 // useProxy configures the transport for the proxy that the administrator has set for the request, if any. A proxy may have

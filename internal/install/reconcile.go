@@ -99,7 +99,9 @@ func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result
 func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
 	inTurn(ctx, scopes, r.renderEndpoints)
 	inParallel(ctx, scopes, r.updateEndpoints)
-	inTurn(ctx, scopes, r.render, r.checkEnvironment, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
+	inTurn(ctx, scopes, r.render, r.checkEnvironment)
+	inParallel(ctx, scopes, r.checkReferences)
+	inTurn(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
 	r.record(ctx, scopes, all)
 	inParallel(ctx, scopes, r.apply)
 	inTurn(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
@@ -235,7 +237,7 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	for _, variable := range s.Runtime.Env {
 		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
 			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
-				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, or map %q from a SubOperatorConfig in that namespace",
+				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, use runtime.envFrom, or map %q from a SubOperatorConfig in that namespace",
 				variable.Name, s.Namespace, s.Namespace)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/environment"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -28,6 +29,9 @@ const (
 	KeyGalaxyName      = "galaxyName"
 	KeyWatches         = "watches.yaml"
 )
+
+// unhashed are keys whose changes start no pods.
+var unhashed = []string{KeyArtifactTLSURL, KeyArtifactAuthorities, environment.KeyAuthorities, environment.KeyVariables}
 
 func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigMap, error) {
 	watches, err := watchesYAML(c, o)
@@ -49,6 +53,12 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 	if o.ArtifactTLSURL != "" {
 		data[KeyArtifactTLSURL], data[KeyArtifactAuthorities] = o.ArtifactTLSURL, o.ArtifactAuthorities
 	}
+	if o.TrustedAuthorities != "" {
+		data[environment.KeyAuthorities] = o.TrustedAuthorities
+	}
+	if o.Environment != "" {
+		data[environment.KeyVariables] = o.Environment
+	}
 	if needsDependencies(c) {
 		if data[KeyDependencies], err = dependenciesJSON(c, o.Dependencies); err != nil {
 			return nil, err
@@ -63,11 +73,11 @@ func configMap(c *collection.Collection, o InstallationOptions) (*corev1.ConfigM
 
 // runtimeHash returns a hash of the data of the runtime ConfigMap, and of what a Subscription sets for the pods, if anything, as
 // 16 hexadecimal digits. Where a new pod finds its archive, and whom it trusts for that, is not part of it: a pod that runs has
-// its archive.
+// its archive. Neither is what each run takes over.
 func runtimeHash(data map[string]string, config []byte) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if key == KeyArtifactTLSURL || key == KeyArtifactAuthorities {
+		if slices.Contains(unhashed, key) {
 			continue
 		}
 		fmt.Fprintf(hash, "%d:%s=%d:%s;", len(key), key, len(data[key]), data[key])

@@ -106,8 +106,8 @@ func features(c *collection.Collection, o ClusterServiceVersionOptions) map[stri
 	return map[string]bool{
 		// Only the image is downloaded, and a mirror has the same digest.
 		"disconnected": strings.Contains(o.Runtime.Image, "@sha256:") && c.Dependencies.Empty(),
-		// OLM sets proxy variables for playbooks, but not for the init container that installs dependencies.
-		"proxy-aware":    c.Dependencies.Empty(),
+		// OLM sets proxy variables for playbooks, and the manager those for the init container that installs dependencies.
+		"proxy-aware":    true,
 		"fips-compliant": false, "tls-profiles": false,
 		"token-auth-aws": false, "token-auth-azure": false, "token-auth-gcp": false,
 		"cnf": false, "cni": false, "csi": false,

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,8 +133,9 @@ func dependenciesContainer(c *collection.Collection, o podOptions) corev1.Contai
 	container.Command = []string{"/opt/ansible/engine/dependencies"}
 	container.Args = []string{"install"}
 	container.Env = o.runtime.Env // Includes proxy settings.
+	container.EnvFrom = envFrom(o.runtime)
 	container.Resources = resources("50m", "128Mi", "1", "1Gi")
-	container.VolumeMounts = append(container.VolumeMounts, dependencyMounts(c, o)...)
+	container.VolumeMounts = slices.Concat(container.VolumeMounts, dependencyMounts(c, o), userMounts(o.runtime))
 	return container
 }
 

@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -56,6 +57,9 @@ const (
 	// CheckDependenciesVariable is the variable of UnpackContainer that lets it do the work of DependenciesContainer for a collection
 	// that only requires a version of Ansible.
 	CheckDependenciesVariable = "ZOSCB_CHECK_DEPENDENCIES"
+
+	// defaultContainer annotates a pod with the container that kubectl uses by default.
+	defaultContainer = "kubectl.kubernetes.io/default-container"
 
 	// DefaultTerminationSeconds is the default time that running playbooks have to end.
 	DefaultTerminationSeconds int32 = 300
@@ -113,8 +117,9 @@ func deploymentSpec(c *collection.Collection, o podOptions) appsv1.DeploymentSpe
 		Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c.ID())},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
-				Labels:      Labels(c),
-				Annotations: map[string]string{"kubectl.kubernetes.io/default-container": OperatorContainer},
+				// Those of the operator take precedence.
+				Labels:      mergeMaps(maps.Clone(o.runtime.PodLabels), Labels(c)),
+				Annotations: mergeMaps(maps.Clone(o.runtime.PodAnnotations), map[string]string{defaultContainer: OperatorContainer}),
 			},
 			Spec: podSpec(c, o),
 		},
@@ -132,12 +137,16 @@ func podSpec(c *collection.Collection, o podOptions) corev1.PodSpec {
 			RunAsNonRoot:   ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-		InitContainers: initContainers(c, o),
-		Containers:     []corev1.Container{operatorContainer(c, o)},
-		Volumes:        append(volumes(c), dependencyVolumes(c, o)...),
-		NodeSelector:   o.runtime.NodeSelector,
-		Tolerations:    o.runtime.Tolerations,
-		Affinity:       affinity(o.runtime.Affinity, o.architectures),
+		ImagePullSecrets: pullSecrets(o.runtime),
+		InitContainers:   initContainers(c, o),
+		Containers:       []corev1.Container{operatorContainer(c, o)},
+		Volumes:          slices.Concat(volumes(c), dependencyVolumes(c, o), userVolumes(o.runtime)),
+		NodeSelector:     o.runtime.NodeSelector,
+		Tolerations:      o.runtime.Tolerations,
+		Affinity:         affinity(o.runtime.Affinity, o.architectures),
+
+		PriorityClassName:         o.runtime.PriorityClassName,
+		TopologySpreadConstraints: o.runtime.TopologySpreadConstraints,
 	}
 }
 
@@ -196,7 +205,8 @@ func operatorContainer(c *collection.Collection, o podOptions) corev1.Container 
 	container.VolumeMounts = slices.Insert(container.VolumeMounts, 1,
 		corev1.VolumeMount{Name: "endpoints", MountPath: "/etc/zoscb/endpoints", ReadOnly: true})
 	container.VolumeMounts = slices.Insert(container.VolumeMounts, 4, corev1.VolumeMount{Name: "home", MountPath: "/opt/ansible/home"})
-	container.VolumeMounts = append(container.VolumeMounts, dependencyMounts(c, o)...)
+	container.VolumeMounts = slices.Concat(container.VolumeMounts, dependencyMounts(c, o), userMounts(o.runtime))
+	container.EnvFrom = envFrom(o.runtime)
 	return container
 }
 

@@ -63,7 +63,10 @@ func TestGolden(t *testing.T) {
 			c := loadCollection(t, folder.Name())
 			options := testOptions(c.Group(folder.Name() == "everything"))
 			if folder.Name() == "everything" {
-				options.Runtime.NetworkPolicy = testPolicy()
+				every := everyRuntime()
+				every.NetworkPolicy = testPolicy()
+				options.Runtime = MergeRuntime(&options.Runtime, &every)
+				options.TrustedAuthorities, options.Environment = "PEM of a site's authority\n", "HTTPS_PROXY=http://proxy.example:3128\n"
 			}
 			got := renderAll(t, c, options)
 			if again := renderAll(t, c, options); !maps.Equal(got, again) {

@@ -35,12 +35,17 @@ type InstallationOptions struct {
 	Dependencies DependencySettings
 	// Architectures of the image, as Go names them. Empty means all.
 	Architectures []string
+	// TrustedAuthorities and Environment are those of [Settings]. A change starts no pods: the next run follows it.
+	TrustedAuthorities, Environment string
 }
 
 // Installation renders the operator of a collection for one namespace, in the order in which the objects must be applied.
 // The Secret with the endpoints, without which the pod does not start, is rendered by EndpointsSecret. The error names what
 // cannot be rendered.
 func Installation(c *collection.Collection, o InstallationOptions) ([]Object, error) {
+	if err := CheckMounts(&o.Runtime); err != nil {
+		return nil, err
+	}
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	config, err := configMap(c, o)
 	if err != nil {

@@ -137,6 +137,11 @@ func TestPodTemplateFollowsWhatRuns(t *testing.T) {
 			t.Errorf("a changed %s starts no new pods", name)
 		}
 	}
+	if hash(func(_ *collection.Collection, o *InstallationOptions) {
+		o.TrustedAuthorities, o.Environment = "PEM", "HTTPS_PROXY=p\n"
+	}) != same {
+		t.Error("a changed authority or proxy, which runs follow, starts new pods")
+	}
 }
 
 func TestRuntimeReachesTheDeployment(t *testing.T) {

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,10 +12,12 @@ import (
 )
 
 func serviceAccount(c *collection.Collection, o InstallationOptions) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{
+	account := &corev1.ServiceAccount{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
 	}
+	account.Annotations = maps.Clone(o.Runtime.ServiceAccountAnnotations)
+	return account
 }
 
 func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {

@@ -2,15 +2,19 @@ package render
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
-// MergeRuntime returns base with the fields that override sets. Environment variables are merged by name and reconcile
-// periods by kind; all other fields are replaced. Either argument may be nil. The result shares no memory with them.
+// MergeRuntime returns base with the fields that override sets. Environment variables, volumes and pull secrets are merged by name,
+// mounts by path, annotations and labels by key, sources of variables by prefix and name, and reconcile periods by kind; all other
+// fields are replaced. Either argument may be nil. The result shares no memory with them.
 func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	var merged v2beta2.RuntimeSpec
 	if base != nil {
@@ -43,7 +47,36 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	merged.ReconcilePeriods = mergeBy(merged.ReconcilePeriods, over.ReconcilePeriods,
 		func(p v2beta2.KindReconcilePeriod) string { return p.Kind })
 	merged.Env = mergeEnv(merged.Env, over.Env)
+	mergePod(&merged, over)
 	return merged
+}
+
+// mergePod merges the fields of runtime that a pod takes over as they are.
+func mergePod(merged, over *v2beta2.RuntimeSpec) {
+	merged.PriorityClassName = cmp.Or(over.PriorityClassName, merged.PriorityClassName)
+	if over.TopologySpreadConstraints != nil {
+		merged.TopologySpreadConstraints = over.TopologySpreadConstraints
+	}
+	merged.EnvFrom = mergeBy(merged.EnvFrom, over.EnvFrom, envSourceKey)
+	merged.ImagePullSecrets = mergeBy(merged.ImagePullSecrets, over.ImagePullSecrets, func(o v2beta2.RuntimeObject) string { return o.Name })
+	merged.Volumes = mergeBy(merged.Volumes, over.Volumes, func(v v2beta2.RuntimeVolume) string { return v.Name })
+	merged.VolumeMounts = mergeBy(merged.VolumeMounts, over.VolumeMounts, func(m v2beta2.RuntimeVolumeMount) string { return m.MountPath })
+	merged.ServiceAccountAnnotations = mergeMaps(merged.ServiceAccountAnnotations, over.ServiceAccountAnnotations)
+	merged.PodAnnotations = mergeMaps(merged.PodAnnotations, over.PodAnnotations)
+	merged.PodLabels = mergeMaps(merged.PodLabels, over.PodLabels)
+}
+
+// mergeMaps changes base if it is not nil.
+func mergeMaps(base, winners map[string]string) map[string]string {
+	if base == nil {
+		return winners
+	}
+	maps.Copy(base, winners)
+	return base
+}
+
+func envSourceKey(e v2beta2.RuntimeEnvSource) string {
+	return fmt.Sprintf("%s %s %s", e.Prefix, ptr.Deref(e.ConfigMapRef, v2beta2.RuntimeObject{}).Name, ptr.Deref(e.SecretRef, v2beta2.RuntimeObject{}).Name)
 }
 
 // mergeEnv merges variables by name.

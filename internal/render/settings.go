@@ -14,6 +14,8 @@ import (
 type Settings struct {
 	// RuntimeImage is the default image.
 	RuntimeImage string
+	// Runtime has the defaults of all other fields.
+	Runtime v2beta2.RuntimeSpec
 	// Architectures of RuntimeImage, as Go names them.
 	Architectures []string
 	// ArtifactURL is the base URL of the manager's archives, without a trailing slash.
@@ -26,6 +28,10 @@ type Settings struct {
 	ArtifactServer ArtifactServer
 	// Dependencies specifies the default sources of dependencies.
 	Dependencies DependencySettings
+	// TrustedAuthorities are trusted by operators in addition to those of their image, in PEM.
+	TrustedAuthorities string
+	// Environment has the variables that operators get unless they set them: see [environment.ForOperators].
+	Environment string
 }
 
 // DefaultSettings returns the settings of a manager that config/default installs.
@@ -64,8 +70,9 @@ func (s Settings) Options(namespace, group string, archive digest.Digest, artifa
 	options := InstallationOptions{
 		Namespace: namespace, Group: group, Digest: archive, ArtifactURL: s.ArtifactURL + artifactPath,
 		ArtifactServer: s.ArtifactServer, ArtifactAuthorities: s.ArtifactAuthorities,
-		Runtime:      v2beta2.RuntimeSpec{Image: s.RuntimeImage},
+		Runtime:      MergeRuntime(&s.Runtime, &v2beta2.RuntimeSpec{Image: s.RuntimeImage}),
 		Dependencies: s.Dependencies, Architectures: s.Architectures,
+		TrustedAuthorities: s.TrustedAuthorities, Environment: s.Environment,
 	}
 	if s.ArtifactTLSURL != "" {
 		options.ArtifactTLSURL = s.ArtifactTLSURL + artifactPath

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -28,13 +29,54 @@ type SubscriptionOptions struct {
 	Approval v2beta2.ApprovalMode
 }
 
-// UnsupportedRuntimeError reports a field of RuntimeSpec that a Subscription cannot pass on.
+// UnsupportedRuntimeError reports the fields of RuntimeSpec that a Subscription cannot pass on.
 type UnsupportedRuntimeError struct {
+	Fields []UnsupportedField
+}
+
+// UnsupportedField is one of them, and why.
+type UnsupportedField struct {
 	Field, Why string
 }
 
 func (e *UnsupportedRuntimeError) Error() string {
-	return fmt.Sprintf("runtime.%s cannot be set with the Operator Lifecycle Manager: %s", e.Field, e.Why)
+	var names, reasons []string
+	for _, f := range e.Fields {
+		names = append(names, "runtime."+f.Field)
+		if !slices.Contains(reasons, f.Why) {
+			reasons = append(reasons, f.Why)
+		}
+	}
+	return fmt.Sprintf("%s cannot be set with the Operator Lifecycle Manager: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
+}
+
+// checkSubscribed returns an *UnsupportedRuntimeError for what a Subscription cannot pass on, or nil.
+func checkSubscribed(runtime *v2beta2.RuntimeSpec, image string) error {
+	const noField = "a Subscription has no such field"
+	fields := []struct {
+		set bool
+		UnsupportedField
+	}{
+		{runtime.Image != image, UnsupportedField{"image", "the catalog fixes the image of a version"}},
+		{terminationSeconds(*runtime) != DefaultTerminationSeconds,
+			UnsupportedField{"terminationSeconds", fmt.Sprintf("the catalog fixes terminationSeconds to %d", DefaultTerminationSeconds)}},
+		{len(runtime.ImagePullSecrets) > 0,
+			UnsupportedField{"imagePullSecrets", "OLM creates the ServiceAccount of the operator, to which imagePullSecrets can be added"}},
+		{len(runtime.ServiceAccountAnnotations) > 0, UnsupportedField{"serviceAccountAnnotations", noField}},
+		{len(runtime.PodLabels) > 0, UnsupportedField{"podLabels", noField}},
+		{runtime.PriorityClassName != "", UnsupportedField{"priorityClassName", noField}},
+		{len(runtime.TopologySpreadConstraints) > 0, UnsupportedField{"topologySpreadConstraints", noField}},
+	}
+	var unsupported []UnsupportedField
+	for _, f := range fields {
+		if f.set {
+			unsupported = append(unsupported, f.UnsupportedField)
+		}
+	}
+	if len(unsupported) == 0 {
+		return nil
+	}
+	return &UnsupportedRuntimeError{Fields: unsupported}
 }
 
 // ChannelName returns the name of the channel with the collection's version and all earlier ones.
@@ -57,13 +99,11 @@ spec:
 // with the endpoints. The OperatorGroup is for a namespace without one. The error is an *UnsupportedRuntimeError, or names
 // what cannot be rendered.
 func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionOptions) ([]Object, error) {
-	if o.Runtime.Image != s.Image {
-		return nil, &UnsupportedRuntimeError{Field: "image", Why: "the catalog fixes the image of a version"}
+	if err := checkSubscribed(&o.Runtime, s.Image); err != nil {
+		return nil, err
 	}
-	if terminationSeconds(o.Runtime) != DefaultTerminationSeconds {
-		return nil, &UnsupportedRuntimeError{
-			Field: "terminationSeconds", Why: fmt.Sprintf("the catalog fixes it to %d", DefaultTerminationSeconds),
-		}
+	if err := CheckMounts(&o.Runtime); err != nil {
+		return nil, err
 	}
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	config, err := configMap(c, o)
@@ -122,6 +162,7 @@ func subscriptionConfig(c *collection.Collection, o InstallationOptions, config 
 	runtime := MergeRuntime(&o.Runtime, nil)
 	set := &operatorsv1alpha1.SubscriptionConfig{
 		NodeSelector: runtime.NodeSelector, Tolerations: runtime.Tolerations, Resources: runtime.Resources, Env: subscriptionEnv(c, o),
+		EnvFrom: envFrom(runtime), Volumes: userVolumes(runtime), VolumeMounts: userMounts(runtime), Annotations: runtime.PodAnnotations,
 	}
 	if runtime.Affinity != nil {
 		set.Affinity = affinity(runtime.Affinity, o.Architectures)
@@ -133,7 +174,7 @@ func subscriptionConfig(c *collection.Collection, o InstallationOptions, config 
 	if string(text) == "{}" {
 		text = nil // Nothing is set.
 	}
-	set.Annotations = map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data, text)}
+	set.Annotations = mergeMaps(set.Annotations, map[string]string{RuntimeHashAnnotation: runtimeHash(config.Data, text)})
 	return set, nil
 }
 

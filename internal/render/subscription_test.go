@@ -171,18 +171,28 @@ func TestAffinityInASubscriptionKeepsTheArchitectures(t *testing.T) {
 	}
 }
 
-func TestSubscriptionRefusesWhatTheCatalogFixes(t *testing.T) {
-	for field, runtime := range map[string]func(*v2beta2.RuntimeSpec){
-		"image":              func(r *v2beta2.RuntimeSpec) { r.Image = "registry.example/other:2" },
-		"terminationSeconds": func(r *v2beta2.RuntimeSpec) { r.TerminationSeconds = ptr.To[int32](600) },
+func TestSubscriptionRefusesWhatItCannotPassOn(t *testing.T) {
+	const begin = " cannot be set with the Operator Lifecycle Manager: "
+	for want, runtime := range map[string]func(*v2beta2.RuntimeSpec){
+		"runtime.image" + begin + "the catalog fixes the image of a version":                 func(r *v2beta2.RuntimeSpec) { r.Image = "registry.example/other:2" },
+		"runtime.terminationSeconds" + begin + "the catalog fixes terminationSeconds to 300": func(r *v2beta2.RuntimeSpec) { r.TerminationSeconds = ptr.To[int32](600) },
+		"runtime.podLabels, runtime.priorityClassName" + begin + "a Subscription has no such field": func(r *v2beta2.RuntimeSpec) {
+			r.PodLabels, r.PriorityClassName = map[string]string{"team": "a"}, "high"
+		},
+		"runtime.imagePullSecrets, runtime.serviceAccountAnnotations, runtime.topologySpreadConstraints" + begin +
+			"OLM creates the ServiceAccount of the operator, to which imagePullSecrets can be added; a Subscription has no such field": func(r *v2beta2.RuntimeSpec) {
+			everything := everyRuntime()
+			r.ImagePullSecrets, r.ServiceAccountAnnotations = everything.ImagePullSecrets, everything.ServiceAccountAnnotations
+			r.TopologySpreadConstraints = everything.TopologySpreadConstraints
+		},
 	} {
-		t.Run(field, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			c, o := testCollection("1.0.0"), testOptions(collection.Group)
 			s := testSubscription(o)
 			runtime(&o.Runtime)
 			_, err := Subscribed(c, o, s)
 			var unsupported *UnsupportedRuntimeError
-			if !errors.As(err, &unsupported) || unsupported.Field != field {
+			if !errors.As(err, &unsupported) || err.Error() != want {
 				t.Errorf("error is %v", err)
 			}
 		})
@@ -191,6 +201,31 @@ func TestSubscriptionRefusesWhatTheCatalogFixes(t *testing.T) {
 	o.Runtime.TerminationSeconds = ptr.To(DefaultTerminationSeconds)
 	if _, err := Subscribed(c, o, testSubscription(o)); err != nil {
 		t.Errorf("with the default: %v", err)
+	}
+}
+
+// TestPodSettingsReachTheSubscription also checks that a change of them starts new pods.
+func TestPodSettingsReachTheSubscription(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	before := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config
+	every := everyRuntime()
+	o.Runtime.EnvFrom, o.Runtime.Volumes, o.Runtime.VolumeMounts, o.Runtime.PodAnnotations = every.EnvFrom, every.Volumes, every.VolumeMounts, every.PodAnnotations
+	config := find[*operatorsv1alpha1.Subscription](t, subscribe(t, c, o)).Spec.Config
+	if config.Annotations[RuntimeHashAnnotation] == before.Annotations[RuntimeHashAnnotation] {
+		t.Error("no new pods are started")
+	}
+	delete(config.Annotations, RuntimeHashAnnotation)
+	want := &operatorsv1alpha1.SubscriptionConfig{
+		Annotations: every.PodAnnotations,
+		EnvFrom: []corev1.EnvFromSource{
+			{Prefix: "ZOSCB_FROM_APP_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
+			{Prefix: "ZOSCB_FROM_", SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "proxy"}}},
+		},
+		Volumes:      userVolumes(every),
+		VolumeMounts: []corev1.VolumeMount{{Name: "wheels", MountPath: "/mnt/wheels", SubPath: "python", ReadOnly: true}},
+	}
+	if diff := cmp.Diff(want, config); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/collection-operator/collection-operator/internal/environment"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
@@ -41,7 +42,11 @@ func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
 func (r *runner) command(lock *os.File) *exec.Cmd {
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
-	command.Env = append(os.Environ(), "ZOSCB_RUN_REPORT="+r.reportFile())
+	variables, err := environment.PodOf(os.Getenv).Complete(os.Environ())
+	if err != nil {
+		r.out.note("the trusted authorities or the proxy are not up to date: %v", err)
+	}
+	command.Env = append(variables, "ZOSCB_RUN_REPORT="+r.reportFile())
 	if r.checking {
 		useCheckMode(command)
 	}

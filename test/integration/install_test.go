@@ -435,8 +435,9 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		before := versions(installed(ctx, soc))
-		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/other:1"}}}`)
-		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeNotSupported, "runtime.image cannot be set", false)
+		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/other:1","podLabels":{"team":"a"}}}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeNotSupported,
+			"runtime.image, runtime.podLabels cannot be set with the Operator Lifecycle Manager: the catalog fixes the image of a version; a Subscription has no such field; remove it, or set install: Direct", false)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 		Patch(ctx, soc, `{"spec":{"runtime":null}}`)
 		ExpectReady(ctx, soc)

@@ -132,8 +132,12 @@ var _ = Describe("The manager's token", func() {
 			{"run a pod as another account", update(func(pod *corev1.PodSpec) { pod.ServiceAccountName, pod.DeprecatedServiceAccount = "default", "default" }), "must use the ServiceAccount of the same name"},
 			{"run a pod as an operator of somebody else, which is cluster admin", create(ctx, powerful), "has permission to escalate"},
 			{"run a pod in kube-system", create(ctx, system), ""},
-			{"mount a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "must mount only its own"},
-			{"mount another Secret", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}}), "must mount only its own"},
+			{"mount a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "must mount only ConfigMaps"},
+			{"mount a token with another audience", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{
+				ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"},
+			}}}}), "must mount only ConfigMaps"},
+			{"mount a volume of a driver", volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "driver.example.com"}}), "must mount only ConfigMaps"},
+			{"run a pod with a priority of the system", update(func(pod *corev1.PodSpec) { pod.PriorityClassName = "system-node-critical" }), "PriorityClass of the system"},
 			{"use the network of the node", update(func(pod *corev1.PodSpec) { pod.HostNetwork = true }), "namespaces and ports of its node"},
 			{"use a port of the node", update(func(pod *corev1.PodSpec) {
 				pod.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 8443, HostPort: 443}}
@@ -268,6 +272,7 @@ var _ = Describe("The manager's token", func() {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}},
 		}
 		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings"}}
+		trustedCA := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-trusted-ca"}}
 		Eventually(create(ctx, pod)).WithContext(ctx).Should(MatchError(ContainSubstring("denied request")))
 		tryAll([]abuse{
 			{"create a CRD of another group", create(ctx, crd), "writes only CRDs of the API group"},
@@ -275,6 +280,7 @@ var _ = Describe("The manager's token", func() {
 			{"convert resources with a webhook", func() error { return stolen.Update(ctx, webhook, client.DryRunAll) }, "no conversion webhook"},
 			{"create a pod, which was granted to collections", create(ctx, pod), "does not write pods"},
 			{"change the manager's settings", create(ctx, settings), "does not write configmaps collection-operator-settings"},
+			{"decide which authorities are trusted", create(ctx, trustedCA), "does not write configmaps collection-operator-trusted-ca"},
 		})
 	}, NodeTimeout(time.Minute))
 })

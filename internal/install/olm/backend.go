@@ -127,6 +127,7 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 				plan.RuntimeHash = b.runtimeHash()
 			}
 			if b.userManaged {
+				plan.Warnings = append(plan.Warnings, b.configWarnings(o.Spec.Config)...)
 				continue
 			}
 			o.Spec.Config = annotated(o.Spec.Config, b.wantedAnnotation(i.Collection.CSVName(), plan.RuntimeHash))

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
+)
+
+func TestRuntimeDefaults(t *testing.T) {
+	settings := render.Settings{RuntimeImage: "image:1"}
+	defaults := runtimeDefaults{text: "priorityClassName: important\nimagePullSecrets: [{name: registry}]\n"}
+	if err := defaults.apply(&settings); err != nil {
+		t.Fatal(err)
+	}
+	want := v2beta2.RuntimeSpec{Image: "image:1", PriorityClassName: "important", ImagePullSecrets: []v2beta2.RuntimeObject{{Name: "registry"}}}
+	if diff := cmp.Diff(want, settings.Options("ns", "group", "", "/path").Runtime); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]string{
+		"image: x":                                     "image is set by --runtime-image",
+		"volumes: [{name: a, hostPath: {}}]":           "hostPath",
+		"volumeMounts: [{name: a, mountPath: /mnt/a}]": "which is not in runtime.volumes",
+		"[": "--runtime-defaults: ",
+	} {
+		if err := (&runtimeDefaults{text: text}).apply(&settings); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

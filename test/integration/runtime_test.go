@@ -1,0 +1,208 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// namedIn is the metadata of an object in a namespace, with a label for operators unless it is "".
+func namedIn(namespace, name, allows string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	if allows != "" {
+		meta.Labels = map[string]string{v2beta2.LabelRuntime: allows}
+	}
+	return meta
+}
+
+// podRuntime uses objects of the namespace in all ways.
+func podRuntime() *v2beta2.RuntimeSpec {
+	return &v2beta2.RuntimeSpec{
+		EnvFrom:          []v2beta2.RuntimeEnvSource{{Prefix: "APP_", ConfigMapRef: &v2beta2.RuntimeObject{Name: "settings"}}},
+		ImagePullSecrets: []v2beta2.RuntimeObject{{Name: "registry"}},
+		Volumes: []v2beta2.RuntimeVolume{
+			{Name: "wheels", PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "wheels", ReadOnly: true}},
+			{Name: "keytab", Secret: &corev1.SecretVolumeSource{SecretName: "keytab"}},
+			{Name: "scratch", EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		},
+		VolumeMounts: []v2beta2.RuntimeVolumeMount{
+			{Name: "wheels", MountPath: "/mnt/wheels"}, {Name: "keytab", MountPath: "/etc/krb5.keytab", SubPath: "keytab", ReadOnly: true},
+		},
+		ServiceAccountAnnotations: map[string]string{"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"},
+		PodAnnotations:            map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+		PodLabels:                 map[string]string{"team": "mainframe"},
+		PriorityClassName:         "important",
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "mainframe"}},
+		}},
+	}
+}
+
+// createNamed creates the objects that podRuntime names.
+func createNamed(ctx context.Context, namespace, allows string) {
+	GinkgoHelper()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: namedIn(namespace, "wheels", allows), Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+	}}
+	for _, object := range []client.Object{
+		claim, &corev1.Secret{ObjectMeta: namedIn(namespace, "registry", allows)}, &corev1.Secret{ObjectMeta: namedIn(namespace, "keytab", allows)},
+		&corev1.ConfigMap{ObjectMeta: namedIn(namespace, "settings", allows)},
+	} {
+		Create(ctx, object)
+	}
+}
+
+var _ = Describe("spec.runtime", func() {
+	It("uses objects of the mapped namespace that are labelled for it, and keeps the operator as it is where one is not", attack.Label, func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		createNamed(ctx, own, v2beta2.LabelRuntimeAll) // Those of the SubOperatorConfig's namespace are not meant.
+		soc := newSOC(own, "soc", "oc", mapTo(other)...)
+		soc.Spec.Runtime = podRuntime()
+		Create(ctx, soc)
+		importSample(ctx, own, s)
+		missing := fmt.Sprintf(`runtime.envFrom: ConfigMap "%s/settings" does not exist`, other)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectMissing, missing, false)
+		Expect(madeIn(ctx, other)).To(BeEmpty())
+
+		By("refusing objects that are not labelled, or for another operator")
+		createNamed(ctx, other, "another-operator")
+		touch := func() {
+			Patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"}}}`, time.Now().UnixNano()))
+		}
+		label := func(object client.Object, value string) {
+			object.SetNamespace(other)
+			Patch(ctx, object, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v2beta2.LabelRuntime, value))
+			touch()
+		}
+		settings, registry := &corev1.ConfigMap{}, &corev1.Secret{}
+		settings.Name, registry.Name = "settings", "registry"
+		touch()
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, fmt.Sprintf(
+			`runtime.envFrom: ConfigMap "%s/settings" does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s`,
+			other, s.operator()), false)
+		label(settings, s.operator())
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `runtime.imagePullSecrets: Secret "`+other+`/registry"`, false)
+		label(registry, v2beta2.LabelRuntimeAll)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `runtime.volumes: PersistentVolumeClaim "`+other+`/wheels"`, false)
+		wheels, keytab := &corev1.PersistentVolumeClaim{}, &corev1.Secret{}
+		wheels.Name, keytab.Name = "wheels", "keytab"
+		label(wheels, v2beta2.LabelRuntimeAll)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `runtime.volumes: Secret "`+other+`/keytab"`, false)
+		Expect(madeIn(ctx, other)).To(ConsistOf("Secret/keytab", "Secret/registry", "ConfigMap/settings"), "nothing but the users' own")
+		label(keytab, v2beta2.LabelRuntimeAll)
+
+		By("passing everything to the pod")
+		d := deployment(other, s.operator())
+		Eventually(Gone(ctx, d)).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, soc)
+		Get(ctx, NewWithT(GinkgoT()), d)
+		template := d.Spec.Template
+		Expect(template.Labels).To(HaveKeyWithValue("team", "mainframe"))
+		Expect(template.Annotations).To(HaveKeyWithValue("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"))
+		Expect(template.Spec.ImagePullSecrets).To(ConsistOf(HaveField("Name", "registry")))
+		Expect(template.Spec.PriorityClassName).To(Equal("important"))
+		Expect(template.Spec.TopologySpreadConstraints).To(HaveLen(1))
+		operator := template.Spec.Containers[0]
+		Expect(operator.EnvFrom).To(ConsistOf(HaveField("Prefix", "ZOSCB_FROM_APP_")))
+		Expect(operator.VolumeMounts).To(ContainElements(
+			And(HaveField("Name", "wheels"), HaveField("MountPath", "/mnt/wheels")), And(HaveField("Name", "keytab"), HaveField("SubPath", "keytab")),
+		))
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator()}}
+		Get(ctx, NewWithT(GinkgoT()), account)
+		Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", "arn:aws:iam::1:role/x"))
+
+		By("not touching the running operator when the label is withdrawn")
+		before := d.ResourceVersion
+		Patch(ctx, settings, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
+		touch()
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `ConfigMap "`+other+`/settings"`, false)
+		Get(ctx, NewWithT(GinkgoT()), d)
+		Expect(d.ResourceVersion).To(Equal(before))
+		attack.Repelled("Tenancy", "mount a Secret, ConfigMap or claim of a mapped namespace into a pod there",
+			"only with a label that its owner sets", "RuntimeObjectNotAllowed until it has the label; nothing is installed before")
+
+		By("removing what is not set any more")
+		Patch(ctx, soc, `{"spec":{"runtime":null}}`)
+		Eventually(func(g Gomega) {
+			Get(ctx, g, d)
+			g.Expect(d.Spec.Template.Spec.Containers[0].EnvFrom).To(BeEmpty())
+			g.Expect(d.Spec.Template.Spec.ImagePullSecrets).To(BeEmpty())
+			g.Expect(d.Spec.Template.Labels).NotTo(HaveKey("team"))
+			Get(ctx, g, account)
+			g.Expect(account.Annotations).NotTo(HaveKey("eks.amazonaws.com/role-arn"))
+		}).WithContext(ctx).Should(Succeed())
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("spec.runtime in the API server", func() {
+	soc := func(runtime v2beta2.RuntimeSpec) client.Object {
+		object := newSOC("default", "refused", "oc")
+		object.Spec.Runtime = &runtime
+		return object
+	}
+	volume := func(v v2beta2.RuntimeVolume) client.Object {
+		return soc(v2beta2.RuntimeSpec{Volumes: []v2beta2.RuntimeVolume{v}})
+	}
+	mount := func(path, subPath string) client.Object {
+		return soc(v2beta2.RuntimeSpec{VolumeMounts: []v2beta2.RuntimeVolumeMount{{Name: "a", MountPath: path, SubPath: subPath}}})
+	}
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}
+	optional := &corev1.SecretVolumeSource{SecretName: "secret", Optional: new(true)}
+
+	DescribeTable("refuses at once", func(ctx context.Context, object client.Object, message string) {
+		Expect(K8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
+	},
+		Entry("a volume without a source", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a"}), "such as hostPath, are not supported"),
+		Entry("a volume with two sources", NodeTimeout(time.Minute),
+			volume(v2beta2.RuntimeVolume{Name: "a", PersistentVolumeClaim: claim, EmptyDir: &corev1.EmptyDirVolumeSource{}}), "exactly one of"),
+		Entry("a volume of the operator", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "endpoints", PersistentVolumeClaim: claim}), "choose another name"),
+		Entry("an optional Secret", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", Secret: optional}), "cannot be optional"),
+		Entry("a Secret without a name", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", Secret: &corev1.SecretVolumeSource{}}), "needs the secretName"),
+		Entry("a ConfigMap without a name", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", ConfigMap: &corev1.ConfigMapVolumeSource{}}), "needs the name"),
+		Entry("a mount over the engine", NodeTimeout(time.Minute), mount("/opt/ansible/engine", ""), "would hide a directory"),
+		Entry("a mount over a parent of the engine", NodeTimeout(time.Minute), mount("/opt", ""), "would hide a directory"),
+		Entry("a mount over the settings", NodeTimeout(time.Minute), mount("/etc", ""), "would hide a directory"),
+		Entry("a mount over the token", NodeTimeout(time.Minute), mount("/var/run/secrets/kubernetes.io/serviceaccount", ""), "would hide a directory"),
+		Entry("a mount over programs", NodeTimeout(time.Minute), mount("/usr/local/bin", ""), "would hide a directory"),
+		Entry("a mount at a path with ..", NodeTimeout(time.Minute), mount("/mnt/../usr", ""), "spec.runtime.volumeMounts"),
+		Entry("a subPath with ..", NodeTimeout(time.Minute), mount("/mnt", "a/../../b"), "must not contain '..'"),
+		Entry("a source of variables without an object", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{EnvFrom: []v2beta2.RuntimeEnvSource{{Prefix: "A_"}}}), "exactly one of configMapRef and secretRef"),
+		Entry("a prefix that is none", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{EnvFrom: []v2beta2.RuntimeEnvSource{{Prefix: "A=", SecretRef: &v2beta2.RuntimeObject{Name: "a"}}}}), "spec.runtime.envFrom[0].prefix"),
+		Entry("an annotation of the pod that another namespace would be watched with", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"olm.targetNamespaces": "kube-system"}}), "cannot be set for the pod"),
+		Entry("an annotation of the pod that is the manager's", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"zoscb.ibm.com/runtime-hash": "x"}}), "cannot be set for the pod"),
+		Entry("a profile of the kernel", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/operator": "unconfined"}}), "cannot be set for the pod"),
+		Entry("the label of an operator", NodeTimeout(time.Minute), soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"operator-name": "x"}}), "by which operators are found"),
+		Entry("the label of the manager", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"app.kubernetes.io/name": "collection-operator"}}), "by which operators are found"),
+		Entry("an annotation that makes the account a client of OpenShift's login", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{ServiceAccountAnnotations: map[string]string{"serviceaccounts.openshift.io/oauth-redirecturi.x": "https://evil"}}),
+			"cannot be set for the ServiceAccount"),
+		Entry("a priority of the system", NodeTimeout(time.Minute), soc(v2beta2.RuntimeSpec{PriorityClassName: "system-node-critical"}), "reserved for components of the cluster"),
+	)
+
+	It("accepts what pods usually need", func(ctx context.Context) {
+		runtime := podRuntime()
+		runtime.PodLabels["app.kubernetes.io/name"] = "files"
+		Expect(K8s.Create(ctx, soc(*runtime), client.DryRunAll)).To(Succeed())
+	}, NodeTimeout(time.Minute))
+})

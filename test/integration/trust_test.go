@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// runtimeData returns the data of an operator's ConfigMap.
+func runtimeData(ctx context.Context, namespace string, s *sample) func(Gomega) map[string]string {
+	return func(g Gomega) map[string]string {
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-runtime"}}
+		Get(ctx, g, config)
+		return config.Data
+	}
+}
+
+var _ = Describe("Trusted authorities", func() {
+	It("reach downloads and operators without a new pod, and an unusable ConfigMap leaves the last ones", func(ctx context.Context) {
+		namespace, s, ours, later := newNamespace(ctx), newSample(), newAuthority(), newAuthority()
+		archive := s.archive()
+		url := ours.serve(tls.NoClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
+		spec := v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)}
+		untrusted := newCollection(newNamespace(ctx), "oc", spec)
+		Create(ctx, untrusted)
+		ExpectFailure(ctx, untrusted, v2beta2.ReasonSourceUnreachable, "an authority that is not trusted here", false)
+
+		By("trusting the authority in the ConfigMap")
+		bundle := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-trusted-ca"},
+			Data:       map[string]string{"ca-bundle.crt": "# our own\n" + encode(ours.certificate)},
+		}
+		Create(ctx, bundle)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, bundle) }, NodeTimeout(time.Minute))
+		Eventually(theManager.log).WithContext(ctx).Should(ContainSubstring("trusting certificate authorities"))
+		oc := newCollection(namespace, "oc", spec)
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("trusted-ca.crt", encode(ours.certificate)))
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, oc)
+		d := deployment(namespace, s.operator())
+		Get(ctx, NewWithT(GinkgoT()), d)
+		generation := d.Generation
+
+		By("giving operators another one")
+		bundle.Data["ca-bundle.crt"] = encode(ours.certificate) + encode(later.certificate)
+		Expect(K8s.Update(ctx, bundle)).To(Succeed())
+		both := HaveKeyWithValue("trusted-ca.crt", encode(ours.certificate)+encode(later.certificate))
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(both)
+
+		By("reporting what is no certificate")
+		bundle.Data["ca-bundle.crt"] = "-----BEGIN PRIVATE KEY-----\neA==\n-----END PRIVATE KEY-----\n"
+		Expect(K8s.Update(ctx, bundle)).To(Succeed())
+		Eventually(notes(ctx, bundle, v2beta2.ReasonTrustedAuthoritiesInvalid)).WithContext(ctx).Should(ConsistOf(
+			"key ca-bundle.crt: block 1 is a private key, not a certificate; the authorities that were read before are still trusted"))
+		Expect(runtimeData(ctx, namespace, s)(NewWithT(GinkgoT()))).To(both)
+
+		By("forgetting them with the ConfigMap")
+		Remove(ctx, bundle)
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).ShouldNot(HaveKey("trusted-ca.crt"))
+		Get(ctx, NewWithT(GinkgoT()), d)
+		Expect(d.Generation).To(Equal(generation), "no new pod is needed")
+	}, NodeTimeout(2*time.Minute))
+})
+
+var _ = Describe("The manager's proxy", func() {
+	It("is used for downloads and by operators, not for the cluster, and its password stays with the manager", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		archive := s.archive()
+		var asked atomic.Value
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Store(r.URL.String())
+			_, _ = w.Write(archive)
+		}))
+		DeferCleanup(proxy.Close)
+		for key, value := range map[string]string{"HTTP_PROXY": proxy.URL, "HTTPS_PROXY": "http://user:secret-of-the-proxy@proxy.invalid:3128"} {
+			Expect(os.Setenv(key, value)).To(Succeed())
+		}
+		theManager.restart(ctx, usualFlags...) // It ends after the next clean-up.
+		DeferCleanup(func() {
+			for _, key := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
+				Expect(os.Unsetenv(key)).To(Succeed())
+			}
+		})
+		const url = "http://archives.invalid/collection.tar.gz"
+		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)})
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Expect(asked.Load()).To(Equal(url))
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("environment", "HTTP_PROXY="+proxy.URL+"\n"))
+		Expect(theManager.log()).To(ContainSubstring("operators do not get variables with credentials"))
+		Expect(theManager.log()).NotTo(ContainSubstring("secret-of-the-proxy"))
+	}, NodeTimeout(2*time.Minute))
+})
