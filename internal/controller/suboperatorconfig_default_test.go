@@ -78,3 +78,21 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichOperatorsMayRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		installation *v2beta2.InstallationStatus
+		want         bool
+	}{
+		"none":                        {nil, false},
+		"ready":                       {&v2beta2.InstallationStatus{Ready: true}, true},
+		"starting":                    {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonProgressing}, false},
+		"an update cannot be planned": {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonRuntimeObjectMissing}, true},
+		"one pod cannot start":        {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonWorkloadUnavailable}, true},
+		"of an earlier manager":       {&v2beta2.InstallationStatus{}, true},
+	} {
+		if got := mayRun(test.installation); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
