@@ -203,6 +203,9 @@ const (
 	// ReasonReplaced signals that a collection replaces another one: the new one waits for the deletion of the OperatorCollections
 	// of the other, or the other is being deleted and leaves its kinds and custom resources to the new one.
 	ReasonReplaced = "Replaced"
+	// ReasonHandedOver signals, in an event, that somebody has applied a manifest over a default SubOperatorConfig, which is theirs from
+	// then on.
+	ReasonHandedOver = "HandedOver"
 )
 
 // Reasons of installations by the Operator Lifecycle Manager (OLM).

@@ -86,6 +86,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonMigrating:       wait("wait; kubectl collection status shows the custom resources"),
 	v2beta2.ReasonMigrationFailed: act("correct what the status of the custom resource says, then run it again: kubectl collection rerun"),
 	v2beta2.ReasonReplaced:        wait("delete the OperatorCollections that the message names"),
+	v2beta2.ReasonHandedOver:      wait("nothing; if the namespace that the message names is to be removed, remove it from spec.mapping with kubectl edit"),
 
 	v2beta2.ReasonOLMUnavailable:              act("install OLM or the manager's component for OLM, or set install: Direct"),
 	v2beta2.ReasonBundleTooLarge:              act("use a smaller icon or shorter texts in the collection"),
