@@ -239,7 +239,8 @@ const (
 	ReasonRuntimeObjectMissing = "RuntimeObjectMissing"
 	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime.
 	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
-	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be used.
+	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be
+	// used, or a part of it is skipped.
 	ReasonTrustedAuthoritiesInvalid = "TrustedAuthoritiesInvalid"
 	// ReasonRuntimeNotSupported signals that spec.runtime has a setting that a Subscription cannot pass on.
 	ReasonRuntimeNotSupported = "RuntimeNotSupported"

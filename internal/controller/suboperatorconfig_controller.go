@@ -144,7 +144,8 @@ func (r *SubOperatorConfigReconciler) installer() *install.Installer {
 	settings.ArtifactAuthorities, settings.TrustedAuthorities = r.Authorities.bundle(), r.Trusted.PEM()
 	return &install.Installer{
 		Client: r.Client, Reader: r.Reader, Cache: r.Cache, Memory: r.memory, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
-		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
+		KeepTrusted: !r.Trusted.Known(),
+		OLM:         &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }
 
