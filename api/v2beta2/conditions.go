@@ -157,8 +157,8 @@ const (
 	ReasonCollectionNotImported = "CollectionNotImported"
 	// ReasonCollectionTerminating signals that the referenced OperatorCollection is being deleted.
 	ReasonCollectionTerminating = "CollectionTerminating"
-	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime.env
-	// would read its Secrets or ConfigMaps.
+	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime
+	// would read its Secrets or ConfigMaps, or set what other controllers act upon there.
 	ReasonMappingNotAllowed = "MappingNotAllowed"
 	// ReasonNamespaceNotSelected signals that an administrator has not selected the namespace for the manager, which is limited
 	// to some namespaces.

@@ -252,8 +252,8 @@ func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Objec
 	return controllerutil.SetOwnerReference(soc, object, r.Client.Scheme())
 }
 
-// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace: its consent covers
-// running an operator there, not reading its data.
+// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace, or that other controllers may act
+// upon there, such as those that inject volumes, and identities of a cloud: its consent covers running an operator, not using its data.
 func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	if s.Namespace == s.Owner.Namespace {
 		return nil
@@ -263,6 +263,18 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
 				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, use runtime.envFrom, or map %q from a SubOperatorConfig in that namespace",
 				variable.Name, s.Namespace, s.Namespace)
+		}
+	}
+	for _, field := range []struct {
+		name string
+		set  map[string]string
+	}{
+		{"podAnnotations", s.Runtime.PodAnnotations}, {"podLabels", s.Runtime.PodLabels}, {"serviceAccountAnnotations", s.Runtime.ServiceAccountAnnotations},
+	} {
+		if len(field.set) > 0 {
+			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
+				"runtime.%s must not be set for the mapped namespace %q: remove it, or map %q from a SubOperatorConfig in that namespace",
+				field.name, s.Namespace, s.Namespace)
 		}
 	}
 	return nil
