@@ -237,7 +237,8 @@ const (
 	// ReasonRuntimeObjectMissing signals that a Secret, ConfigMap or PersistentVolumeClaim that spec.runtime names does not exist in the
 	// namespace of the installation.
 	ReasonRuntimeObjectMissing = "RuntimeObjectMissing"
-	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime.
+	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime, or, in another namespace
+	// than that of the SubOperatorConfig, does not exist.
 	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
 	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be
 	// used, or a part of it is skipped.

@@ -78,8 +78,9 @@ var _ = Describe("spec.runtime", func() {
 			ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, fmt.Sprintf("runtime.%s must not be set for the mapped namespace %q", field, other), false)
 			Patch(ctx, soc, fmt.Sprintf(`{"spec":{"runtime":{%q:null}}}`, field))
 		}
-		missing := fmt.Sprintf(`runtime.envFrom: ConfigMap "%s/settings" does not exist`, other)
-		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectMissing, missing, false)
+		const hint = `runtime.envFrom: ConfigMap "%s/settings" does not exist, or does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s`
+		unusable := fmt.Sprintf(hint, other, s.operator())
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, unusable, false)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 
 		By("refusing objects that are not labelled, or for another operator")
@@ -95,9 +96,7 @@ var _ = Describe("spec.runtime", func() {
 		settings, registry := &corev1.ConfigMap{}, &corev1.Secret{}
 		settings.Name, registry.Name = "settings", "registry"
 		touch()
-		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, fmt.Sprintf(
-			`runtime.envFrom: ConfigMap "%s/settings" does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s`,
-			other, s.operator()), false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, unusable, false) // Nobody learns which objects exist.
 		label(settings, s.operator())
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `runtime.imagePullSecrets: Secret "`+other+`/registry"`, false)
 		label(registry, v2beta2.LabelRuntimeAll)
@@ -128,7 +127,9 @@ var _ = Describe("spec.runtime", func() {
 		By("not touching the running operator when the label is withdrawn")
 		before := d.ResourceVersion
 		Patch(ctx, settings, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
-		touch()
+		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
+		ExpectReady(ctx, soc) // Nothing is read, since the pods are configured already.
+		Patch(ctx, soc, `{"spec":{"runtime":{"maxRetries":7}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `ConfigMap "`+other+`/settings"`, false)
 		Get(ctx, NewWithT(GinkgoT()), d)
 		Expect(d.ResourceVersion).To(Equal(before))
