@@ -20,10 +20,13 @@ import (
 // use them. It reads metadata only, and nothing if the pods are configured as planned already: a withdrawn label does not stop them.
 func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
 	references := render.References(&s.options.Runtime)
-	if len(references) == 0 || r.configuresPods(ctx, s) {
+	if len(references) == 0 || !r.changesPods(ctx, s) {
 		return nil
 	}
 	for _, ref := range references {
+		if ref.Field == "imagePullSecrets" && s.Backend.Method() == v2beta2.InstallOLM {
+			continue // A Subscription does not pass them on.
+		}
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
 		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}, object)
@@ -37,13 +40,13 @@ func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// configuresPods reports whether the planned Deployment or Subscription is known to be what the cluster has.
-func (r *Installer) configuresPods(ctx context.Context, s *scope) bool {
+// changesPods reports whether the planned Deployment or Subscription is not known to be what the cluster has.
+func (r *Installer) changesPods(ctx context.Context, s *scope) bool {
 	applier := r.applier(ctx)
 	return slices.ContainsFunc(s.plan.Objects, func(o client.Object) bool {
 		switch o.(type) {
 		case *appsv1.Deployment, *operatorsv1alpha1.Subscription:
-			return !slices.Contains(s.plan.Postponed, o) && applier.IsApplied(o)
+			return !applier.IsApplied(o)
 		}
 		return false
 	})
