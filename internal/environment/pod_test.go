@@ -128,13 +128,14 @@ func TestForOperators(t *testing.T) {
 		want      string
 		withheld  []string
 	}{
-		"none":                  {nil, "", nil},
-		"without a proxy":       {map[string]string{"NO_PROXY": ".x"}, "", nil},
-		"both spellings":        {map[string]string{"HTTP_PROXY": "http://a:1", "https_proxy": "b:2", "NO_PROXY": ".x"}, "HTTP_PROXY=http://a:1\nHTTPS_PROXY=b:2\nNO_PROXY=.x\n", nil},
-		"with a password":       {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "HTTP_PROXY": "u:p@b"}, "", []string{"HTTP_PROXY", "HTTPS_PROXY"}},
-		"with a line break":     {map[string]string{"HTTPS_PROXY": "http://a\nLD_PRELOAD=x"}, "", []string{"HTTPS_PROXY"}},
-		"no URL":                {map[string]string{"HTTPS_PROXY": "http://[a"}, "", []string{"HTTPS_PROXY"}},
-		"one with, one without": {map[string]string{"HTTP_PROXY": "http://a:1", "HTTPS_PROXY": "http://u@a:1"}, "HTTP_PROXY=http://a:1\n", []string{"HTTPS_PROXY"}},
+		"none":                            {nil, "", nil},
+		"without a proxy":                 {map[string]string{"NO_PROXY": ".x"}, "", nil},
+		"both spellings":                  {map[string]string{"HTTP_PROXY": "http://a:1", "https_proxy": "b:2", "NO_PROXY": ".x"}, "HTTP_PROXY=http://a:1\nHTTPS_PROXY=b:2\nNO_PROXY=.x\n", nil},
+		"with a password":                 {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "HTTP_PROXY": "u:p@b"}, "", []string{"HTTP_PROXY", "HTTPS_PROXY"}},
+		"with a password, and exceptions": {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "NO_PROXY": ".x"}, "NO_PROXY=.x\n", []string{"HTTPS_PROXY"}},
+		"with a line break":               {map[string]string{"HTTPS_PROXY": "http://a\nLD_PRELOAD=x"}, "", []string{"HTTPS_PROXY"}},
+		"no URL":                          {map[string]string{"HTTPS_PROXY": "http://[a"}, "", []string{"HTTPS_PROXY"}},
+		"one with, one without":           {map[string]string{"HTTP_PROXY": "http://a:1", "HTTPS_PROXY": "http://u@a:1"}, "HTTP_PROXY=http://a:1\n", []string{"HTTPS_PROXY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, withheld := ForOperators(func(key string) string { return tc.variables[key] })
