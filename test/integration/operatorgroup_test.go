@@ -155,6 +155,14 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		}
 		Expect(theManager.withToken().Create(ctx, ofCluster, client.DryRunAll)).To(MatchError(ContainSubstring("namespaces of the cluster itself")))
 
+		By("not letting it mount more into pods than it does itself")
+		mounting := newSubscription(namespace, s)
+		mounting.ObjectMeta = ofInstallation(namespace, "x-operator", namespace+"/oc-soc")
+		mounting.Spec.Config = &operatorsv1alpha1.SubscriptionConfig{Volumes: []corev1.Volume{{
+			Name: "node", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+		}}}
+		Expect(theManager.withToken().Create(ctx, mounting, client.DryRunAll)).To(MatchError(ContainSubstring("must mount only ConfigMaps")))
+
 		By("taking the permission to create OperatorGroups away")
 		theManager.stop()
 		theManager.flags = usual
