@@ -145,3 +145,25 @@ func TestForOperators(t *testing.T) {
 		})
 	}
 }
+
+// Programs must not be pointed at a file that does not exist: they would trust nothing.
+func TestCompleteWithoutABundle(t *testing.T) {
+	p := testPod(t, map[string]string{KeyAuthorities: "ADDED"})
+	written := p.Bundle
+	p.Bundle = filepath.Join(p.RuntimeDir, "missing", "bundle.crt")
+	if got, err := p.Complete([]string{"A=1"}); err == nil || !slices.Equal(got, []string{"A=1", "ZOSCB_ENVIRONMENT=taken"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	p.Bundle = written
+	complete(t, p)
+	// What was written before counts if it cannot be replaced.
+	write(t, filepath.Join(p.RuntimeDir, KeyAuthorities), "OTHER")
+	if err := os.Chmod(p.RuntimeDir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(p.RuntimeDir, 0o700) })
+	got, err := p.Complete(nil)
+	if os.Geteuid() != 0 && err == nil || !slices.Contains(got, "SSL_CERT_FILE="+written) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
