@@ -128,10 +128,6 @@ var _ = Describe("spec.runtime", func() {
 		before := d.ResourceVersion
 		Patch(ctx, settings, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
 		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
-		Eventually(func(g Gomega) {
-			Get(ctx, g, soc)
-			g.Expect(soc.Status.ObservedGeneration).To(Equal(soc.Generation))
-		}).WithContext(ctx).Should(Succeed())
 		ExpectReady(ctx, soc) // Nothing is read, since the pods are configured already.
 		Patch(ctx, soc, `{"spec":{"runtime":{"maxRetries":7}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `ConfigMap "`+other+`/settings"`, false)
