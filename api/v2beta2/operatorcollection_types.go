@@ -200,7 +200,8 @@ type RuntimeSpec struct {
 
 	// envFrom adds the keys of ConfigMaps and Secrets of the pod's namespace as environment variables. They need the label
 	// zoscb.ibm.com/runtime. Variables of env take precedence, as do PATH, HOME, LD_*, SSH_*, PYTHON*, ANSIBLE_*, RUNNER_*, KUBE*,
-	// ZOSCB_* and those that the operator itself requires.
+	// ZOSCB_* and those that the operator itself requires. With the Operator Lifecycle Manager, the container that installs dependencies
+	// does not get them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -222,7 +223,8 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	Volumes []RuntimeVolume `json:"volumes,omitempty"`
 
-	// volumeMounts mount volumes in the operator container, and in the container that installs dependencies.
+	// volumeMounts mount volumes in the operator container, and, except with the Operator Lifecycle Manager, in the container that
+	// installs dependencies.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
