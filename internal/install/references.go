@@ -56,7 +56,7 @@ func (r *Installer) changesPods(ctx context.Context, s *scope) bool {
 // it, does not learn which objects exist there.
 func refuseReference(s *scope, ref render.Reference, exists bool, label string) error {
 	operator, key := s.Collection.OperatorName(), s.Namespace+"/"+ref.Name
-	needs := fmt.Sprintf("it needs the label %s=%s, or %[1]s=%s", v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll, operator)
+	needs := fmt.Sprintf("it needs the label %[1]s=%[2]s, or %[1]s=%[3]s", v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll, operator)
 	switch {
 	case exists && (label == v2beta2.LabelRuntimeAll || label == operator):
 		return nil

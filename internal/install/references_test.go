@@ -33,6 +33,9 @@ func TestRefuseReference(t *testing.T) {
 		t.Errorf("for another operator: %v", err)
 	}
 	// An author who cannot read the mapped namespace does not learn what is there.
+	if err := refuse("mapped", true, ""); !strings.HasSuffix(err.Error(), "needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=it-things-operator") {
+		t.Errorf("no label: %v", err)
+	}
 	missing, present := refuse("mapped", false, ""), refuse("mapped", true, "it-other-operator")
 	if missing == nil || present == nil || missing.Error() != present.Error() || status.AsError(missing).Reason != status.AsError(present).Reason {
 		t.Errorf("%v, but %v", missing, present)
