@@ -99,6 +99,9 @@ var reasons = map[string]advice{
 	v2beta2.ReasonOperatorGroupConflict:       act("keep one OperatorGroup in the namespace, for just this namespace"),
 	v2beta2.ReasonOperatorGroupMissing:        act("create an OperatorGroup in the namespace, or set install: Direct"),
 	v2beta2.ReasonRuntimeNotSupported:         act("remove the setting from spec.runtime, or set install: Direct"),
+	v2beta2.ReasonRuntimeObjectMissing:        act("create the object that the message names, with its label"),
+	v2beta2.ReasonRuntimeObjectNotAllowed:     act("ask the owner of the namespace for the label that the message names"),
+	v2beta2.ReasonTrustedAuthoritiesInvalid:   act("correct the ConfigMap collection-operator-trusted-ca in the manager's namespace"),
 
 	v2beta2.ReasonInvalidVariables:  act("correct the item of spec.variables that the message names"),
 	v2beta2.ReasonInvalidHostKeys:   act("correct the item of spec.hostKeys that the message names"),
