@@ -82,8 +82,8 @@ const running = `
   collection_operator_endpoint_reachable{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 1x2000
   collection_operator_endpoint_credential_refused{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 0x2000
   collection_operator_endpoint_waiting_operators{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 0x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",zosendpoint="lpar1",outcome="Succeeded",pod="m-0"} 0+1x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0+0.5x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",outcome="Succeeded",pod="m-0"} 0+1x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",outcome="Failed",pod="m-0"} 0+0.5x2000
   collection_operator_budget_used{budget="kinds",pod="m-0"} 80x2000
   collection_operator_budget_limit{budget="kinds",pod="m-0"} 100x2000
 `
@@ -154,9 +154,9 @@ var alerts = map[string]struct {
 		after:  24 * time.Hour, labels: `{object_namespace="team", zosendpoint="lpar2"}`,
 	},
 	"CollectionOperatorRunsFailing": {
-		series: `collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",zosendpoint="lpar1",outcome="Succeeded",pod="m-0"} 0+0.1x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0+4x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Once",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0 1x2000`,
+		series: `collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",outcome="Succeeded",pod="m-0"} 0+0.1x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",outcome="Failed",pod="m-0"} 0+4x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Once",outcome="Failed",pod="m-0"} 0 1x2000`,
 		after: 11 * time.Minute, labels: `{collection="acme/files", kind="Dataset", object_namespace="prod"}`,
 	},
 	"CollectionOperatorRunsWaiting": {

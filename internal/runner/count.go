@@ -18,7 +18,7 @@ const skipsPerWrite = 1000
 // not repeated because of that: if it cannot be counted, it is missing.
 func (r *runner) countRun(ctx context.Context, entry *journalEntry) {
 	endpoint := entry.Run.Endpoint
-	if known, err := r.files.endpointVariables(endpoint); err != nil || known == nil {
+	if !r.endpointExists(endpoint) {
 		endpoint = "" // Anybody who may create resources can make up names.
 	}
 	var took time.Duration
@@ -28,6 +28,11 @@ func (r *runner) countRun(ctx context.Context, entry *journalEntry) {
 	r.updateCounts(ctx, func(c *runcount.Counts) {
 		c.Run(r.files.kindName, endpoint, string(entry.Run.Outcome), took, entry.Waited)
 	})
+}
+
+func (r *runner) endpointExists(name string) bool {
+	known, err := r.files.endpointVariables(name)
+	return err == nil && known != nil
 }
 
 // countSkip counts a call without a run in a file, and in the Lease after many.
@@ -56,7 +61,7 @@ func (r *runner) updateCounts(ctx context.Context, change func(*runcount.Counts)
 		}
 		counts.Skip(r.files.kindName, skipped)
 		change(counts)
-		return counts.Marshal()
+		return counts.Marshal(r.endpointExists)
 	})
 	if err != nil {
 		r.out.note("the metrics lack something: %v", err)
