@@ -105,6 +105,9 @@ var alerts = map[string]struct {
   leader_election_master_status{job="collection-operator-metrics",name="collection-operator.zoscb.ibm.com",pod="m-0"} 0x100`,
 		after: 10 * time.Minute, labels: `{}`, alone: true,
 	},
+	"CollectionOperatorManagerNotScraped": {
+		series: `up{job="collection-operator-metrics",pod="m-2"} 0x2000`, after: 15 * time.Minute, labels: `{pod="m-2"}`,
+	},
 	"CollectionOperatorReconcileErrors": {
 		series: `controller_runtime_reconcile_errors_total{job="collection-operator-metrics",controller="zosendpoint",pod="m-0"} 0+60x2000`,
 		after:  32 * time.Minute, labels: `{controller="zosendpoint"}`,
@@ -207,6 +210,17 @@ func TestAlertsFireInTime(t *testing.T) {
 	}
 	if len(alerts) != len(readRules(t)) {
 		t.Errorf("%d samples of %d alerts", len(alerts), len(readRules(t)))
+	}
+}
+
+// Whoever is not read may be the leader.
+func TestALeaderThatIsNotReadIsThere(t *testing.T) {
+	fired, _ := alertsAt(t, `  up{job="collection-operator-metrics",pod="m-0"} 1x2000
+  up{job="collection-operator-metrics",pod="m-1"} 0x2000
+  leader_election_master_status{job="collection-operator-metrics",name="collection-operator.zoscb.ibm.com",pod="m-0"} 0x2000
+`, time.Hour)
+	if want := []string{`CollectionOperatorManagerNotScraped{pod="m-1"}`}; !slices.Equal(fired, want) {
+		t.Errorf("got %v, want %v", fired, want)
 	}
 }
 
