@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 
 	"github.com/spf13/pflag"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -46,15 +46,16 @@ func (s *metricsSettings) options(certificates **keeper.Keeper) metricsserver.Op
 }
 
 // registerMetrics registers all metrics of this manager. The catalog and the keeper are nil if there is none.
-func registerMetrics(ctx context.Context, mgr manager.Manager, s settings, c *controllers, server *catalog.Server, k *keeper.Keeper) error {
+func registerMetrics(mgr manager.Manager, s settings, c *controllers, server *catalog.Server, k *keeper.Keeper) error {
 	if s.metrics.address == "0" {
 		return nil
 	}
-	if _, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{}); err != nil { // It has the Leases before they are read.
-		return err
+	runs := &controller.RunCounts{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
+	if err := runs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up a controller: %w", err)
 	}
 	state := &metrics.State{
-		Client: mgr.GetClient(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure,
+		Client: mgr.GetClient(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure, Runs: runs.Of,
 		Budgets: func(ctx context.Context) ([]metrics.Budget, error) {
 			return c.importer.Budgets.Measure(ctx, mgr.GetClient(), s.budgets.endpoints)
 		},

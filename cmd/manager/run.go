@@ -221,7 +221,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(registerMetrics(ctx, mgr, s, added, ready.catalog, certificates), ready.addTo(mgr)); err != nil {
+	if err := errors.Join(registerMetrics(mgr, s, added, ready.catalog, certificates), ready.addTo(mgr)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

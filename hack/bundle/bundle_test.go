@@ -54,18 +54,22 @@ var kustomized = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return kustomize("../../config/manifests")
+})
+
+// kustomize returns what a folder builds, or nil if there is no kubectl.
+func kustomize(folder string) ([]byte, error) {
 	for _, candidate := range []string{os.Getenv("KUBECTL"), "../../.devcluster/bin/kubectl", "kubectl"} {
 		if kubectl, err := exec.LookPath(candidate); err == nil {
-			return exec.Command(kubectl, "kustomize", "../../config/manifests").Output()
+			return exec.Command(kubectl, "kustomize", folder).Output()
 		}
 	}
 	return nil, nil
-})
+}
 
-// sources returns new copies of the objects that kustomize builds.
-func sources(t *testing.T) []*unstructured.Unstructured {
+// requireKubectl fails, or skips the test, if kustomize returned nothing.
+func requireKubectl(t *testing.T, text []byte, err error) {
 	t.Helper()
-	text, err := kustomized()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +80,54 @@ func sources(t *testing.T) []*unstructured.Unstructured {
 		}
 		t.Skip(lacking)
 	}
+}
+
+// Whoever has installed the manager with OLM, and into any namespace, applies the component alone.
+func TestMonitoringAlone(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	config := t.TempDir()
+	if err := os.CopyFS(filepath.Join(config, "components", "monitoring"), os.DirFS("../../config/components/monitoring")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(config, "monitoring"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(example, "namespace: collection-operator-system", "namespace: other")
+	if err := os.WriteFile(filepath.Join(config, "monitoring", "kustomization.yaml"), []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := kustomize(filepath.Join(config, "monitoring"))
+	requireKubectl(t, text, err)
+	objects, err := decode(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, object := range objects {
+		kinds = append(kinds, object.GetKind())
+		if namespace := object.GetNamespace(); namespace != "other" && object.GetKind() != "ClusterRoleBinding" {
+			t.Errorf("%s is in namespace %q", name(object), namespace)
+		}
+	}
+	slices.Sort(kinds)
+	if want := []string{"ClusterRoleBinding", "NetworkPolicy", "PrometheusRule", "Secret", "ServiceAccount", "ServiceMonitor"}; !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v", kinds, want)
+	}
+	if !strings.Contains(string(text), "serverName: collection-operator-artifacts.other.svc\n") {
+		t.Error("the ServiceMonitor expects the certificate of another namespace")
+	}
+}
+
+// sources returns new copies of the objects that kustomize builds.
+func sources(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := kustomized()
+	requireKubectl(t, text, err)
 	objects, err := decode(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +274,7 @@ func TestManagerIsOneDeployment(t *testing.T) {
 
 func TestRolesOfOthersLieBesideTheClusterServiceVersion(t *testing.T) {
 	want := map[string]string{}
-	for _, path := range []string{"rbac/grants.yaml", "rbac/user_roles.yaml", "components/administrators-only/policy.yaml"} {
+	for _, path := range []string{"rbac/grants.yaml", "rbac/metrics_reader.yaml", "rbac/user_roles.yaml", "components/administrators-only/policy.yaml"} {
 		for _, object := range decodeFile(t, "../../config/"+path) {
 			if object.GroupVersionKind().Group == rbacv1.GroupName {
 				want[name(object)] = toJSON(t, object)

@@ -82,8 +82,8 @@ const running = `
   collection_operator_endpoint_reachable{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 1x2000
   collection_operator_endpoint_credential_refused{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 0x2000
   collection_operator_endpoint_waiting_operators{object_namespace="team",zosendpoint="lpar1",pod="m-0"} 0x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",zosendpoint="lpar1",outcome="Succeeded",pod="m-0"} 0+1x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0+0.5x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",outcome="Succeeded",pod="m-0"} 0+1x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="File",outcome="Failed",pod="m-0"} 0+0.5x2000
   collection_operator_budget_used{budget="kinds",pod="m-0"} 80x2000
   collection_operator_budget_limit{budget="kinds",pod="m-0"} 100x2000
 `
@@ -104,6 +104,9 @@ var alerts = map[string]struct {
 		series: `up{job="collection-operator-metrics",pod="m-0"} 1x100
   leader_election_master_status{job="collection-operator-metrics",name="collection-operator.zoscb.ibm.com",pod="m-0"} 0x100`,
 		after: 10 * time.Minute, labels: `{}`, alone: true,
+	},
+	"CollectionOperatorManagerNotScraped": {
+		series: `up{job="collection-operator-metrics",pod="m-2"} 0x2000`, after: 15 * time.Minute, labels: `{pod="m-2"}`,
 	},
 	"CollectionOperatorReconcileErrors": {
 		series: `controller_runtime_reconcile_errors_total{job="collection-operator-metrics",controller="zosendpoint",pod="m-0"} 0+60x2000`,
@@ -154,9 +157,9 @@ var alerts = map[string]struct {
 		after:  24 * time.Hour, labels: `{object_namespace="team", zosendpoint="lpar2"}`,
 	},
 	"CollectionOperatorRunsFailing": {
-		series: `collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",zosendpoint="lpar1",outcome="Succeeded",pod="m-0"} 0+0.1x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0+4x2000
-  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Once",zosendpoint="lpar1",outcome="Failed",pod="m-0"} 0 1x2000`,
+		series: `collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",outcome="Succeeded",pod="m-0"} 0+0.1x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Dataset",outcome="Failed",pod="m-0"} 0+4x2000
+  collection_operator_runs_total{object_namespace="prod",collection="acme/files",kind="Once",outcome="Failed",pod="m-0"} 0 1x2000`,
 		after: 11 * time.Minute, labels: `{collection="acme/files", kind="Dataset", object_namespace="prod"}`,
 	},
 	"CollectionOperatorRunsWaiting": {
@@ -207,6 +210,17 @@ func TestAlertsFireInTime(t *testing.T) {
 	}
 	if len(alerts) != len(readRules(t)) {
 		t.Errorf("%d samples of %d alerts", len(alerts), len(readRules(t)))
+	}
+}
+
+// Whoever is not read may be the leader.
+func TestALeaderThatIsNotReadIsThere(t *testing.T) {
+	fired, _ := alertsAt(t, `  up{job="collection-operator-metrics",pod="m-0"} 1x2000
+  up{job="collection-operator-metrics",pod="m-1"} 0x2000
+  leader_election_master_status{job="collection-operator-metrics",name="collection-operator.zoscb.ibm.com",pod="m-0"} 0x2000
+`, time.Hour)
+	if want := []string{`CollectionOperatorManagerNotScraped{pod="m-1"}`}; !slices.Equal(fired, want) {
+		t.Errorf("got %v, want %v", fired, want)
 	}
 }
 

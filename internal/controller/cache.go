@@ -26,7 +26,7 @@ import (
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
 // what it made, and of Subscriptions those to its own packages. Of all objects it caches only the fields that controllers read
-// from the cache; see [keepMetadata], [keepDefinition] and [keepOwn].
+// from the cache; see [keepMetadata], [keepName], [keepDefinition] and [keepOwn].
 func CacheOptions() cache.Options {
 	made := labels.SelectorFromSet(labels.Set{render.LabelManagedBy: render.ManagedBy})
 	metadata := cache.ByObject{Label: made, Transform: keepMetadata}
@@ -38,7 +38,7 @@ func CacheOptions() cache.Options {
 		&corev1.ServiceAccount{}:                    metadata,
 		&corev1.ConfigMap{}:                         metadata,
 		&networkingv1.NetworkPolicy{}:               metadata,
-		&coordinationv1.Lease{}:                     {Label: labels.SelectorFromSet(labels.Set{runcount.Label: "true"}), Transform: keepCounts},
+		&coordinationv1.Lease{}:                     {Label: labels.SelectorFromSet(labels.Set{runcount.Label: "true"}), Transform: keepName},
 		&rbacv1.Role{}:                              metadata,
 		&rbacv1.RoleBinding{}:                       metadata,
 		&rbacv1.ClusterRole{}:                       metadata,

@@ -56,18 +56,22 @@ func keepPod(cached any) (any, error) {
 	return cached, nil
 }
 
-// keepCounts transforms the Leases of operators for the cache, which only has the counts of their runs.
-func keepCounts(cached any) (any, error) {
-	lease, ok := cached.(*coordinationv1.Lease)
+// keepName transforms the Leases of operators for the cache, of which controllers read only whether they have changed. They can be as
+// large as those who may write them like; see [RunCounts]. A Lease must be read live before it is updated: what is cached has no holder.
+func keepName(cached any) (any, error) {
+	object, ok := cached.(client.Object)
 	if !ok {
 		return cached, nil
 	}
-	counts, isSet := lease.Annotations[runcount.Annotation]
-	lease.ManagedFields, lease.Labels, lease.Annotations, lease.Spec = nil, only(lease.Labels, []string{runcount.Label}), nil, coordinationv1.LeaseSpec{}
-	if isSet {
-		lease.Annotations = map[string]string{runcount.Annotation: strings.Clone(counts)}
+	if lease, ok := object.(*coordinationv1.Lease); ok {
+		lease.Spec = coordinationv1.LeaseSpec{}
 	}
-	return lease, nil
+	object.SetManagedFields(nil)
+	object.SetFinalizers(nil)
+	object.SetOwnerReferences(nil)
+	object.SetLabels(only(object.GetLabels(), []string{runcount.Label}))
+	object.SetAnnotations(nil)
+	return object, nil
 }
 
 // keepNamespace transforms Namespaces for the cache. Their consent is kept however long it is: without it, operators are uninstalled.

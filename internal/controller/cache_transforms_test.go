@@ -9,13 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/runcount"
 )
 
 // foreign is metadata as large as the API server accepts.
@@ -61,6 +64,27 @@ func TestKeepMetadata(t *testing.T) {
 	once := install.DeploymentState(deployment)
 	if _, err := keepMetadata(deployment); err != nil || install.DeploymentState(deployment) != once {
 		t.Errorf("the second time it is %q, not %q, %v", install.DeploymentState(deployment), once, err)
+	}
+}
+
+// Whatever is written into a Lease, the cache has only its name: anybody may create many.
+func TestKeepName(t *testing.T) {
+	large := foreign(map[string]string{runcount.Annotation: strings.Repeat("x", 200<<10)})
+	large.Labels[runcount.Label], large.Finalizers = "true", []string{"example.com/x"}
+	kept := metav1.ObjectMeta{Namespace: "a", Name: "b", UID: "c", ResourceVersion: "1", Labels: map[string]string{runcount.Label: "true"}}
+	for want, object := range map[any]any{
+		&metav1.PartialObjectMetadata{ObjectMeta: kept}: &metav1.PartialObjectMetadata{ObjectMeta: *large.DeepCopy()},
+		&coordinationv1.Lease{ObjectMeta: kept}: &coordinationv1.Lease{
+			ObjectMeta: *large.DeepCopy(), Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(strings.Repeat("x", 1<<20))},
+		},
+	} {
+		got, err := keepName(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 

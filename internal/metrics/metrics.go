@@ -2,8 +2,9 @@
 // when metrics are read, from the cache, by the leader alone; what the manager did is counted by each manager.
 //
 // The number of series is bounded. They have names of namespaces, of collections that are imported, of kinds of these, and of
-// ZosEndpoints that are probed, all of which budgets limit, and reasons, which are constants. No series has the name of a
-// custom resource, a user, a URL or a message.
+// ZosEndpoints that are probed, all of which budgets limit, and reasons, which are constants. The most are those of runs by endpoint: for
+// each installation, at most its kinds times the probed ZosEndpoints of its SubOperatorConfig's namespace times the outcomes, of which an
+// operator writes at most [runcount.MaxBytes]. No series has the name of a custom resource, a user, a URL or a message.
 package metrics
 
 import (
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/runcount"
 )
 
 // prefix of the names of all metrics of this package.
@@ -47,6 +49,8 @@ type State struct {
 	Elected <-chan struct{}
 	// Endpoints returns what the leader knows about the ZosEndpoints that it probes.
 	Endpoints func(ctx context.Context) ([]Endpoint, error)
+	// Runs returns the counts in the Lease of an operator, or nil.
+	Runs func(lease client.ObjectKey) *runcount.Counts
 	// Budgets returns how much of each budget is used.
 	Budgets func(ctx context.Context) ([]Budget, error)
 	// Catalog returns the size of the served catalog, or nil. It is nil if the manager serves none.

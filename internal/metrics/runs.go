@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -16,7 +15,9 @@ import (
 )
 
 var (
-	runs = describe("runs_total", "Runs of playbooks by their outcome, without drift checks. The namespace is that of the custom resources, and the endpoint is empty if the ZosEndpoint does not exist.",
+	runs = describe("runs_total", "Runs of playbooks by their outcome, without drift checks. The namespace is that of the custom resources.",
+		labelNamespace, labelCollection, labelKind, labelOutcome)
+	endpointRuns = describe("endpoint_runs_total", "Those of runs_total that ran on a ZosEndpoint that is probed. The namespace is that of the custom resources.",
 		labelNamespace, labelCollection, labelKind, labelEndpoint, labelOutcome)
 	runSeconds = describe("run_duration_seconds", "Time that runs of playbooks took, whatever their outcome is.",
 		labelNamespace, labelCollection, labelKind)
@@ -33,7 +34,7 @@ var outcomes = []string{"Succeeded", "Failed", "TimedOut", "Cancelled", "Interru
 type operator struct {
 	namespace  string
 	collection collection.ID
-	// kinds of the imported version, and endpoints of the namespace of the SubOperatorConfig: counts of others are not series of their own.
+	// kinds of the imported version, and probed endpoints of the namespace of the SubOperatorConfig: counts of others are no series.
 	kinds     []string
 	endpoints map[string]bool
 	ready     bool
@@ -45,22 +46,18 @@ func (o *operator) lease() client.ObjectKey {
 
 // collectRuns sends what operators have counted.
 func (s *State) collectRuns(ctx context.Context, to chan<- prometheus.Metric) error {
-	ocs, socs, endpoints := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}, &v2beta2.ZosEndpointList{}
-	leases := &coordinationv1.LeaseList{}
-	for _, list := range []client.ObjectList{ocs, socs, endpoints, leases} {
+	ocs, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	for _, list := range []client.ObjectList{ocs, socs} {
 		if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	counted := map[client.ObjectKey]*runcount.Counts{}
-	for i := range leases.Items {
-		lease := &leases.Items[i]
-		if counts, err := runcount.Parse(lease.Annotations[runcount.Annotation]); err == nil {
-			counted[client.ObjectKeyFromObject(lease)] = counts
-		}
+	probed, err := s.Endpoints(ctx)
+	if err != nil {
+		return err
 	}
-	for _, o := range operatorsOf(ocs.Items, socs.Items, endpoints.Items) {
-		if counts := counted[o.lease()]; counts != nil {
+	for _, o := range operatorsOf(ocs.Items, socs.Items, probed) {
+		if counts := s.Runs(o.lease()); counts != nil {
 			o.send(to, counts)
 		}
 	}
@@ -68,15 +65,15 @@ func (s *State) collectRuns(ctx context.Context, to chan<- prometheus.Metric) er
 }
 
 // operatorsOf returns the installed operators. Of several SubOperatorConfigs that install the same one, the one that has counts.
-func operatorsOf(ocs []v2beta2.OperatorCollection, socs []v2beta2.SubOperatorConfig, endpoints []v2beta2.ZosEndpoint) []operator {
+func operatorsOf(ocs []v2beta2.OperatorCollection, socs []v2beta2.SubOperatorConfig, probed []Endpoint) []operator {
 	kinds, names := map[client.ObjectKey][]string{}, map[string]map[string]bool{}
 	for i := range ocs {
 		if imported := ocs[i].Status.Collection; imported != nil {
 			kinds[client.ObjectKeyFromObject(&ocs[i])] = imported.Kinds
 		}
 	}
-	for i := range endpoints {
-		e := &endpoints[i]
+	for i := range probed {
+		e := &probed[i]
 		if names[e.Namespace] == nil {
 			names[e.Namespace] = map[string]bool{}
 		}
@@ -106,26 +103,17 @@ func operatorsOf(ocs []v2beta2.OperatorCollection, socs []v2beta2.SubOperatorCon
 
 // send sends the counts of an operator. Operators are not trusted to name kinds, endpoints and outcomes.
 func (o *operator) send(to chan<- prometheus.Metric, counts *runcount.Counts) {
-	rows := map[runcount.Row]uint64{}
-	for _, row := range counts.Rows {
-		count := row.Count
-		if !slices.Contains(o.kinds, row.Kind) || !slices.Contains(outcomes, row.Outcome) {
-			continue
-		}
-		if !o.endpoints[row.Endpoint] {
-			row.Endpoint = ""
-		}
-		row.Count = 0
-		rows[row] += count
-	}
-	for row, count := range rows {
-		to <- prometheus.MustNewConstMetric(runs, prometheus.CounterValue, float64(count),
-			o.namespace, o.collection.String(), row.Kind, row.Endpoint, row.Outcome)
-	}
 	for _, name := range o.kinds {
 		kind := counts.Kinds[name]
 		if kind == nil {
 			continue
+		}
+		labels := []string{o.namespace, o.collection.String(), name}
+		sendOutcomes(to, runs, kind.Outcomes, labels...)
+		for endpoint, counted := range kind.Endpoints {
+			if o.endpoints[endpoint] {
+				sendOutcomes(to, endpointRuns, counted, append(slices.Clone(labels), endpoint)...)
+			}
 		}
 		buckets, sum := map[float64]uint64{}, uint64(0)
 		for i, bound := range runcount.Bounds {
@@ -134,9 +122,16 @@ func (o *operator) send(to chan<- prometheus.Metric, counts *runcount.Counts) {
 			}
 			buckets[bound] = sum
 		}
-		labels := []string{o.namespace, o.collection.String(), name}
 		to <- prometheus.MustNewConstHistogram(runSeconds, kind.Runs(), kind.Seconds, buckets, labels...)
 		to <- prometheus.MustNewConstSummary(runWait, kind.Runs(), kind.Waited, nil, labels...)
 		to <- prometheus.MustNewConstMetric(skippedRuns, prometheus.CounterValue, float64(kind.Skipped), labels...)
+	}
+}
+
+func sendOutcomes(to chan<- prometheus.Metric, description *prometheus.Desc, counted runcount.Outcomes, labels ...string) {
+	for _, outcome := range outcomes {
+		if count, ok := counted[outcome]; ok {
+			to <- prometheus.MustNewConstMetric(description, prometheus.CounterValue, float64(count), append(slices.Clone(labels), outcome)...)
+		}
 	}
 }

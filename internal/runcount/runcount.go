@@ -3,9 +3,11 @@
 package runcount
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -17,12 +19,12 @@ const (
 	// Label on that Lease, with the value "true", selects those that the manager caches.
 	Label = "zoscb.ibm.com/run-counts"
 
-	// maxBytes is the size from which on counts are not read.
-	maxBytes = 128 << 10
-	// maxRows is the number of different rows. Runs that would need another one count for no endpoint, and then not at all.
-	maxRows = 400
-	// maxKinds is the number of different kinds.
-	maxKinds = 500
+	// MaxBytes is the size of the longest annotation that is written, and read.
+	MaxBytes = 96 << 10
+	// maxKinds is the number of different kinds. A namespace may have no more by default: --max-kinds-per-namespace.
+	maxKinds = 200
+	// maxEntries is the number of kinds with endpoints, and maxOutcomes that of outcomes of one, in all that is read.
+	maxEntries, maxOutcomes = 4000, 16
 )
 
 // Bounds are the upper bounds of the buckets of durations, in seconds. Those of earlier versions must not change.
@@ -30,21 +32,27 @@ var Bounds = []float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600}
 
 // Counts are the numbers of all runs of an operator. The zero value is that of an operator that never ran anything.
 type Counts struct {
-	Rows []Row `json:"rows,omitempty"`
 	// Kinds by their names.
 	Kinds map[string]*Kind `json:"kinds,omitempty"`
 }
 
-// Row counts the runs of a kind on an endpoint with an outcome. The endpoint is the name of a ZosEndpoint, or empty if there are too many.
-type Row struct {
-	Kind     string `json:"kind"`
-	Endpoint string `json:"endpoint,omitempty"`
-	Outcome  string `json:"outcome"`
-	Count    uint64 `json:"count"`
+// Outcomes has the number of runs by their outcome.
+type Outcomes map[string]uint64
+
+func (o Outcomes) runs() uint64 {
+	var sum uint64
+	for _, count := range o {
+		sum += count
+	}
+	return sum
 }
 
 // Kind counts the runs of a kind.
 type Kind struct {
+	// Outcomes of all runs.
+	Outcomes Outcomes `json:"outcomes,omitempty"`
+	// Endpoints has the outcomes of the runs on each ZosEndpoint. Some are missing if there are too many.
+	Endpoints map[string]Outcomes `json:"endpoints,omitempty"`
 	// Skipped is how often no run was needed.
 	Skipped uint64 `json:"skipped,omitempty"`
 	// Seconds is the sum of the durations of runs, and Buckets the number of runs in each of Bounds, and longer ones: a run counts in one.
@@ -70,25 +78,58 @@ func Parse(annotation string) (*Counts, error) {
 	if annotation == "" {
 		return c, nil
 	}
-	if len(annotation) > maxBytes {
-		return nil, fmt.Errorf("annotation %s has %d bytes, more than %d", Annotation, len(annotation), maxBytes)
+	if len(annotation) > MaxBytes {
+		return nil, fmt.Errorf("annotation %s has %d bytes, more than %d", Annotation, len(annotation), MaxBytes)
 	}
 	if err := json.Unmarshal([]byte(annotation), c); err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", Annotation, err)
 	}
-	if len(c.Rows) > maxRows || len(c.Kinds) > maxKinds {
-		return nil, fmt.Errorf("annotation %s has too many counters", Annotation)
-	}
-	for _, kind := range c.Kinds {
-		if kind == nil || len(kind.Buckets) > len(Bounds)+1 || !(kind.Seconds >= 0) || !(kind.Waited >= 0) {
-			return nil, errors.New("annotation " + Annotation + " has counters that cannot be")
-		}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", Annotation, err)
 	}
 	return c, nil
 }
 
-// Marshal returns the annotation: the same text for equal counts.
-func (c *Counts) Marshal() string {
+func (c *Counts) check() error {
+	entries := len(c.Kinds)
+	for _, kind := range c.Kinds {
+		if kind == nil || len(kind.Buckets) > len(Bounds)+1 || !(kind.Seconds >= 0) || !(kind.Waited >= 0) || len(kind.Outcomes) > maxOutcomes {
+			return errors.New("it has counters that cannot be")
+		}
+		entries += len(kind.Endpoints)
+		for _, outcomes := range kind.Endpoints {
+			if len(outcomes) > maxOutcomes {
+				return errors.New("it has counters that cannot be")
+			}
+		}
+	}
+	if len(c.Kinds) > maxKinds || entries > maxEntries {
+		return errors.New("it has too many counters")
+	}
+	return nil
+}
+
+// Marshal returns the annotation: the same text for equal counts, of at most MaxBytes. What does not fit is removed: first the endpoints
+// that do not exist, then those with the fewest runs. Nothing of the numbers of kinds is lost, unless they alone do not fit.
+func (c *Counts) Marshal(exists func(endpoint string) bool) string {
+	content := c.text()
+	if len(content) <= MaxBytes && c.check() == nil {
+		return content
+	}
+	for _, kind := range c.Kinds {
+		maps.DeleteFunc(kind.Endpoints, func(endpoint string, _ Outcomes) bool { return !exists(endpoint) })
+	}
+	c.dropEndpoints()
+	for content = c.text(); len(content) > MaxBytes; content = c.text() {
+		fewest := slices.MinFunc(slices.Sorted(maps.Keys(c.Kinds)), func(a, b string) int {
+			return cmp.Compare(c.Kinds[a].Runs(), c.Kinds[b].Runs())
+		})
+		delete(c.Kinds, fewest)
+	}
+	return content
+}
+
+func (c *Counts) text() string {
 	content, err := json.Marshal(c)
 	if err != nil {
 		return "" // Only numbers that are infinite cannot be written, and sums of durations are not.
@@ -96,14 +137,46 @@ func (c *Counts) Marshal() string {
 	return string(content)
 }
 
-// Run counts a run that ended: how long it took, and how long it waited for its endpoint before.
-func (c *Counts) Run(kind, endpoint, outcome string, took, waited time.Duration) {
-	if row := c.row(kind, endpoint, outcome); row != nil {
-		row.Count++
+// dropEndpoints removes the endpoints of kinds with the fewest runs until the rest fits.
+func (c *Counts) dropEndpoints() {
+	type entry struct {
+		kind, endpoint string
+		runs           uint64
+		bytes          int
 	}
+	var entries []entry
+	for name, kind := range c.Kinds {
+		for endpoint, outcomes := range kind.Endpoints {
+			text, _ := json.Marshal(map[string]Outcomes{endpoint: outcomes})
+			entries = append(entries, entry{name, endpoint, outcomes.runs(), len(text) - 1}) // A comma instead of two braces.
+		}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.runs, b.runs), cmp.Compare(b.kind, a.kind), cmp.Compare(b.endpoint, a.endpoint))
+	})
+	size, rest := len(c.text()), len(entries)+len(c.Kinds)
+	for _, e := range entries {
+		if size <= MaxBytes && rest <= maxEntries {
+			return
+		}
+		delete(c.Kinds[e.kind].Endpoints, e.endpoint)
+		size, rest = size-e.bytes, rest-1
+	}
+}
+
+// Run counts a run that ended: how long it took, and how long it waited for its endpoint before. The endpoint is the name of a
+// ZosEndpoint, or empty if that does not exist.
+func (c *Counts) Run(kind, endpoint, outcome string, took, waited time.Duration) {
 	k := c.kind(kind)
 	if k == nil {
 		return
+	}
+	if k.Outcomes == nil {
+		k.Outcomes = Outcomes{}
+	}
+	k.Outcomes[outcome]++
+	if endpoint != "" {
+		k.onEndpoint(endpoint)[outcome]++
 	}
 	k.Buckets = append(k.Buckets, make([]uint64, len(Bounds)+1-len(k.Buckets))...)
 	bucket, _ := slices.BinarySearch(Bounds, took.Seconds())
@@ -122,22 +195,14 @@ func (c *Counts) Skip(kind string, times uint64) {
 	}
 }
 
-// row returns the row to count a run in, or nil if there are too many.
-func (c *Counts) row(kind, endpoint, outcome string) *Row {
-	for _, wanted := range []Row{{Kind: kind, Endpoint: endpoint, Outcome: outcome}, {Kind: kind, Outcome: outcome}} {
-		i := slices.IndexFunc(c.Rows, func(r Row) bool {
-			return r.Kind == wanted.Kind && r.Endpoint == wanted.Endpoint && r.Outcome == wanted.Outcome
-		})
-		if i >= 0 {
-			return &c.Rows[i]
-		}
-		// The last quarter is for runs of endpoints that have no row of their own.
-		if len(c.Rows) < maxRows*3/4 || wanted.Endpoint == "" && len(c.Rows) < maxRows {
-			c.Rows = append(c.Rows, wanted)
-			return &c.Rows[len(c.Rows)-1]
-		}
+func (k *Kind) onEndpoint(name string) Outcomes {
+	if k.Endpoints == nil {
+		k.Endpoints = map[string]Outcomes{}
 	}
-	return nil
+	if k.Endpoints[name] == nil {
+		k.Endpoints[name] = Outcomes{}
+	}
+	return k.Endpoints[name]
 }
 
 // kind returns the counters of a kind, or nil if there are too many.

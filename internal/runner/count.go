@@ -1,11 +1,13 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/runcount"
@@ -14,11 +16,14 @@ import (
 // skipsPerWrite is the number of calls without a run after which they are written to the Lease, if no run is before.
 const skipsPerWrite = 1000
 
+// maxSkips is the number of calls that are kept for the next time if the Lease cannot be written.
+const maxSkips = 1 << 20
+
 // countRun adds a run to the counts of the operator, and the calls without a run since the last time. A run whose outcome is recorded is
 // not repeated because of that: if it cannot be counted, it is missing.
 func (r *runner) countRun(ctx context.Context, entry *journalEntry) {
 	endpoint := entry.Run.Endpoint
-	if known, err := r.files.endpointVariables(endpoint); err != nil || known == nil {
+	if !r.endpointExists(endpoint) {
 		endpoint = "" // Anybody who may create resources can make up names.
 	}
 	var took time.Duration
@@ -30,6 +35,11 @@ func (r *runner) countRun(ctx context.Context, entry *journalEntry) {
 	})
 }
 
+func (r *runner) endpointExists(name string) bool {
+	known, err := r.files.endpointVariables(name)
+	return err == nil && known != nil
+}
+
 // countSkip counts a call without a run in a file, and in the Lease after many.
 func (r *runner) countSkip(ctx context.Context) {
 	skips := r.skips()
@@ -38,12 +48,13 @@ func (r *runner) countSkip(ctx context.Context) {
 		r.out.note("count a call without a run: %v", err)
 		return
 	}
-	if n >= skipsPerWrite {
+	if n%skipsPerWrite == 0 { // If that fails, the next attempt is after as many.
 		r.updateCounts(ctx, func(*runcount.Counts) {})
 	}
 }
 
-// updateCounts changes the counts in the Lease. Counts that cannot be read begin again.
+// updateCounts changes the counts in the Lease. Counts that cannot be read begin again. Calls without a run remain in their file if the
+// Lease cannot be written; those that this process has taken are lost if it ends meanwhile.
 func (r *runner) updateCounts(ctx context.Context, change func(*runcount.Counts)) {
 	skipped, err := r.skips().take()
 	if err != nil {
@@ -56,10 +67,14 @@ func (r *runner) updateCounts(ctx context.Context, change func(*runcount.Counts)
 		}
 		counts.Skip(r.files.kindName, skipped)
 		change(counts)
-		return counts.Marshal()
+		return counts.Marshal(r.endpointExists)
 	})
-	if err != nil {
-		r.out.note("the metrics lack something: %v", err)
+	if err == nil {
+		return
+	}
+	r.out.note("the metrics lack something: %v", err)
+	if err := r.skips().putBack(skipped); err != nil {
+		r.out.note("keep the number of calls without a run: %v", err)
 	}
 }
 
@@ -71,7 +86,18 @@ func (r *runner) skips() skips {
 type skips struct{ file string }
 
 // add counts one, and returns the number.
-func (s skips) add() (int64, error) {
+func (s skips) add() (int64, error) { return s.append(1) }
+
+// putBack counts again what was taken, up to maxSkips.
+func (s skips) putBack(n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := s.append(int(min(n, maxSkips)))
+	return err
+}
+
+func (s skips) append(n int) (int64, error) {
 	if err := os.MkdirAll(filepath.Dir(s.file), 0o770); err != nil {
 		return 0, err
 	}
@@ -79,7 +105,7 @@ func (s skips) add() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = file.Write([]byte{'.'})
+	_, err = file.Write(bytes.Repeat([]byte{'.'}, n))
 	info, statErr := file.Stat()
 	if err := errors.Join(err, statErr, file.Close()); err != nil {
 		return 0, err
@@ -87,9 +113,9 @@ func (s skips) add() (int64, error) {
 	return info.Size(), nil
 }
 
-// take returns the number and begins again.
+// take returns the number and begins again. Of several processes that take, each has its own file.
 func (s skips) take() (uint64, error) {
-	taken := s.file + ".taken"
+	taken := s.file + ".taken-" + strconv.Itoa(os.Getpid())
 	if err := os.Rename(s.file, taken); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	} else if err != nil {
@@ -97,7 +123,7 @@ func (s skips) take() (uint64, error) {
 	}
 	info, err := os.Lstat(taken)
 	if err != nil {
-		return 0, ignoreMissing(err) // Another call takes them, too.
+		return 0, err
 	}
-	return uint64(max(0, info.Size())), ignoreMissing(os.Remove(taken))
+	return uint64(max(0, info.Size())), os.Remove(taken)
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -23,5 +24,23 @@ func TestSkips(t *testing.T) {
 	}
 	if n, err := s.add(); n != 1 || err != nil {
 		t.Errorf("added after: %d, %v", n, err)
+	}
+	if n, err := s.take(); n != 1 || err != nil {
+		t.Errorf("taken once more: %d, %v", n, err)
+	}
+	if err := s.putBack(0); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.add(); err != nil { // Another call, while the Lease could not be written.
+		t.Error(err)
+	}
+	if err := s.putBack(12); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.take(); n != 13 || err != nil {
+		t.Errorf("taken after 12 were put back: %d, %v", n, err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(s.file)); err != nil || len(left) > 0 {
+		t.Errorf("files remain: %v, %v", left, err)
 	}
 }

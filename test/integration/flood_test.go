@@ -15,12 +15,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/runcount"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 	"github.com/collection-operator/collection-operator/test/integration/plot"
 )
@@ -63,6 +65,7 @@ func (f *flood) run(ctx context.Context) {
 	go f.watchMemory(ctx, theManager.command.Process.Pid)
 	f.part(ctx, "nothing", true, func(ctx context.Context) { <-ctx.Done() })
 	f.part(ctx, fmt.Sprintf("%d Secrets with 256 KiB of annotations", f.scaled(1000)), false, f.secrets(ctx))
+	f.part(ctx, fmt.Sprintf("%d Leases like those of operators, with 256 KiB of annotations", f.scaled(1000)), false, f.leases(ctx))
 	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 4 MiB", f.scaled(200)), false, f.archives(ctx, 4<<20))
 	f.part(ctx, fmt.Sprintf("%d archives with an operator-config of 1 MiB", f.scaled(200)), false, f.archives(ctx, 1<<20))
 	f.part(ctx, fmt.Sprintf("%d OperatorCollections of 500 kinds", f.scaled(100)), false, f.kinds(ctx))
@@ -222,6 +225,21 @@ func (f *flood) secrets(ctx context.Context) func(context.Context) {
 		for i := range f.scaled(1000) {
 			objects = append(objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: fmt.Sprintf("large-%d", i), Annotations: map[string]string{"example.com/large": large},
+			}})
+		}
+		create(ctx, objects)
+	}
+}
+
+func (f *flood) leases(ctx context.Context) func(context.Context) {
+	namespace := newNamespace(ctx)
+	large := strings.Repeat("x", 256<<10-100)
+	return func(ctx context.Context) {
+		var objects []client.Object
+		for i := range f.scaled(1000) {
+			objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: fmt.Sprintf("domain-c%d-operator", i),
+				Labels: map[string]string{runcount.Label: "true"}, Annotations: map[string]string{runcount.Annotation: large},
 			}})
 		}
 		create(ctx, objects)

@@ -155,12 +155,11 @@ var _ = Describe("The manager's metrics", func() {
 		counts.Skip(s.kind, 12)
 		Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: s.operator(),
-			Labels: map[string]string{runcount.Label: "true"}, Annotations: map[string]string{runcount.Annotation: counts.Marshal()},
+			Labels: map[string]string{runcount.Label: "true"}, Annotations: map[string]string{runcount.Annotation: counts.Marshal(func(string) bool { return true })},
 		}})
 		ofKind := []string{label("collection", id), label("kind", s.kind), label("object_namespace", namespace)}
-		run := func(endpoint, outcome string) []string {
-			return append(slices.Clone(ofKind), label("outcome", outcome), label("zosendpoint", endpoint))
-		}
+		run := func(outcome string) []string { return append(slices.Clone(ofKind), label("outcome", outcome)) }
+		on := func(endpoint string) string { return label("zosendpoint", endpoint) }
 		lpar := func(name string) []string {
 			return []string{label("object_namespace", namespace), label("zosendpoint", name)}
 		}
@@ -187,8 +186,10 @@ var _ = Describe("The manager's metrics", func() {
 				haveSeries("budget_limit", []string{label("budget", "collections")}, Equal("1000")),
 				haveSeries("namespace_budget_used", []string{label("budget", "kinds"), label("object_namespace", namespace)}, Equal("1")),
 				haveSeries("namespace_budget_used", []string{label("budget", "probed_endpoints"), label("object_namespace", namespace)}, Equal("2")),
-				haveSeries("runs_total", run("lpar1", "Succeeded"), Equal("1")),
-				haveSeries("runs_total", run("", "Failed"), Equal("1")),
+				haveSeries("runs_total", run("Succeeded"), Equal("1")),
+				haveSeries("runs_total", run("Failed"), Equal("1")),
+				haveSeries("endpoint_runs_total", append(run("Succeeded"), on("lpar1")), Equal("1")),
+				haveSeries("endpoint_runs_total", append(run("Failed"), on("made-up")), HavePrefix("no series")),
 				haveSeries("run_duration_seconds_sum", ofKind, Equal("81")),
 				haveSeries("run_wait_seconds_sum", ofKind, Equal("2")),
 				haveSeries("skipped_runs_total", ofKind, Equal("12")),
@@ -200,13 +201,21 @@ var _ = Describe("The manager's metrics", func() {
 		Expect(strings.Join(authorized.metrics(ctx, NewWithT(GinkgoT())), "\n")).To(And(
 			ContainSubstring(`controller_runtime_reconcile_total{controller="operatorcollection"`), ContainSubstring("workqueue_depth")))
 
+		By("reading the Lease again when it has changed")
+		counts.Run(s.kind, "lpar1", "Succeeded", time.Second, 0)
+		Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}},
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, runcount.Annotation, counts.Marshal(func(string) bool { return true })))
+		Eventually(func(g Gomega) {
+			g.Expect(authorized.metrics(ctx, g)).To(haveSeries("runs_total", run("Succeeded"), Equal("2")))
+		}).WithContext(ctx).Should(Succeed())
+
 		By("forgetting what is deleted")
 		Remove(ctx, oc)
 		Remove(ctx, missing)
 		Eventually(func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(And(
 				haveSeries("collections", conditionLabels("", "Imported", namespace, "ArchiveNotFound", "False"), HavePrefix("no series")),
-				haveSeries("runs_total", run("lpar1", "Succeeded"), HavePrefix("no series"))))
+				haveSeries("runs_total", run("Succeeded"), HavePrefix("no series"))))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(2*time.Minute))
 })
@@ -238,7 +247,7 @@ var _ = Describe("The manager's metrics of runs", Ordered, func() {
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.podName+"_"+pod.podUID)), "the lock is as it was")
 		ofKind := []string{label("collection", domain+"/"+s.name), label("kind", gateKind), label("object_namespace", namespace)}
 		outcome := func(name string) []string {
-			return append(slices.Clone(ofKind), label("outcome", name), label("zosendpoint", "lpar1"))
+			return append(slices.Clone(ofKind), label("outcome", name))
 		}
 		Eventually(func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(And(
