@@ -15,15 +15,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/snapshot"
 )
 
-// catalogName is the name of the CatalogSource of the manager's catalog.
-const catalogName = "collection-operator-catalog"
-
 // maxOLMMessage limits what is quoted of OLM.
 const maxOLMMessage = 600
 
 func checkOLM(d *diagnosis) {
 	for _, source := range snapshot.Typed[operatorsv1alpha1.CatalogSource](d.Snapshot, snapshot.CatalogSource) {
-		if state := source.Status.GRPCConnectionState; source.Name == catalogName && state != nil && state.LastObservedState != "READY" {
+		if state := source.Status.GRPCConnectionState; source.Name == snapshot.CatalogName && state != nil && state.LastObservedState != "READY" {
 			d.reportOLM(v2beta2.ReasonCatalogUnhealthy, ref(snapshot.CatalogSource, source.Namespace, source.Name),
 				"the connection of OLM to the catalog is in state "+state.LastObservedState, theManager)
 		}
@@ -42,7 +39,7 @@ func checkOLM(d *diagnosis) {
 func (d *diagnosis) subscriptions() []*operatorsv1alpha1.Subscription {
 	all := snapshot.Typed[operatorsv1alpha1.Subscription](d.Snapshot, snapshot.Subscription)
 	return slices.DeleteFunc(all, func(s *operatorsv1alpha1.Subscription) bool {
-		return s.Spec == nil || s.Spec.CatalogSource != catalogName
+		return s.Spec == nil || s.Spec.CatalogSource != snapshot.CatalogName
 	})
 }
 
@@ -77,7 +74,7 @@ func (d *diagnosis) checkSubscription(s *operatorsv1alpha1.Subscription) {
 		isProblem := c.Type == operatorsv1alpha1.SubscriptionResolutionFailed || c.Type == operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
 		if isProblem && c.Status == corev1.ConditionTrue {
 			d.reportOLM(v2beta2.ReasonCatalogUnhealthy, object, fmt.Sprintf("%s: %s %s", c.Type, c.Reason, c.Message),
-				groups, ref(snapshot.CatalogSource, s.Spec.CatalogSourceNamespace, catalogName))
+				groups, ref(snapshot.CatalogSource, s.Spec.CatalogSourceNamespace, snapshot.CatalogName))
 		}
 	}
 	for _, plan := range snapshot.Typed[operatorsv1alpha1.InstallPlan](d.Snapshot, snapshot.InstallPlan) {

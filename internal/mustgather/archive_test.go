@@ -42,6 +42,8 @@ var planted = map[string]string{
 	"variable as assignment":      "planted-variable2",
 	"variable as object":          "planted-variable3",
 	"environment":                 "planted-env",
+	"manifest in an InstallPlan":  "planted-manifest",
+	"bundle of an InstallPlan":    "planted-bundle",
 	"log, JSON in JSON":           "planted-log1",
 	"log, assignment":             "planted-log2;more",
 	"log, header":                 "planted0bearer0token",
@@ -107,6 +109,15 @@ apiVersion: other.domain.suboperator.zoscb.ibm.com/v1
 kind: Unknown
 metadata: {namespace: zos, name: hello}
 spec: {zosendpoint: lpar1, text: <resource of an unknown kind>}`, `
+apiVersion: operators.coreos.com/v1alpha1
+kind: InstallPlan
+metadata: {namespace: zos, name: install-1}
+status:
+  phase: Failed
+  bundleLookups: [{path: "<bundle of an InstallPlan>"}]
+  plan:
+  - {resolving: files, resource: {kind: Secret, name: shown-step, manifest: '{"kind":"Secret","stringData":{"a":"<manifest in an InstallPlan>"}}'}}
+  - broken`, `
 apiVersion: v1
 kind: Event
 metadata: {namespace: zos, name: e1}
@@ -220,6 +231,7 @@ func TestArchive(t *testing.T) {
 		"gathered/namespaces/zos/configmap/acme-files-operator-runtime.yaml",
 		"gathered/namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml",
 		"gathered/namespaces/zos/events.txt",
+		"gathered/namespaces/zos/installplan.operators.coreos.com/install-1.yaml",
 		"gathered/namespaces/zos/logs/operator-0/operator.log", "gathered/namespaces/zos/logs/operator-0/operator.previous.log",
 		"gathered/namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml",
 		"gathered/namespaces/zos/secrets-without-content.yaml",
@@ -231,12 +243,13 @@ func TestArchive(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	for name, texts := range map[string][]string{
-		"namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml": {"content: shown content", "- logon\n", "user: shown-user", "zosendpoint: lpar1", "secret: REDACTED"},
-		"namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml":   {"https://example.com/files.tar.gz\n", "credentialsSecret: download", "zoscb.ibm.com/retry: shown", "name: DB_PASSWORD"},
-		"namespaces/zos/zosendpoint.zoscb.ibm.com/lpar1.yaml":          {"pyz: /usr/lpp/python", "zoau=/usr/lpp/zoau", "host: lpar1.example.com"},
-		"namespaces/zos/secrets-without-content.yaml":                  {"type: kubernetes.io/ssh-auth", "- kubectl.kubernetes.io/last-applied-configuration"},
-		"namespaces/zos/events.txt":                                    {"2026-11-22T10:00:00Z Warning Failed datafile/hello x3: Secret REDACTED was not found\n"},
-		"namespaces/zos/logs/operator-0/operator.log":                  {`"line":"ok: [lpar1]"`, `\"password\": \"REDACTED\"`},
+		"namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml":   {"content: shown content", "- logon\n", "user: shown-user", "zosendpoint: lpar1", "secret: REDACTED"},
+		"namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml":     {"https://example.com/files.tar.gz\n", "credentialsSecret: download", "zoscb.ibm.com/retry: shown", "name: DB_PASSWORD"},
+		"namespaces/zos/zosendpoint.zoscb.ibm.com/lpar1.yaml":            {"pyz: /usr/lpp/python", "zoau=/usr/lpp/zoau", "host: lpar1.example.com"},
+		"namespaces/zos/secrets-without-content.yaml":                    {"type: kubernetes.io/ssh-auth", "- kubectl.kubernetes.io/last-applied-configuration"},
+		"namespaces/zos/events.txt":                                      {"2026-11-22T10:00:00Z Warning Failed datafile/hello x3: Secret REDACTED was not found\n"},
+		"namespaces/zos/logs/operator-0/operator.log":                    {`"line":"ok: [lpar1]"`, `\"password\": \"REDACTED\"`},
+		"namespaces/zos/installplan.operators.coreos.com/install-1.yaml": {"name: shown-step", "phase: Failed"},
 		"doctor.txt":              {"error manager/collection-operator: NotFound"},
 		"not-in-this-archive.txt": {"you may not read pods in namespace other"},
 		"versions.yaml":           {"server: v1.36.0", "kubectl-collection: 1.0.0"},

@@ -137,6 +137,8 @@ func (r *redactor) object(object *unstructured.Unstructured) map[string]any {
 	switch {
 	case kind == snapshot.ZosEndpoint:
 		r.endpointVariables(spec)
+	case kind == snapshot.InstallPlan:
+		withoutManifests(copied.Object)
 	case kind == snapshot.ClusterServiceVersion:
 		delete(spec, "icon")
 	case kind == snapshot.OperatorCollection && spec["collectionURLToken"] != nil:
@@ -150,6 +152,18 @@ func (r *redactor) object(object *unstructured.Unstructured) map[string]any {
 		r.fields(copied.Object)
 	}
 	return copied.Object
+}
+
+// withoutManifests removes from an InstallPlan the manifests of what it installs: texts that may be those of Secrets.
+func withoutManifests(plan map[string]any) {
+	unstructured.RemoveNestedField(plan, "status", "bundleLookups")
+	status, _ := plan["status"].(map[string]any)
+	steps, _ := status["plan"].([]any)
+	for _, step := range steps {
+		if fields, ok := step.(map[string]any); ok {
+			unstructured.RemoveNestedField(fields, "resource", "manifest")
+		}
+	}
 }
 
 // annotations returns annotations without values that may be anything.

@@ -35,6 +35,9 @@ const (
 	ManagerContainer = "manager"
 )
 
+// CatalogName is the name of the CatalogSource of the manager's catalog.
+const CatalogName = "collection-operator-catalog"
+
 // Kinds that a snapshot may have, besides those of collections.
 var (
 	OperatorCollection = v2beta2.GroupVersion.WithKind("OperatorCollection").GroupKind()
@@ -141,11 +144,6 @@ func (s *Snapshot) Keep(kind schema.GroupKind, isKept func(*unstructured.Unstruc
 			delete(s.objects[kind], key)
 		}
 	}
-}
-
-// Remove removes an object.
-func (s *Snapshot) Remove(kind schema.GroupKind, namespace, name string) {
-	delete(s.objects[kind], namespace+"/"+name)
 }
 
 // Of returns the objects of a kind, sorted by namespace and name.
