@@ -140,7 +140,15 @@ func (d *diagnosis) condition(o object, conditionType string, self Ref, causes .
 func checkImports(d *diagnosis) {
 	for _, oc := range d.collections {
 		self := ref(snapshot.OperatorCollection, oc.Namespace, oc.Name)
-		if oc.DeletionTimestamp != nil || d.unnoticed(oc, v2beta2.ConditionReady, self) {
+		if oc.DeletionTimestamp != nil {
+			continue
+		}
+		if oc.Spec.Suspend {
+			d.report(Finding{
+				Severity: findings.SeverityInfo, Object: self, Reason: "Suspended", Message: "spec.suspend is true: changes and new archives are not imported",
+				Next: "set spec.suspend to false when they are to be imported",
+			})
+		} else if d.unnoticed(oc, v2beta2.ConditionReady, self) {
 			continue
 		}
 		causes := append(d.secretsOf(self), ref(snapshot.Namespace, "", oc.Namespace))
