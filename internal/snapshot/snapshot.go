@@ -103,6 +103,8 @@ type Snapshot struct {
 	Secrets          []Secret
 	// Lists is the number of requests that were answered with objects or with none.
 	Lists int
+	// Failed is the number of requests that the API server did not answer as it should. What may not be read, or is not served, is none.
+	Failed int
 	// Unread has a sentence for all that could not be read, sorted.
 	Unread []string
 

@@ -82,7 +82,6 @@ type logs struct {
 // read reads a log, if there is room.
 func (l *logs) read(ctx context.Context, log snapshot.Log) {
 	if l.isFull() {
-		l.unread("not all logs were read, since they are too large together: give a namespace with -n")
 		return
 	}
 	text, err := readLog(ctx, l.core, log)
@@ -95,20 +94,21 @@ func (l *logs) read(ctx context.Context, log snapshot.Log) {
 		l.logs = append(l.logs, log)
 	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err): // The container has not started, or the pod is gone.
 	default:
-		l.unread(unreadable(err, "the logs of pod "+log.Pod, log.Namespace))
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		unreadable(l.snapshot, err, "the logs of pod "+log.Pod, log.Namespace)
 	}
 }
 
+// isFull reports whether there is no room, and records that something is missing for that reason.
 func (l *logs) isFull() bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.size >= maxLogsBytes
-}
-
-func (l *logs) unread(problem string) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.snapshot.Unread = append(l.snapshot.Unread, problem)
+	if l.size < maxLogsBytes {
+		return false
+	}
+	l.snapshot.Unread = append(l.snapshot.Unread, "not all logs were read, since they are too large together: give a namespace with -n")
+	return true
 }
 
 func previousFirst(a, b snapshot.Log) int {

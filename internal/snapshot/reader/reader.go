@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -349,12 +350,11 @@ func (c *collecting) one(ctx context.Context, q query) {
 	if err == nil {
 		return
 	}
-	problem := unreadable(err, q.resource.Resource, q.namespace)
-	if q.otherwise != nil && problem != "" {
+	if q.otherwise != nil && apierrors.IsForbidden(err) {
 		c.one(ctx, *q.otherwise)
 		return
 	}
-	c.unread(problem)
+	c.failed(err, q.resource.Resource, q.namespace)
 }
 
 // errTooMany ends a list.
@@ -406,9 +406,6 @@ func (c *collecting) add(object *unstructured.Unstructured) {
 }
 
 func (c *collecting) unread(problem string) {
-	if problem == "" {
-		return
-	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.snapshot.Unread = append(c.snapshot.Unread, problem)
