@@ -240,7 +240,7 @@ var diagnoses = map[string]struct {
 	},
 	"an OperatorCollection that was suspended before it was seen": {
 		changes: change{"collection": "{spec: {suspend: true}, status: null}", "config": conditions("Ready False CollectionNotImported files")},
-		want:    []string{"info operatorcollection/files in zos: Suspended", "error suboperatorconfig/files-soc in zos: CollectionNotImported"},
+		want:    []string{"info operatorcollection/files in zos: Suspended; affects suboperatorconfig/files-soc in zos"},
 	},
 	"a manager without a volume": {
 		changes: change{"manager": "status: {readyReplicas: 0}", "claim": "status: {phase: Pending}"},
