@@ -65,7 +65,7 @@ var layers = map[string][]string{
 		"internal/render", "internal/status",
 	},
 	"internal/install": {
-		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/gate", "internal/grants", "internal/instances",
+		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/environment", "internal/gate", "internal/grants", "internal/instances",
 		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},

@@ -157,8 +157,8 @@ const (
 	ReasonCollectionNotImported = "CollectionNotImported"
 	// ReasonCollectionTerminating signals that the referenced OperatorCollection is being deleted.
 	ReasonCollectionTerminating = "CollectionTerminating"
-	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime.env
-	// would read its Secrets or ConfigMaps.
+	// ReasonMappingNotAllowed signals that a mapped namespace has not consented to the mapping, or that runtime
+	// would read its Secrets or ConfigMaps, or set what other controllers act upon there.
 	ReasonMappingNotAllowed = "MappingNotAllowed"
 	// ReasonNamespaceNotSelected signals that an administrator has not selected the namespace for the manager, which is limited
 	// to some namespaces.
@@ -203,6 +203,9 @@ const (
 	// ReasonReplaced signals that a collection replaces another one: the new one waits for the deletion of the OperatorCollections
 	// of the other, or the other is being deleted and leaves its kinds and custom resources to the new one.
 	ReasonReplaced = "Replaced"
+	// ReasonHandedOver signals, in an event, that somebody has applied a manifest over a default SubOperatorConfig, which is theirs from
+	// then on.
+	ReasonHandedOver = "HandedOver"
 )
 
 // Reasons of installations by the Operator Lifecycle Manager (OLM).
@@ -234,9 +237,11 @@ const (
 	// ReasonRuntimeObjectMissing signals that a Secret, ConfigMap or PersistentVolumeClaim that spec.runtime names does not exist in the
 	// namespace of the installation.
 	ReasonRuntimeObjectMissing = "RuntimeObjectMissing"
-	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime.
+	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime, or, in another namespace
+	// than that of the SubOperatorConfig, does not exist.
 	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
-	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be used.
+	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be
+	// used, or a part of it is skipped.
 	ReasonTrustedAuthoritiesInvalid = "TrustedAuthoritiesInvalid"
 	// ReasonRuntimeNotSupported signals that spec.runtime has a setting that a Subscription cannot pass on.
 	ReasonRuntimeNotSupported = "RuntimeNotSupported"

@@ -200,7 +200,8 @@ type RuntimeSpec struct {
 
 	// envFrom adds the keys of ConfigMaps and Secrets of the pod's namespace as environment variables. They need the label
 	// zoscb.ibm.com/runtime. Variables of env take precedence, as do PATH, HOME, LD_*, SSH_*, PYTHON*, ANSIBLE_*, RUNNER_*, KUBE*,
-	// ZOSCB_* and those that the operator itself requires.
+	// ZOSCB_* and those that the operator itself requires. With the Operator Lifecycle Manager, the container that installs dependencies
+	// does not get them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -222,7 +223,8 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	Volumes []RuntimeVolume `json:"volumes,omitempty"`
 
-	// volumeMounts mount volumes in the operator container, and in the container that installs dependencies.
+	// volumeMounts mount volumes in the operator container, and, except with the Operator Lifecycle Manager, in the container that
+	// installs dependencies.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
@@ -235,16 +237,17 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|kubernetes[.]io|k8s[.]io|openshift[.]io)/'))",message="annotations of zoscb.ibm.com, kubernetes.io, k8s.io and openshift.io cannot be set for the ServiceAccount"
 	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
 
-	// podAnnotations are annotations of the pod. Those of zoscb.ibm.com and of the Operator Lifecycle Manager cannot be set.
+	// podAnnotations are annotations of the pod. Those of zoscb.ibm.com, of the Operator Lifecycle Manager, and of Istio, container
+	// runtimes and network plugins, which could mount volumes or change the pod's sandbox or network, cannot be set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com|alpha[.]kubernetes[.]io|beta[.]kubernetes[.]io)/|^olm[.]|^(kubernetes|kubectl[.]kubernetes)[.]io/'))",message="annotations of zoscb.ibm.com, the Operator Lifecycle Manager and Kubernetes itself cannot be set for the pod"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com|alpha[.]kubernetes[.]io|beta[.]kubernetes[.]io|istio[.]io|cncf[.]io|projectcalico[.]org|ovn[.]org|cilium[.]io|cdi[.]k8s[.]io)/|^(olm|io[.]kubernetes|io[.]katacontainers|io[.]containerd|run[.]oci)[.]|^(kubernetes|kubectl[.]kubernetes)[.]io/'))",message="annotations of zoscb.ibm.com, the Operator Lifecycle Manager, Kubernetes itself, Istio, container runtimes and network plugins cannot be set for the pod"
 	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 
-	// podLabels are labels of the pod. Those by which operators are found cannot be set.
+	// podLabels are labels of the pod. Those by which operators are found, and those of Istio, cannot be set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !(key in ['operator-domain', 'operator-name', 'operator-version', 'managed-by', 'component', 'pod-template-hash']) && (key != 'app.kubernetes.io/name' || self[key] != 'collection-operator') && !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com)/|^olm[.]'))",message="labels by which operators are found, and those of zoscb.ibm.com and the Operator Lifecycle Manager, cannot be set for the pod"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !(key in ['operator-domain', 'operator-name', 'operator-version', 'managed-by', 'component', 'pod-template-hash']) && (key != 'app.kubernetes.io/name' || self[key] != 'collection-operator') && !key.matches('^([^/]*[.])?(zoscb[.]ibm[.]com|operatorframework[.]io|operators[.]coreos[.]com|istio[.]io)/|^olm[.]'))",message="labels by which operators are found, and those of zoscb.ibm.com, the Operator Lifecycle Manager and Istio, cannot be set for the pod"
 	PodLabels map[string]string `json:"podLabels,omitempty"`
 
 	// priorityClassName is the PriorityClass of the pod. Those of the system are refused.

@@ -42,7 +42,8 @@ type RuntimeVolume struct {
 	EmptyDir *corev1.EmptyDirVolumeSource `json:"emptyDir,omitempty"`
 }
 
-// RuntimeVolumeMount mounts a volume of runtime.volumes in the operator container, and in the container that installs dependencies.
+// RuntimeVolumeMount mounts a volume of runtime.volumes in the operator container, and, except with the Operator Lifecycle Manager, in the
+// container that installs dependencies.
 type RuntimeVolumeMount struct {
 	// name of a volume in runtime.volumes.
 	// +kubebuilder:validation:MinLength=1

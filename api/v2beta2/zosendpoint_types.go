@@ -208,7 +208,7 @@ type ZosEndpoint struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ZosEndpointSpec `json:"spec"`
-	// +kubebuilder:default:={"observedGeneration":-1}
+	// +kubebuilder:default:={"conditions":{{"type":"Ready","status":"Unknown","reason":"Progressing","message":"the manager has not seen this object yet","lastTransitionTime":"1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status ZosEndpointStatus `json:"status,omitempty"`
 }

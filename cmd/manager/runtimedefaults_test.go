@@ -25,6 +25,10 @@ func TestRuntimeDefaults(t *testing.T) {
 		"volumes: [{name: a, hostPath: {}}]":           "hostPath",
 		"volumeMounts: [{name: a, mountPath: /mnt/a}]": "which is not in runtime.volumes",
 		"[": "--runtime-defaults: ",
+		"volumes: [{name: a, secret: {secretName: s, optional: true}}]":                    "cannot be optional",
+		"{volumes: [{name: a, emptyDir: {}}], volumeMounts: [{name: a, mountPath: /usr}]}": "would hide a directory",
+		"podLabels: {operator-name: x}":                                                    "by which operators are found",
+		"maxRetries: 101":                                                                  "spec.runtime.maxRetries",
 	} {
 		if err := (&runtimeDefaults{text: text}).apply(&settings); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

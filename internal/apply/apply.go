@@ -149,6 +149,17 @@ type recollection struct {
 	absent bool
 }
 
+// IsApplied reports, without a request, whether an object was seen to be as it is rendered now, and has not changed since by what the
+// cache has of it.
+func (a *Applier) IsApplied(object client.Object) bool {
+	desired, err := a.toUnstructured(object)
+	if err != nil {
+		return false
+	}
+	known, err := a.recall(change{desired: desired, rendered: digestOf(desired.Object)})
+	return err == nil && known.current
+}
+
 func (a *Applier) recall(c change) (recollection, error) {
 	if a.Memory == nil {
 		return recollection{}, nil

@@ -128,7 +128,7 @@ func keepOwn(cached any) (any, error) {
 	if !ok {
 		return cached, nil
 	}
-	object.SetManagedFields(appliersOf(object))
+	object.SetManagedFields(fieldsOfOthers(object))
 	all := object.GetAnnotations()
 	kept := only(all, []string{annotationDefault, annotationArtifact, olm.AnnotationMadeFor})
 	if others := len(all) - len(kept); others > 1 || others == 1 && len(all[annotationOthers]) != 2*sha256.Size {

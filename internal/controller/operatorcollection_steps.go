@@ -300,7 +300,7 @@ func defaultSpec(oc client.ObjectKey) v2beta2.SubOperatorConfigSpec {
 // untouchedDefault is a default whose spec is as it was made. Its generation does not tell: a restored object begins with the first.
 func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	made := defaultSpec(client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
-	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && len(appliersOf(soc)) == 0 &&
+	return soc.Annotations[annotationDefault] == "true" && soc.DeletionTimestamp == nil && takenOverBy(soc) == "" &&
 		equality.Semantic.DeepEqual(soc.Spec, made)
 }
 

@@ -140,11 +140,12 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 }
 
 func (r *SubOperatorConfigReconciler) installer() *install.Installer {
-	settings := r.Settings
+	settings, known := r.Settings, r.Trusted.Known()
 	settings.ArtifactAuthorities, settings.TrustedAuthorities = r.Authorities.bundle(), r.Trusted.PEM()
 	return &install.Installer{
 		Client: r.Client, Reader: r.Reader, Cache: r.Cache, Memory: r.memory, Recorder: r.Recorder, Settings: settings, Grants: r.Grants,
-		OLM: &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
+		KeepTrusted: !known,
+		OLM:         &olm.Remover{Client: r.Client, Reader: r.Reader, Cluster: r.OLM},
 	}
 }
 

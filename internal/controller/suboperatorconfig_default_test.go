@@ -20,6 +20,7 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 		own     = `{"f:spec":{"f:operatorCollection":{},"f:mapping":{"k:{\"namespace\":\"ns\"}":{".":{},"f:namespace":{}}}}}`
 		part    = `{"f:spec":{"f:mapping":{"k:{\"namespace\":\"other\"}":{".":{},"f:namespace":{}}}}}`
 		another = `{"f:spec":{"f:operatorCollection":{},"f:mapping":{"k:{\"namespace\":\"other\"}":{".":{},"f:namespace":{}}}}}`
+		within  = `{"f:spec":{"f:mapping":{"k:{\"namespace\":\"ns\"}":{"f:zosendpoints":{".":{},"k:{\"name\":\"lpar1\"}":{}}}}}}`
 	)
 	one := func(namespace string) v2beta2.NamespaceMapping { return v2beta2.NamespaceMapping{Namespace: namespace} }
 	for name, test := range map[string]struct {
@@ -39,6 +40,11 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 		"without a mapping":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", spec)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
 		"the same namespace":         {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
 		"another namespace":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
+		"another, and the manager's": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry(fieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
+		"another, and an edit in it": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "", within)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
+		"another, and a part in it":  {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", within), entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
+		"another, and a part beside": {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", part), entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
+		"an edit in it":              {[]metav1.ManagedFieldsEntry{entry("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "", within)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
 		"two, one of them with it":   {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry("b", metav1.ManagedFieldsOperationApply, "", own)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
 		"another, and it is removed": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("other")}, true, nil},
 	} {
@@ -47,24 +53,46 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", ManagedFields: test.fields, Annotations: map[string]string{annotationDefault: "true"}},
 				Spec:       v2beta2.SubOperatorConfigSpec{Mapping: test.mapping},
 			}
+			decide := func(source string) {
+				t.Helper()
+				if by := takenOverBy(soc); (by != "") != test.taken {
+					t.Errorf("%s: taken over by %q", source, by)
+				}
+				mapping, changed := withoutDefault(soc)
+				if changed = changed && test.taken; changed != (test.want != nil) {
+					t.Fatalf("%s: changed: %v", source, changed)
+				}
+				if diff := cmp.Diff(test.want, mapping); changed && diff != "" {
+					t.Errorf("%s: %s", source, diff)
+				}
+			}
+			decide("live")
 			if _, err := keepOwn(soc); err != nil {
 				t.Fatal(err)
 			}
-			appliers := appliersOf(soc)
-			if taken := len(appliers) > 0; taken != test.taken || len(soc.ManagedFields) != len(appliers) {
-				t.Fatalf("taken over: %v, the cache has %v", taken, soc.ManagedFields)
-			}
-			mapping, changed := withoutDefault(soc, appliers)
-			if changed != (test.want != nil) {
-				t.Fatal("changed:", changed)
-			}
-			if diff := cmp.Diff(test.want, mapping); changed && diff != "" {
-				t.Error(diff)
-			}
+			decide("cached")
 			delete(soc.Annotations, annotationDefault)
-			if appliersOf(soc) != nil {
+			if takenOverBy(soc) != "" || fieldsOfOthers(soc) != nil {
 				t.Error("a SubOperatorConfig that is no default cannot be taken over")
 			}
 		})
+	}
+}
+
+func TestWhichOperatorsMayRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		installation *v2beta2.InstallationStatus
+		want         bool
+	}{
+		"none":                        {nil, false},
+		"ready":                       {&v2beta2.InstallationStatus{Ready: true}, true},
+		"starting":                    {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonProgressing}, false},
+		"an update cannot be planned": {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonRuntimeObjectMissing}, true},
+		"one pod cannot start":        {&v2beta2.InstallationStatus{Reason: v2beta2.ReasonWorkloadUnavailable}, true},
+		"of an earlier manager":       {&v2beta2.InstallationStatus{}, true},
+	} {
+		if got := mayRun(test.installation); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

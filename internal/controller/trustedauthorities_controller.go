@@ -39,7 +39,8 @@ const (
 )
 
 // TrustedAuthorities are the certificate authorities that an administrator trusts in addition to those of the images: for the manager's
-// downloads, and in operators. A ConfigMap that cannot be used is reported by an event, and the last usable one counts.
+// downloads, and in operators. A ConfigMap that cannot be used is reported by an event, and the last usable one counts: after a restart,
+// operators keep what they have.
 type TrustedAuthorities struct {
 	// Reader reads live objects.
 	Reader client.Reader
@@ -50,6 +51,7 @@ type TrustedAuthorities struct {
 	// System has, in PEM, the authorities of the image.
 	System []byte
 
+	// current is nil if the ConfigMap exists, and could not be used since the manager started.
 	current atomic.Pointer[trust.Authorities]
 	changed chan event.GenericEvent
 }
@@ -61,7 +63,10 @@ func (t *TrustedAuthorities) Load(ctx context.Context) error {
 	return err
 }
 
-// PEM returns the authorities in PEM, or "" if there are none.
+// Known is false if the ConfigMap exists, and could not be used since the manager started.
+func (t *TrustedAuthorities) Known() bool { return t == nil || t.current.Load() != nil }
+
+// PEM returns the authorities in PEM, or "" if there are none, or if they are not known.
 func (t *TrustedAuthorities) PEM() string {
 	if t == nil || t.current.Load() == nil {
 		return ""
@@ -90,17 +95,29 @@ func (t *TrustedAuthorities) read(ctx context.Context, reader client.Reader) (bo
 	}
 	authorities, err := trust.Parse([]byte(bundle), t.System)
 	if err != nil {
-		message := fmt.Sprintf("key %s: %s; the authorities that were read before are still trusted", TrustedAuthoritiesKey, printable.Line(err.Error(), 512))
-		log.FromContext(ctx).Error(err, "the trusted authorities are not usable", "configMap", TrustedAuthoritiesName)
-		t.Recorder.Eventf(config, nil, corev1.EventTypeWarning, v2beta2.ReasonTrustedAuthoritiesInvalid, "Read", "%s", message)
+		consequence := "the authorities that were read before are still trusted"
+		if !t.Known() {
+			consequence = "operators keep the authorities that they have, and downloads trust those of the image only"
+		}
+		t.report(ctx, config, err, consequence)
 		return false, nil
 	}
-	if authorities.PEM == t.PEM() {
-		return false, nil
+	if authorities.Skipped > 0 {
+		t.report(ctx, config, fmt.Errorf("%d of its blocks are skipped: %s", authorities.Skipped, authorities.Why), "all other authorities are trusted")
 	}
-	t.current.Store(authorities)
+	before := t.current.Swap(authorities)
+	if before == nil && authorities.PEM == "" || before != nil && before.PEM == authorities.PEM {
+		return before == nil, nil
+	}
 	log.FromContext(ctx).Info("trusting certificate authorities", "configMap", TrustedAuthoritiesName, "added", len(authorities.Certificates))
 	return true, nil
+}
+
+// report records what is wrong with the ConfigMap, and what follows.
+func (t *TrustedAuthorities) report(ctx context.Context, config *corev1.ConfigMap, err error, consequence string) {
+	log.FromContext(ctx).Error(err, "the trusted authorities are not usable, or not all of them", "configMap", TrustedAuthoritiesName)
+	t.Recorder.Eventf(config, nil, corev1.EventTypeWarning, v2beta2.ReasonTrustedAuthoritiesInvalid, "Read", "key %s: %s; %s",
+		TrustedAuthoritiesKey, printable.Line(err.Error(), 512), consequence)
 }
 
 // SetupWithManager watches the one ConfigMap in all managers: whichever becomes the leader downloads archives.

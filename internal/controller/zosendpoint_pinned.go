@@ -20,7 +20,7 @@ const annotationPinned = "zoscb.ibm.com/pinned-host-keys"
 // restorePinned returns the host keys to the status of a ZosEndpoint that was restored without one, before anything connects to it.
 // A status in which a user has removed them is not empty: the next key is pinned then.
 func (r *ZosEndpointReconciler) restorePinned(ctx context.Context, e *v2beta2.ZosEndpoint) error {
-	if e.Status.ObservedGeneration > 0 || len(e.Status.HostKeys) > 0 || !pins(e) {
+	if e.Status.ObservedGeneration != 0 || len(e.Status.HostKeys) > 0 || !pins(e) {
 		return nil
 	}
 	keys := parsePinned(e.Annotations[annotationPinned], mapping.Address(e))

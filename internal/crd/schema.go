@@ -1,15 +1,18 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
@@ -58,6 +61,17 @@ func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.S
 // Create returns why the API server refuses to create an object, whose defaults are set.
 func (s *Schema) Create(object map[string]any) field.ErrorList {
 	return validation.ValidateCustomResource(nil, object, s.validator)
+}
+
+// Rules returns which rules (x-kubernetes-validations) an object breaks, whose defaults are set and which Create does not refuse.
+// What rules say about changes is left out.
+func (s *Schema) Rules(object map[string]any) field.ErrorList {
+	validator := cel.NewValidator(s.Structural, true, celconfig.PerCallLimit)
+	if validator == nil { // The schema has no rules.
+		return nil
+	}
+	errs, _ := validator.Validate(context.Background(), nil, s.Structural, object, nil, celconfig.RuntimeCELCostBudget)
+	return errs
 }
 
 // Update returns why the API server refuses to replace an object. What did not change is not held against it, as far as the API

@@ -106,7 +106,7 @@ func (d *diagnosis) unnoticed(o object, conditionType string, self Ref) bool {
 		return true
 	}
 	message := "the manager has not noticed the object yet"
-	if c != nil {
+	if c != nil && c.ObservedGeneration > 0 {
 		message = "the manager has not noticed the last change of the object yet"
 	}
 	d.report(Finding{

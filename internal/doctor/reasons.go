@@ -86,6 +86,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonMigrating:       wait("wait; kubectl collection status shows the custom resources"),
 	v2beta2.ReasonMigrationFailed: act("correct what the status of the custom resource says, then run it again: kubectl collection rerun"),
 	v2beta2.ReasonReplaced:        wait("delete the OperatorCollections that the message names"),
+	v2beta2.ReasonHandedOver:      wait("nothing; if the namespace that the message names is to be removed, remove it from spec.mapping with kubectl edit"),
 
 	v2beta2.ReasonOLMUnavailable:              act("install OLM or the manager's component for OLM, or set install: Direct"),
 	v2beta2.ReasonBundleTooLarge:              act("use a smaller icon or shorter texts in the collection"),
@@ -98,6 +99,9 @@ var reasons = map[string]advice{
 	v2beta2.ReasonOperatorGroupConflict:       act("keep one OperatorGroup in the namespace, for just this namespace"),
 	v2beta2.ReasonOperatorGroupMissing:        act("create an OperatorGroup in the namespace, or set install: Direct"),
 	v2beta2.ReasonRuntimeNotSupported:         act("remove the setting from spec.runtime, or set install: Direct"),
+	v2beta2.ReasonRuntimeObjectMissing:        act("create the object that the message names, with its label"),
+	v2beta2.ReasonRuntimeObjectNotAllowed:     act("ask the owner of the namespace for the label that the message names"),
+	v2beta2.ReasonTrustedAuthoritiesInvalid:   act("correct the ConfigMap collection-operator-trusted-ca in the manager's namespace"),
 
 	v2beta2.ReasonInvalidVariables:  act("correct the item of spec.variables that the message names"),
 	v2beta2.ReasonInvalidHostKeys:   act("correct the item of spec.hostKeys that the message names"),

@@ -17,12 +17,19 @@ const (
 )
 
 // own are the names, and beginnings of names, of variables that decide what runs in the pod, and with which rights.
-var own = []string{"PATH", "HOME", "ENV", "IFS", "USER", "WATCH_NAMESPACE", "POD_NAME", "POD_UID", "OPERATOR_NAME", "OPERATOR_CONDITION_NAME"}
+var own = []string{
+	"PATH", "HOME", "ENV", "IFS", "USER", "WATCH_NAMESPACE", "POD_NAME", "POD_UID", "OPERATOR_NAME", "OPERATOR_CONDITION_NAME",
+	"LANG", "LC_ALL", "LOCPATH", "CDPATH", "PS4",
+}
 
 var ownPrefixes = []string{
 	"ZOSCB_", "ANSIBLE_", "PYTHON", "RUNNER_", "LD_", "BASH", "SHELL", "NSS_WRAPPER_", "SSH_", "KUBE", "MAX_CONCURRENT_RECONCILES", "WORKER_",
 	"GODEBUG", "GOTRACEBACK", "GCONV_PATH", "GLIBC_", "MALLOC_", "GIT_", "K8S_",
+	"OPENSSL_", "XDG_", "PERL", "TINI_", "PIP_",
 }
+
+// allowed are variables that are allowed though they begin as others that are not: where packages come from, and whom pip trusts.
+var allowed = []string{"PIP_INDEX_URL", "PIP_CERT"}
 
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -58,5 +65,8 @@ func Take(environ []string) (taken, ignored []string) {
 // reserved ignores case: some programs do.
 func reserved(key string) bool {
 	key = strings.ToUpper(key)
+	if slices.Contains(allowed, key) {
+		return false
+	}
 	return slices.Contains(own, key) || slices.ContainsFunc(ownPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }

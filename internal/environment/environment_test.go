@@ -30,13 +30,14 @@ func TestReserved(t *testing.T) {
 		"PATH", "HOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "ANSIBLE_CONFIG", "ANSIBLE_CALLBACK_PLUGINS", "ANSIBLE_ANYTHING", "LD_PRELOAD",
 		"LD_LIBRARY_PATH", "BASH_ENV", "ENV", "NSS_WRAPPER_PASSWD", "ZOSCB_SETTINGS", "ZOSCB_ANSIBLE_RUNNER", "ZOSCB_ENVIRONMENT", "WATCH_NAMESPACE",
 		"POD_NAME", "POD_UID", "KUBERNETES_SERVICE_HOST", "KUBECONFIG", "SSH_AUTH_SOCK", "SSH_ASKPASS", "MAX_CONCURRENT_RECONCILES", "GIT_SSH_COMMAND",
-		"RUNNER_OMIT_EVENTS", "K8S_AUTH_HOST",
+		"RUNNER_OMIT_EVENTS", "K8S_AUTH_HOST", "OPENSSL_CONF", "XDG_CONFIG_HOME", "PERL5OPT", "TINI_SUBREAPER", "LOCPATH", "CDPATH", "PS4", "LC_ALL", "LANG",
+		"PIP_CONFIG_FILE", "PIP_TARGET", "pip_extra_index_url",
 	} {
 		if _, ignored := Take([]string{Prefix + key + "=x"}); !slices.Equal(ignored, []string{key}) {
 			t.Errorf("%s is taken over", key)
 		}
 	}
-	for _, key := range []string{"HTTPS_PROXY", "no_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "APP_PATH", "MY_ANSIBLE_X", "HOMEPAGE", "AWS_REGION"} {
+	for _, key := range []string{"HTTPS_PROXY", "no_proxy", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "APP_PATH", "MY_ANSIBLE_X", "HOMEPAGE", "AWS_REGION", "PIP_INDEX_URL", "PIP_CERT"} {
 		if _, ignored := Take([]string{Prefix + key + "=x"}); len(ignored) > 0 {
 			t.Errorf("%s is ignored", key)
 		}

@@ -30,8 +30,8 @@ const (
 // bundleVariables are those by which programs find the authorities to trust.
 var bundleVariables = []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO"}
 
-// SystemBundles are where images have the authorities that they trust: Red Hat's and Debian's.
-var SystemBundles = []string{"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt"}
+// SystemBundles are where images have the authorities that they trust: Red Hat's, Debian's and SUSE's.
+var SystemBundles = []string{"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/ca-bundle.pem"}
 
 // Pod knows where a pod has the files that its variables depend on.
 type Pod struct {
@@ -77,7 +77,8 @@ func (p Pod) Complete(environ []string) ([]string, error) {
 	return v.environ(), errors.Join(err, trustErr)
 }
 
-// writeBundle writes the authorities of the image and of the ConfigMap into one file, if the ConfigMap has any.
+// writeBundle writes the authorities of the image and of the ConfigMap into one file, if the ConfigMap has any. It reports whether the
+// file exists: if it cannot be written, an earlier one counts.
 func (p Pod) writeBundle() (bool, error) {
 	added, err := readLimited(filepath.Join(p.RuntimeDir, KeyAuthorities), maxBundleBytes)
 	if err != nil || len(added) == 0 {
@@ -96,7 +97,9 @@ func (p Pod) writeBundle() (bool, error) {
 	if present, err := os.ReadFile(p.Bundle); err == nil && bytes.Equal(present, bundle) {
 		return true, nil
 	}
-	return true, replace(p.Bundle, bundle)
+	err = replace(p.Bundle, bundle)
+	_, missing := os.Stat(p.Bundle)
+	return missing == nil, err
 }
 
 // replace writes a file so that readers see the earlier or the new content.

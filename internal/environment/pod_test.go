@@ -128,13 +128,14 @@ func TestForOperators(t *testing.T) {
 		want      string
 		withheld  []string
 	}{
-		"none":                  {nil, "", nil},
-		"without a proxy":       {map[string]string{"NO_PROXY": ".x"}, "", nil},
-		"both spellings":        {map[string]string{"HTTP_PROXY": "http://a:1", "https_proxy": "b:2", "NO_PROXY": ".x"}, "HTTP_PROXY=http://a:1\nHTTPS_PROXY=b:2\nNO_PROXY=.x\n", nil},
-		"with a password":       {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "HTTP_PROXY": "u:p@b"}, "", []string{"HTTP_PROXY", "HTTPS_PROXY"}},
-		"with a line break":     {map[string]string{"HTTPS_PROXY": "http://a\nLD_PRELOAD=x"}, "", []string{"HTTPS_PROXY"}},
-		"no URL":                {map[string]string{"HTTPS_PROXY": "http://[a"}, "", []string{"HTTPS_PROXY"}},
-		"one with, one without": {map[string]string{"HTTP_PROXY": "http://a:1", "HTTPS_PROXY": "http://u@a:1"}, "HTTP_PROXY=http://a:1\n", []string{"HTTPS_PROXY"}},
+		"none":                            {nil, "", nil},
+		"without a proxy":                 {map[string]string{"NO_PROXY": ".x"}, "", nil},
+		"both spellings":                  {map[string]string{"HTTP_PROXY": "http://a:1", "https_proxy": "b:2", "NO_PROXY": ".x"}, "HTTP_PROXY=http://a:1\nHTTPS_PROXY=b:2\nNO_PROXY=.x\n", nil},
+		"with a password":                 {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "HTTP_PROXY": "u:p@b"}, "", []string{"HTTP_PROXY", "HTTPS_PROXY"}},
+		"with a password, and exceptions": {map[string]string{"HTTPS_PROXY": "http://u:p@a:1", "NO_PROXY": ".x"}, "NO_PROXY=.x\n", []string{"HTTPS_PROXY"}},
+		"with a line break":               {map[string]string{"HTTPS_PROXY": "http://a\nLD_PRELOAD=x"}, "", []string{"HTTPS_PROXY"}},
+		"no URL":                          {map[string]string{"HTTPS_PROXY": "http://[a"}, "", []string{"HTTPS_PROXY"}},
+		"one with, one without":           {map[string]string{"HTTP_PROXY": "http://a:1", "HTTPS_PROXY": "http://u@a:1"}, "HTTP_PROXY=http://a:1\n", []string{"HTTPS_PROXY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, withheld := ForOperators(func(key string) string { return tc.variables[key] })
@@ -142,5 +143,27 @@ func TestForOperators(t *testing.T) {
 				t.Errorf("got %q, withheld %q", got, withheld)
 			}
 		})
+	}
+}
+
+// Programs must not be pointed at a file that does not exist: they would trust nothing.
+func TestCompleteWithoutABundle(t *testing.T) {
+	p := testPod(t, map[string]string{KeyAuthorities: "ADDED"})
+	written := p.Bundle
+	p.Bundle = filepath.Join(p.RuntimeDir, "missing", "bundle.crt")
+	if got, err := p.Complete([]string{"A=1"}); err == nil || !slices.Equal(got, []string{"A=1", "ZOSCB_ENVIRONMENT=taken"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	p.Bundle = written
+	complete(t, p)
+	// What was written before counts if it cannot be replaced.
+	write(t, filepath.Join(p.RuntimeDir, KeyAuthorities), "OTHER")
+	if err := os.Chmod(p.RuntimeDir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(p.RuntimeDir, 0o700) })
+	got, err := p.Complete(nil)
+	if os.Geteuid() != 0 && err == nil || !slices.Contains(got, "SSL_CERT_FILE="+written) {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

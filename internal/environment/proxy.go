@@ -31,7 +31,8 @@ func NoProxy(value, api string) string {
 }
 
 // ForOperators returns the value of KeyVariables for a manager with these variables, or "" if it uses no proxy, and the names of those
-// that are withheld: they have a password, which is not given to operators, or are not valid.
+// that are withheld: they have a password, which is not given to operators, or are not valid. NO_PROXY is not withheld with them: operators
+// that get their own proxy need it.
 func ForOperators(lookup func(string) string) (text string, withheld []string) {
 	var lines []string
 	for _, key := range proxyVariables {
@@ -40,7 +41,7 @@ func ForOperators(lookup func(string) string) (text string, withheld []string) {
 			value = lookup(strings.ToLower(key))
 		}
 		switch {
-		case value == "", key == noProxy && len(lines) == 0:
+		case value == "", key == noProxy && len(lines) == 0 && len(withheld) == 0:
 		case strings.ContainsAny(value, "\r\n\x00"), key != noProxy && holdsPassword(value):
 			withheld = append(withheld, key)
 		default:

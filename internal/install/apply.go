@@ -112,9 +112,12 @@ func (r *Installer) apply(ctx context.Context, s *scope) error {
 	return nil
 }
 
+func (r *Installer) applier(ctx context.Context) *apply.Applier {
+	return &apply.Applier{Client: r.Client, Reader: r.Reader, Memory: r.Memory.Applied, Watched: r.watched(ctx)}
+}
+
 func (r *Installer) write(ctx context.Context, s *scope, objects ...client.Object) error {
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader, Memory: r.Memory.Applied, Watched: r.watched(ctx)}
-	written, err := applier.Apply(ctx, objects, OwnedBy(s.Owner))
+	written, err := r.applier(ctx).Apply(ctx, objects, OwnedBy(s.Owner))
 	s.written += written
 	return ApplyError(err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/environment"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -38,6 +39,8 @@ type Installer struct {
 	Grants *grants.Source
 	// Settings apply to all installations.
 	Settings render.Settings
+	// KeepTrusted is true if Settings.TrustedAuthorities are not known: operators keep those that they have.
+	KeepTrusted bool
 	// OLM removes the objects that OLM created for a Subscription of an installation.
 	OLM Remover
 }
@@ -47,6 +50,8 @@ type scope struct {
 	*Installation
 	// options are the input of render.
 	options render.InstallationOptions
+	// trusted are the authorities, in PEM, that the operator has and keeps.
+	trusted string
 	// endpoints is the Secret with the endpoints.
 	endpoints client.Object
 	// created is true if the Secret existed before this reconciliation, and was created for the same owner.
@@ -99,6 +104,7 @@ func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result
 func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
 	inTurn(ctx, scopes, r.renderEndpoints)
 	inParallel(ctx, scopes, r.updateEndpoints)
+	inParallel(ctx, scopes, r.keepTrusted)
 	inTurn(ctx, scopes, r.render, r.checkEnvironment)
 	inParallel(ctx, scopes, r.checkReferences)
 	inTurn(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
@@ -189,6 +195,21 @@ func (r *Installer) readKey(ctx context.Context, s *scope, key client.ObjectKey)
 	return r.findKey(ctx, s, live)
 }
 
+// keepTrusted reads the authorities that an operator has, as long as it cannot be told others.
+func (r *Installer) keepTrusted(ctx context.Context, s *scope) error {
+	if !r.KeepTrusted {
+		return nil
+	}
+	live, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: s.Namespace, Name: render.ConfigMapName(s.Collection)}
+	if err := r.Reader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading ConfigMap %q: %w", key, err)
+	}
+	if OwnedBy(s.Owner)(live) {
+		s.trusted = live.Data[environment.KeyAuthorities]
+	}
+	return nil
+}
+
 // render plans the installation without access to the cluster.
 func (r *Installer) render(_ context.Context, s *scope) error {
 	if s.Blocked != nil {
@@ -197,6 +218,9 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, artifact.URLPath(s.Digest))
 	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)
 	s.options.Dependencies, s.options.Endpoints = s.Dependencies, s.Endpoints
+	if r.KeepTrusted {
+		s.options.TrustedAuthorities = s.trusted
+	}
 	plan, err := s.Backend.Plan(s.Installation, s.options)
 	if err != nil {
 		return err
@@ -228,8 +252,8 @@ func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Objec
 	return controllerutil.SetOwnerReference(soc, object, r.Client.Scheme())
 }
 
-// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace: its consent covers
-// running an operator there, not reading its data.
+// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace, or that other controllers may act
+// upon there, such as those that inject volumes, and identities of a cloud: its consent covers running an operator, not using its data.
 func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 	if s.Namespace == s.Owner.Namespace {
 		return nil
@@ -239,6 +263,18 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
 				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, use runtime.envFrom, or map %q from a SubOperatorConfig in that namespace",
 				variable.Name, s.Namespace, s.Namespace)
+		}
+	}
+	for _, field := range []struct {
+		name string
+		set  map[string]string
+	}{
+		{"podAnnotations", s.Runtime.PodAnnotations}, {"podLabels", s.Runtime.PodLabels}, {"serviceAccountAnnotations", s.Runtime.ServiceAccountAnnotations},
+	} {
+		if len(field.set) > 0 {
+			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
+				"runtime.%s must not be set for the mapped namespace %q: remove it, or map %q from a SubOperatorConfig in that namespace",
+				field.name, s.Namespace, s.Namespace)
 		}
 	}
 	return nil

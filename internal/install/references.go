@@ -3,9 +3,11 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,25 +17,56 @@ import (
 )
 
 // checkReferences rejects runtime settings that name objects of the namespace without the label with which its owner lets operators
-// use them. A running operator is unaffected. It reads metadata only.
+// use them. It reads metadata only, and nothing if the pods are configured as planned already: a withdrawn label does not stop them.
 func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
-	for _, ref := range render.References(&s.options.Runtime) {
+	references := render.References(&s.options.Runtime)
+	if len(references) == 0 || !r.changesPods(ctx, s) {
+		return nil
+	}
+	for _, ref := range references {
+		if ref.Field == "imagePullSecrets" && s.Backend.Method() == v2beta2.InstallOLM {
+			continue // A Subscription does not pass them on.
+		}
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
-		key := client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}
-		err := r.Reader.Get(ctx, key, object)
-		switch {
-		case apierrors.IsNotFound(err):
-			return status.Waiting(v2beta2.ReasonRuntimeObjectMissing, status.MissingInterval,
-				"runtime.%s: %s %q does not exist: create it with the label %s=%s", ref.Field, ref.Kind, key, v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll)
-		case err != nil:
-			return fmt.Errorf("reading %s %q: %w", ref.Kind, key, err)
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: ref.Name}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading %s %q: %w", ref.Kind, s.Namespace+"/"+ref.Name, err)
 		}
-		if value := object.Labels[v2beta2.LabelRuntime]; value != v2beta2.LabelRuntimeAll && value != s.Collection.OperatorName() {
-			return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, status.MissingInterval,
-				"runtime.%s: %s %q does not allow its use by operators: it needs the label %s=%s, or %s=%s",
-				ref.Field, ref.Kind, key, v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll, v2beta2.LabelRuntime, s.Collection.OperatorName())
+		if err := refuseReference(s, ref, err == nil, object.Labels[v2beta2.LabelRuntime]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// changesPods reports whether the planned Deployment or Subscription is not known to be what the cluster has.
+func (r *Installer) changesPods(ctx context.Context, s *scope) bool {
+	applier := r.applier(ctx)
+	return slices.ContainsFunc(s.plan.Objects, func(o client.Object) bool {
+		switch o.(type) {
+		case *appsv1.Deployment, *operatorsv1alpha1.Subscription:
+			return !applier.IsApplied(o)
+		}
+		return false
+	})
+}
+
+// refuseReference returns why an operator may not use an object with this label, or nil. Whoever maps another namespace, and cannot read
+// it, does not learn which objects exist there.
+func refuseReference(s *scope, ref render.Reference, exists bool, label string) error {
+	operator, key := s.Collection.OperatorName(), s.Namespace+"/"+ref.Name
+	needs := fmt.Sprintf("it needs the label %[1]s=%[2]s, or %[1]s=%[3]s", v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll, operator)
+	switch {
+	case exists && (label == v2beta2.LabelRuntimeAll || label == operator):
+		return nil
+	case s.Namespace != s.Owner.Namespace:
+		return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, status.MissingInterval,
+			"runtime.%s: %s %q does not exist, or does not allow its use by operators: %s", ref.Field, ref.Kind, key, needs)
+	case !exists:
+		return status.Waiting(v2beta2.ReasonRuntimeObjectMissing, status.MissingInterval,
+			"runtime.%s: %s %q does not exist: create it with the label %s=%s", ref.Field, ref.Kind, key, v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll)
+	}
+	return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, status.MissingInterval,
+		"runtime.%s: %s %q does not allow its use by operators: %s", ref.Field, ref.Kind, key, needs)
 }

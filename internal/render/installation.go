@@ -29,6 +29,8 @@ type InstallationOptions struct {
 	ArtifactServer ArtifactServer
 	// Runtime configures the Deployment. Image must be set.
 	Runtime v2beta2.RuntimeSpec
+	// Defaults are those of [Settings] that are part of Runtime. They are not refused with a Subscription that cannot pass them on.
+	Defaults v2beta2.RuntimeSpec
 	// Endpoints to allow if Runtime restricts egress.
 	Endpoints []Endpoint
 	// Dependencies specifies where the collection's dependencies are downloaded from.

@@ -71,6 +71,7 @@ func (s Settings) Options(namespace, group string, archive digest.Digest, artifa
 		Namespace: namespace, Group: group, Digest: archive, ArtifactURL: s.ArtifactURL + artifactPath,
 		ArtifactServer: s.ArtifactServer, ArtifactAuthorities: s.ArtifactAuthorities,
 		Runtime:      MergeRuntime(&s.Runtime, &v2beta2.RuntimeSpec{Image: s.RuntimeImage}),
+		Defaults:     s.Runtime,
 		Dependencies: s.Dependencies, Architectures: s.Architectures,
 		TrustedAuthorities: s.TrustedAuthorities, Environment: s.Environment,
 	}

@@ -9,6 +9,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -27,6 +28,8 @@ type SubscriptionOptions struct {
 	Image string
 	// Approval of InstallPlans. Empty means automatic.
 	Approval v2beta2.ApprovalMode
+	// UserManaged is true if a user writes the Subscription. It need not pass on anything.
+	UserManaged bool
 }
 
 // UnsupportedRuntimeError reports the fields of RuntimeSpec that a Subscription cannot pass on.
@@ -40,43 +43,63 @@ type UnsupportedField struct {
 }
 
 func (e *UnsupportedRuntimeError) Error() string {
+	return describeUnsupported(e.Fields, "cannot be set with the Operator Lifecycle Manager")
+}
+
+func describeUnsupported(fields []UnsupportedField, what string) string {
 	var names, reasons []string
-	for _, f := range e.Fields {
+	for _, f := range fields {
 		names = append(names, "runtime."+f.Field)
 		if !slices.Contains(reasons, f.Why) {
 			reasons = append(reasons, f.Why)
 		}
 	}
-	return fmt.Sprintf("%s cannot be set with the Operator Lifecycle Manager: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
+	return fmt.Sprintf("%s %s: %s", strings.Join(names, ", "), what, strings.Join(reasons, "; "))
 }
 
-// checkSubscribed returns an *UnsupportedRuntimeError for what a Subscription cannot pass on, or nil.
-func checkSubscribed(runtime *v2beta2.RuntimeSpec, image string) error {
+// unsupportedBySubscription returns what a Subscription cannot pass on: what is refused, and what the manager's defaults set, or is set
+// for a user-managed Subscription, which only has no effect.
+func unsupportedBySubscription(o *InstallationOptions, s SubscriptionOptions) (refused, ignored []UnsupportedField) {
 	const noField = "a Subscription has no such field"
-	fields := []struct {
-		set bool
+	runtime, defaults := &o.Runtime, &o.Defaults
+	isDefault := equality.Semantic.DeepEqual
+	for _, f := range []struct {
+		set, isDefault bool
 		UnsupportedField
 	}{
-		{runtime.Image != image, UnsupportedField{"image", "the catalog fixes the image of a version"}},
-		{terminationSeconds(*runtime) != DefaultTerminationSeconds,
+		{runtime.Image != s.Image, false, UnsupportedField{"image", "the catalog fixes the image of a version"}},
+		{terminationSeconds(*runtime) != DefaultTerminationSeconds, isDefault(runtime.TerminationSeconds, defaults.TerminationSeconds),
 			UnsupportedField{"terminationSeconds", fmt.Sprintf("the catalog fixes terminationSeconds to %d", DefaultTerminationSeconds)}},
-		{len(runtime.ImagePullSecrets) > 0,
+		{len(runtime.ImagePullSecrets) > 0, isDefault(runtime.ImagePullSecrets, defaults.ImagePullSecrets),
 			UnsupportedField{"imagePullSecrets", "OLM creates the ServiceAccount of the operator, to which imagePullSecrets can be added"}},
-		{len(runtime.ServiceAccountAnnotations) > 0, UnsupportedField{"serviceAccountAnnotations", noField}},
-		{len(runtime.PodLabels) > 0, UnsupportedField{"podLabels", noField}},
-		{runtime.PriorityClassName != "", UnsupportedField{"priorityClassName", noField}},
-		{len(runtime.TopologySpreadConstraints) > 0, UnsupportedField{"topologySpreadConstraints", noField}},
-	}
-	var unsupported []UnsupportedField
-	for _, f := range fields {
-		if f.set {
-			unsupported = append(unsupported, f.UnsupportedField)
+		{len(runtime.ServiceAccountAnnotations) > 0, isDefault(runtime.ServiceAccountAnnotations, defaults.ServiceAccountAnnotations),
+			UnsupportedField{"serviceAccountAnnotations", noField}},
+		{len(runtime.PodLabels) > 0, isDefault(runtime.PodLabels, defaults.PodLabels), UnsupportedField{"podLabels", noField}},
+		{runtime.PriorityClassName != "", runtime.PriorityClassName == defaults.PriorityClassName, UnsupportedField{"priorityClassName", noField}},
+		{len(runtime.TopologySpreadConstraints) > 0, isDefault(runtime.TopologySpreadConstraints, defaults.TopologySpreadConstraints),
+			UnsupportedField{"topologySpreadConstraints", noField}},
+	} {
+		switch {
+		case f.set && (f.isDefault || s.UserManaged):
+			ignored = append(ignored, f.UnsupportedField)
+		case f.set:
+			refused = append(refused, f.UnsupportedField)
 		}
 	}
-	if len(unsupported) == 0 {
+	return refused, ignored
+}
+
+// SubscriptionWarnings say which settings have no effect, because a Subscription cannot pass them on.
+func SubscriptionWarnings(o InstallationOptions, s SubscriptionOptions) []string {
+	_, ignored := unsupportedBySubscription(&o, s)
+	if len(ignored) == 0 {
 		return nil
 	}
-	return &UnsupportedRuntimeError{Fields: unsupported}
+	verb := "has"
+	if len(ignored) > 1 {
+		verb = "have"
+	}
+	return []string{describeUnsupported(ignored, verb+" no effect with the Operator Lifecycle Manager")}
 }
 
 // ChannelName returns the name of the channel with the collection's version and all earlier ones.
@@ -99,8 +122,8 @@ spec:
 // with the endpoints. The OperatorGroup is for a namespace without one. The error is an *UnsupportedRuntimeError, or names
 // what cannot be rendered.
 func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionOptions) ([]Object, error) {
-	if err := checkSubscribed(&o.Runtime, s.Image); err != nil {
-		return nil, err
+	if refused, _ := unsupportedBySubscription(&o, s); len(refused) > 0 {
+		return nil, &UnsupportedRuntimeError{Fields: refused}
 	}
 	if err := CheckMounts(&o.Runtime); err != nil {
 		return nil, err

@@ -204,6 +204,33 @@ func TestSubscriptionRefusesWhatItCannotPassOn(t *testing.T) {
 	}
 }
 
+// Defaults of the manager, and what somebody else's Subscription does not have, do not keep an operator from running.
+func TestSubscriptionIgnoresWhatOnlyTheManagerSets(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	s := testSubscription(o)
+	o.Defaults = v2beta2.RuntimeSpec{PriorityClassName: "high", ImagePullSecrets: everyRuntime().ImagePullSecrets, TerminationSeconds: ptr.To[int32](600)}
+	o.Runtime = MergeRuntime(&o.Defaults, &o.Runtime)
+	const why = "the catalog fixes terminationSeconds to 300; OLM creates the ServiceAccount of the operator, to which imagePullSecrets can be added; " +
+		"a Subscription has no such field"
+	want := []string{"runtime.terminationSeconds, runtime.imagePullSecrets, runtime.priorityClassName have no effect with the Operator Lifecycle Manager: " + why}
+	if _, err := Subscribed(c, o, s); err != nil || !slices.Equal(SubscriptionWarnings(o, s), want) {
+		t.Errorf("defaults: %v, %q", err, SubscriptionWarnings(o, s))
+	}
+	o.Runtime.PriorityClassName = "of the user"
+	var unsupported *UnsupportedRuntimeError
+	if _, err := Subscribed(c, o, s); !errors.As(err, &unsupported) || len(unsupported.Fields) != 1 {
+		t.Errorf("a user's: %v", err)
+	}
+	s.UserManaged = true
+	if _, err := Subscribed(c, o, s); err != nil || !slices.Equal(SubscriptionWarnings(o, s), want) {
+		t.Errorf("user-managed: %v, %q", err, SubscriptionWarnings(o, s))
+	}
+	o.Runtime, o.Defaults = testOptions(collection.Group).Runtime, v2beta2.RuntimeSpec{}
+	if got := SubscriptionWarnings(o, s); len(got) > 0 {
+		t.Errorf("nothing is set: %q", got)
+	}
+}
+
 // TestPodSettingsReachTheSubscription also checks that a change of them starts new pods.
 func TestPodSettingsReachTheSubscription(t *testing.T) {
 	c, o := testCollection("1.0.0"), testOptions(collection.Group)

@@ -61,15 +61,19 @@ func (w *Writer) Write(ctx context.Context, object, before Object, err error) (c
 	return Result(err)
 }
 
-// notReadySince returns since when an object was not Ready, according to what Ready was, or the zero time if it was Ready.
+// notReadySince returns since when an object was not Ready, according to what Ready was, or the zero time if it was Ready. A condition
+// that is a default of the API is older than the object.
 func notReadySince(object Object, was *metav1.Condition) time.Time {
+	created := object.GetCreationTimestamp().Time
 	switch {
 	case was == nil:
-		return object.GetCreationTimestamp().Time
-	case was.Status != metav1.ConditionTrue:
-		return was.LastTransitionTime.Time
+		return created
+	case was.Status == metav1.ConditionTrue:
+		return time.Time{}
+	case was.LastTransitionTime.Time.Before(created):
+		return created
 	}
-	return time.Time{}
+	return was.LastTransitionTime.Time
 }
 
 // Patch patches the status of object if it differs from before. It fails with a conflict if the object was changed in the

@@ -23,6 +23,7 @@ func TestNotReadySince(t *testing.T) {
 		"not ready": {ready(metav1.ConditionFalse), changed},
 		"unknown":   {ready(metav1.ConditionUnknown), changed},
 		"ready":     {ready(metav1.ConditionTrue), time.Time{}},
+		"default":   {&metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}, created},
 	} {
 		if got := notReadySince(object, tt.was); !got.Equal(tt.want) {
 			t.Errorf("%s: got %s", name, got)

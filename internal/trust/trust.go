@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // MaxBytes is how large the additional authorities may be, in PEM. Each installation has a copy.
@@ -18,30 +19,44 @@ type Authorities struct {
 	PEM string
 	// Certificates are those of PEM.
 	Certificates []*x509.Certificate
+	// Skipped is the number of blocks that cannot be used, and Why says what is wrong with the first of them.
+	Skipped int
+	Why     string
 }
 
 // Parse reads authorities in PEM, with any text between them. Those that the system has are left out: OpenShift adds all of them to the
-// ConfigMaps that it fills. It fails if a block is no certificate, or if there is more than MaxBytes.
+// ConfigMaps that it fills. Blocks that are no certificates, or none that Go accepts, are skipped and counted. It fails if none is left, if
+// there is more than MaxBytes, and at a private key, which must not be there.
 func Parse(bundle, system []byte) (*Authorities, error) {
 	known := map[string]bool{}
 	for block := range blocks(system) {
 		known[string(block.Bytes)] = true
 	}
 	authorities, count := &Authorities{}, 0
+	skip := func(format string, args ...any) {
+		if authorities.Skipped++; authorities.Skipped == 1 {
+			authorities.Why = fmt.Sprintf(format, args...)
+		}
+	}
 	var text bytes.Buffer
 	for block := range blocks(bundle) {
 		count++
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("block %d is a %s, not a certificate", count, describe(block.Type))
+		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			return nil, fmt.Errorf("block %d is a private key, not a certificate: remove it, and replace the key pair", count)
+		}
+		if block.Type != "CERTIFICATE" { // The type may be any text.
+			skip("block %d is of another type, not a certificate", count)
+			continue
 		}
 		if known[string(block.Bytes)] {
 			continue
 		}
-		known[string(block.Bytes)] = true
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("block %d is not a valid certificate: %w", count, err)
+			skip("block %d is not a valid certificate: %v", count, err)
+			continue
 		}
+		known[string(block.Bytes)] = true
 		authorities.Certificates = append(authorities.Certificates, certificate)
 		if err := pem.Encode(&text, &pem.Block{Type: block.Type, Bytes: block.Bytes}); err != nil {
 			return nil, err
@@ -53,17 +68,11 @@ func Parse(bundle, system []byte) (*Authorities, error) {
 	if count == 0 && len(bytes.TrimSpace(bundle)) > 0 {
 		return nil, errors.New("it has no certificate in PEM")
 	}
+	if count > 0 && authorities.Skipped == count {
+		return nil, fmt.Errorf("none of its %d blocks can be used: %s", count, authorities.Why)
+	}
 	authorities.PEM = text.String()
 	return authorities, nil
-}
-
-// describe names only types that are expected: the text may be anything.
-func describe(blockType string) string {
-	switch blockType {
-	case "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY":
-		return "private key"
-	}
-	return "block of another type"
 }
 
 // blocks yields the PEM blocks in a text.

@@ -46,12 +46,28 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func block(kind string) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("x")}) }
+
+// A bundle of more than a hundred authorities must not depend on each of them.
+func TestParseSkips(t *testing.T) {
+	known, own := authority(t, "known", 0), authority(t, "own", 0)
+	got, err := Parse(bytes.Join([][]byte{known, block("IGNORE PREVIOUS"), own, block("CERTIFICATE")}, nil), known)
+	if err != nil || got.PEM != string(own) || got.Skipped != 2 || got.Why != "block 2 is of another type, not a certificate" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	// What the system has can be used.
+	got, err = Parse(append(bytes.Clone(known), block("CERTIFICATE")...), known)
+	if err != nil || got.PEM != "" || got.Skipped != 1 || !strings.Contains(got.Why, "block 2 is not a valid certificate") {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
-	block := func(kind string) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("x")}) }
 	for want, bundle := range map[string][]byte{
 		"block 2 is a private key, not a certificate":        append(authority(t, "a", 0), block("EC PRIVATE KEY")...),
-		"block 1 is a block of another type":                 block("IGNORE PREVIOUS"),
-		"block 1 is not a valid certificate":                 block("CERTIFICATE"),
+		"block 1 is a private key, not a certificate":        block("OPENSSH PRIVATE KEY"),
+		"none of its 1 blocks can be used: block 1 is of":    block("IGNORE PREVIOUS"),
+		"none of its 1 blocks can be used: block 1 is not a": block("CERTIFICATE"),
 		"it has no certificate in PEM":                       []byte("certificate"),
 		"have more than 262144 bytes, without those of the ": authority(t, "large", MaxBytes),
 	} {

@@ -148,6 +148,8 @@ var _ = Describe("A GitOps tool", func() {
 				g.Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
 				g.Expect(soc.Spec.Mapping).To(Equal(mapTo(other)))
 			}).WithContext(ctx).Should(Succeed())
+			Eventually(notes(ctx, soc, v2beta2.ReasonHandedOver)).WithContext(ctx).Should(ConsistOf(And(
+				HavePrefix(tool.manager+" has applied"), HaveSuffix("namespace %q, which the manifest does not map, was removed from spec.mapping", own))))
 			makeAvailable(ctx, other, s.operator())
 			ExpectReady(ctx, soc)
 			ExpectReady(ctx, oc)
@@ -197,6 +199,39 @@ var _ = Describe("A GitOps tool", func() {
 		Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
 		tool.expectNoDifference(ctx, same)
 	}, NodeTimeout(2*time.Minute))
+
+	for name, use := range map[string]func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection){
+		"runs": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
+			makeAvailable(ctx, namespace, s.operator())
+			ExpectReady(ctx, oc)
+		},
+		"has custom resources": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
+			Create(ctx, s.instance(namespace, "one"))
+			Eventually(Field(ctx, defaultSOC(oc), "status", "collection", "name")).WithContext(ctx).ShouldNot(BeEmpty())
+		},
+	} {
+		It("does not uninstall the operator of a default that "+name+" by applying another namespace", func(ctx context.Context) {
+			own, other, s, tool := newNamespace(ctx), newNamespace(ctx), newSample(), gitOpsTools[1]
+			allowMapping(ctx, other, own)
+			oc := importSample(ctx, own, s)
+			soc, operator := defaultSOC(oc), deployment(own, s.operator())
+			Eventually(Gone(ctx, operator)).WithContext(ctx).Should(BeFalse())
+			installed := Live(ctx, NewWithT(GinkgoT()), operator).GetUID()
+			use(ctx, own, s, oc)
+			wanted := tool.manifest(newSOC(own, soc.Name, oc.Name, mapTo(other)...))
+			tool.apply(ctx, wanted)
+			Eventually(annotationOf(ctx, soc, "zoscb.ibm.com/default")).WithContext(ctx).Should(BeEmpty())
+			Eventually(notes(ctx, soc, v2beta2.ReasonHandedOver)).WithContext(ctx).Should(ConsistOf(
+				ContainSubstring("namespace %q stays in spec.mapping, because its operator is in use", own)))
+			makeAvailable(ctx, own, s.operator())
+			makeAvailable(ctx, other, s.operator())
+			ExpectReady(ctx, soc)
+			Get(ctx, NewWithT(GinkgoT()), soc)
+			Expect(soc.Spec.Mapping).To(ConsistOf(mapTo(own, other)))
+			Expect(Live(ctx, NewWithT(GinkgoT()), operator).GetUID()).To(Equal(installed))
+			tool.expectNoDifference(ctx, wanted)
+		}, NodeTimeout(time.Minute))
+	}
 
 	It("keeps the namespace of a default over which it applies no mapping", func(ctx context.Context) {
 		namespace, s, tool := newNamespace(ctx), newSample(), gitOpsTools[1]

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -154,6 +155,14 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 			Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"kube-system"}},
 		}
 		Expect(theManager.withToken().Create(ctx, ofCluster, client.DryRunAll)).To(MatchError(ContainSubstring("namespaces of the cluster itself")))
+
+		By("not letting it mount more into pods than it does itself")
+		mounting := newSubscription(namespace, s)
+		mounting.ObjectMeta = ofInstallation(namespace, "x-operator", namespace+"/oc-soc")
+		mounting.Spec.Config = &operatorsv1alpha1.SubscriptionConfig{Volumes: []corev1.Volume{{
+			Name: "node", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+		}}}
+		Expect(theManager.withToken().Create(ctx, mounting, client.DryRunAll)).To(MatchError(ContainSubstring("must mount only ConfigMaps")))
 
 		By("taking the permission to create OperatorGroups away")
 		theManager.stop()

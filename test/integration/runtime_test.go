@@ -74,8 +74,13 @@ var _ = Describe("spec.runtime", func() {
 		soc.Spec.Runtime = podRuntime()
 		Create(ctx, soc)
 		importSample(ctx, own, s)
-		missing := fmt.Sprintf(`runtime.envFrom: ConfigMap "%s/settings" does not exist`, other)
-		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectMissing, missing, false)
+		for _, field := range []string{"podAnnotations", "podLabels", "serviceAccountAnnotations"} {
+			ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, fmt.Sprintf("runtime.%s must not be set for the mapped namespace %q", field, other), false)
+			Patch(ctx, soc, fmt.Sprintf(`{"spec":{"runtime":{%q:null}}}`, field))
+		}
+		const hint = `runtime.envFrom: ConfigMap "%s/settings" does not exist, or does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s`
+		unusable := fmt.Sprintf(hint, other, s.operator())
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, unusable, false)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 
 		By("refusing objects that are not labelled, or for another operator")
@@ -91,9 +96,7 @@ var _ = Describe("spec.runtime", func() {
 		settings, registry := &corev1.ConfigMap{}, &corev1.Secret{}
 		settings.Name, registry.Name = "settings", "registry"
 		touch()
-		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, fmt.Sprintf(
-			`runtime.envFrom: ConfigMap "%s/settings" does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s`,
-			other, s.operator()), false)
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, unusable, false) // Nobody learns which objects exist.
 		label(settings, s.operator())
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `runtime.imagePullSecrets: Secret "`+other+`/registry"`, false)
 		label(registry, v2beta2.LabelRuntimeAll)
@@ -112,8 +115,6 @@ var _ = Describe("spec.runtime", func() {
 		ExpectReady(ctx, soc)
 		Get(ctx, NewWithT(GinkgoT()), d)
 		template := d.Spec.Template
-		Expect(template.Labels).To(HaveKeyWithValue("team", "mainframe"))
-		Expect(template.Annotations).To(HaveKeyWithValue("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"))
 		Expect(template.Spec.ImagePullSecrets).To(ConsistOf(HaveField("Name", "registry")))
 		Expect(template.Spec.PriorityClassName).To(Equal("important"))
 		Expect(template.Spec.TopologySpreadConstraints).To(HaveLen(1))
@@ -122,14 +123,13 @@ var _ = Describe("spec.runtime", func() {
 		Expect(operator.VolumeMounts).To(ContainElements(
 			And(HaveField("Name", "wheels"), HaveField("MountPath", "/mnt/wheels")), And(HaveField("Name", "keytab"), HaveField("SubPath", "keytab")),
 		))
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator()}}
-		Get(ctx, NewWithT(GinkgoT()), account)
-		Expect(account.Annotations).To(HaveKeyWithValue("eks.amazonaws.com/role-arn", "arn:aws:iam::1:role/x"))
 
 		By("not touching the running operator when the label is withdrawn")
 		before := d.ResourceVersion
 		Patch(ctx, settings, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
-		touch()
+		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
+		ExpectReady(ctx, soc) // Nothing is read, since the pods are configured already.
+		Patch(ctx, soc, `{"spec":{"runtime":{"maxRetries":7}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `ConfigMap "`+other+`/settings"`, false)
 		Get(ctx, NewWithT(GinkgoT()), d)
 		Expect(d.ResourceVersion).To(Equal(before))
@@ -142,9 +142,6 @@ var _ = Describe("spec.runtime", func() {
 			Get(ctx, g, d)
 			g.Expect(d.Spec.Template.Spec.Containers[0].EnvFrom).To(BeEmpty())
 			g.Expect(d.Spec.Template.Spec.ImagePullSecrets).To(BeEmpty())
-			g.Expect(d.Spec.Template.Labels).NotTo(HaveKey("team"))
-			Get(ctx, g, account)
-			g.Expect(account.Annotations).NotTo(HaveKey("eks.amazonaws.com/role-arn"))
 		}).WithContext(ctx).Should(Succeed())
 	}, NodeTimeout(2*time.Minute))
 })
@@ -191,6 +188,20 @@ var _ = Describe("spec.runtime in the API server", func() {
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"zoscb.ibm.com/runtime-hash": "x"}}), "cannot be set for the pod"),
 		Entry("a profile of the kernel", NodeTimeout(time.Minute),
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/operator": "unconfined"}}), "cannot be set for the pod"),
+		Entry("a volume of Istio's sidecar", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"sidecar.istio.io/userVolume": "[]"}}), "cannot be set for the pod"),
+		Entry("a setting of CRI-O", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"io.kubernetes.cri-o.Devices": "/dev/sda"}}), "cannot be set for the pod"),
+		Entry("a setting of Kata Containers", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"io.katacontainers.config.hypervisor.path": "/x"}}), "cannot be set for the pod"),
+		Entry("a setting of the container runtime", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"run.oci.hooks.stdout": "/x"}}), "cannot be set for the pod"),
+		Entry("another network", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "x"}}), "cannot be set for the pod"),
+		Entry("an address of the network plugin", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"cni.projectcalico.org/ipAddrs": "x"}}), "cannot be set for the pod"),
+		Entry("the label that injects a sidecar", NodeTimeout(time.Minute),
+			soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"sidecar.istio.io/inject": "true"}}), "Istio, cannot be set for the pod"),
 		Entry("the label of an operator", NodeTimeout(time.Minute), soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"operator-name": "x"}}), "by which operators are found"),
 		Entry("the label of the manager", NodeTimeout(time.Minute),
 			soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"app.kubernetes.io/name": "collection-operator"}}), "by which operators are found"),

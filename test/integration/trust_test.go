@@ -52,8 +52,6 @@ var _ = Describe("Trusted authorities", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		d := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), d)
-		generation := d.Generation
 
 		By("giving operators another one")
 		bundle.Data["ca-bundle.crt"] = encode(ours.certificate) + encode(later.certificate)
@@ -65,8 +63,22 @@ var _ = Describe("Trusted authorities", func() {
 		bundle.Data["ca-bundle.crt"] = "-----BEGIN PRIVATE KEY-----\neA==\n-----END PRIVATE KEY-----\n"
 		Expect(K8s.Update(ctx, bundle)).To(Succeed())
 		Eventually(notes(ctx, bundle, v2beta2.ReasonTrustedAuthoritiesInvalid)).WithContext(ctx).Should(ConsistOf(
-			"key ca-bundle.crt: block 1 is a private key, not a certificate; the authorities that were read before are still trusted"))
+			"key ca-bundle.crt: block 1 is a private key, not a certificate: remove it, and replace the key pair; the authorities that were read before are still trusted"))
 		Expect(runtimeData(ctx, namespace, s)(NewWithT(GinkgoT()))).To(both)
+
+		By("leaving operators what they have when the manager starts meanwhile")
+		theManager.restart(ctx, usualFlags...)
+		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":7}}}`)
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("runs.json", ContainSubstring(`"maxRetries": 7`)))
+		Expect(runtimeData(ctx, namespace, s)(NewWithT(GinkgoT()))).To(both)
+
+		By("skipping single blocks that are no certificates")
+		bundle.Data["ca-bundle.crt"] = "-----BEGIN X509 CRL-----\neA==\n-----END X509 CRL-----\n" + encode(later.certificate)
+		Expect(K8s.Update(ctx, bundle)).To(Succeed())
+		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("trusted-ca.crt", encode(later.certificate)))
+
+		Get(ctx, NewWithT(GinkgoT()), d)
+		generation := d.Generation
 
 		By("forgetting them with the ConfigMap")
 		Remove(ctx, bundle)

@@ -100,9 +100,10 @@ func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, us
 // The configuration of another version's pods is kept until OLM replaces them.
 func (b *Backend) Plan(i *install.Installation, options render.InstallationOptions) (*install.Plan, error) {
 	source := b.cluster.CatalogSource()
-	rendered, err := render.Subscribed(i.Collection, options, render.SubscriptionOptions{
-		Source: source.Name, SourceNamespace: source.Namespace, Image: b.image, Approval: i.Owner.Spec.InstallPlanApproval,
-	})
+	wanted := render.SubscriptionOptions{
+		Source: source.Name, SourceNamespace: source.Namespace, Image: b.image, Approval: i.Owner.Spec.InstallPlanApproval, UserManaged: b.userManaged,
+	}
+	rendered, err := render.Subscribed(i.Collection, options, wanted)
 	var unsupported *render.UnsupportedRuntimeError
 	switch {
 	case errors.As(err, &unsupported):
@@ -111,7 +112,9 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 		return nil, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	ready := b.ready(i.Collection.CSVName())
-	plan := &install.Plan{Digest: b.plannedDigest(i, ready), Warnings: slices.Concat(b.warnings, b.contentWarnings(i.Collection, i.Digest.String(), b.image))}
+	plan := &install.Plan{Digest: b.plannedDigest(i, ready), Warnings: slices.Concat(
+		b.warnings, b.contentWarnings(i.Collection, i.Digest.String(), b.image), render.SubscriptionWarnings(options, wanted),
+	)}
 	for _, object := range rendered {
 		switch o := object.(type) {
 		case *operatorsv1.OperatorGroup:
