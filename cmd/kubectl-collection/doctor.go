@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/doctor"
+	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
@@ -33,7 +34,7 @@ OperatorCollections, SubOperatorConfigs, ZosEndpoints, Secrets, permissions, obj
 fail, wait, or hang on their finalizer. Causes come before their consequences, and each has a next step. The content of Secrets is not read.
 
 What you may not read is named, and is no error. Exit codes are 0 if nothing was found, 1 if something was found, and 2 if nothing could be
-read or there is no such object.`,
+read, there is no such object, or nothing was found and a request failed.`,
 		Example: `  kubectl collection doctor --namespace zos
 
   # Why does this one not work?
@@ -99,6 +100,9 @@ func printDoctor(stdout, stderr io.Writer, report *doctor.Report, output string)
 	}
 	if len(report.Findings) > 0 {
 		return errFindings
+	}
+	if report.Failed > 0 {
+		return fmt.Errorf("nothing was found, but %s failed: try again", explain.Plural(report.Failed, "request"))
 	}
 	return nil
 }

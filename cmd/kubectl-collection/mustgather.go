@@ -2,11 +2,13 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +20,9 @@ import (
 
 // gatherExtension is that of the archive.
 const gatherExtension = ".tar.gz"
+
+// gatherTimeout limits the time in which objects, events and logs are read.
+const gatherTimeout = 10 * time.Minute
 
 func mustGatherCommand() *cobra.Command {
 	var (
@@ -50,13 +55,18 @@ Exit codes are 0 if the archive was written, and 2 if not.`,
 		if err != nil {
 			return err
 		}
-		read, err := c.snapshot(cmd.Context(), managerNamespace)
+		ctx, cancel := context.WithTimeout(cmd.Context(), gatherTimeout)
+		defer cancel()
+		read, err := c.snapshot(ctx, managerNamespace)
 		if err != nil {
 			return err
 		}
 		content := mustgather.Content{Snapshot: read, Report: doctor.Diagnose(read), ToolVersion: cmp.Or(moduleVersion(), "development")}
-		reader.Events(cmd.Context(), reader.Clients{Dynamic: c.dynamic, Core: c.core.RESTClient()}, read)
-		content.Logs = reader.Logs(cmd.Context(), c.core.RESTClient(), read)
+		reader.Events(ctx, reader.Clients{Dynamic: c.dynamic, Core: c.core.RESTClient()}, read)
+		content.Logs = reader.Logs(ctx, c.core.RESTClient(), read)
+		if err := cmd.Context().Err(); err != nil { // It was interrupted. What took too long is named in the archive.
+			return err
+		}
 		file := cmp.Or(output, "collection-must-gather-"+read.Taken.UTC().Format("20060102T150405Z")+gatherExtension)
 		result, err := writeGathered(file, content)
 		if err != nil {

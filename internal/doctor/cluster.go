@@ -72,20 +72,22 @@ func checkManager(d *diagnosis) {
 			})
 		}
 	}
-	ready := 0
+	var ready []string
+	var last Ref
 	for _, m := range d.managers {
 		if m.Ready > 0 {
-			ready++
+			ready = append(ready, m.String())
+			last = m.Ref
 		}
 		if m.Ready < max(m.Want, 1) {
 			d.reportManager(m)
 		}
 	}
-	if ready > 1 {
+	if len(ready) > 1 {
 		d.report(Finding{
-			Severity: findings.SeverityError, Object: d.managers[1].Ref, Reason: "TwoManagers",
-			Message: fmt.Sprintf("%d managers run in the cluster: %s and %s", ready, d.managers[0].Ref, d.managers[1].Ref),
-			Next:    "remove one of them, unless their flags --namespaces select different namespaces",
+			Severity: findings.SeverityWarning, Object: last, Reason: "TwoManagers",
+			Message: fmt.Sprintf("%d managers run in the cluster: %s", len(ready), strings.Join(ready, ", ")),
+			Next:    "if their flags --namespaces do not select different namespaces, remove one of them",
 		})
 	}
 }

@@ -32,12 +32,14 @@ func secretRef(namespace, name string) Ref {
 	return Ref{Kind: "Secret", Namespace: namespace, Name: name}
 }
 
-// secretUses returns the Secrets that objects name, in their order.
-func (v *view) secretUses() []secretUse {
-	var uses []secretUse
+// addUses finds the Secrets that objects name.
+func (v *view) addUses() {
+	v.secretsOf = map[Ref][]Ref{}
 	add := func(user Ref, name, field string, isSent bool) {
 		if name != "" {
-			uses = append(uses, secretUse{secretRef(user.Namespace, name), user, field, isSent})
+			secret := secretRef(user.Namespace, name)
+			v.uses = append(v.uses, secretUse{secret, user, field, isSent})
+			v.secretsOf[user] = append(v.secretsOf[user], secret)
 		}
 	}
 	for _, oc := range v.collections {
@@ -61,22 +63,10 @@ func (v *view) secretUses() []secretUse {
 			}
 		}
 	}
-	return uses
-}
-
-// secretsOf returns the Secrets that an object names.
-func (v *view) secretsOf(user Ref) []Ref {
-	var secrets []Ref
-	for _, use := range v.secretUses() {
-		if use.user == user {
-			secrets = append(secrets, use.secret)
-		}
-	}
-	return secrets
 }
 
 func checkSecrets(d *diagnosis) {
-	for _, use := range d.secretUses() {
+	for _, use := range d.uses {
 		if d.has(use.secret) {
 			continue
 		}
@@ -140,10 +130,18 @@ func (d *diagnosis) condition(o object, conditionType string, self Ref, causes .
 func checkImports(d *diagnosis) {
 	for _, oc := range d.collections {
 		self := ref(snapshot.OperatorCollection, oc.Namespace, oc.Name)
-		if oc.DeletionTimestamp != nil || d.unnoticed(oc, v2beta2.ConditionReady, self) {
+		if oc.DeletionTimestamp != nil {
 			continue
 		}
-		causes := append(d.secretsOf(self), ref(snapshot.Namespace, "", oc.Namespace))
+		if oc.Spec.Suspend {
+			d.report(Finding{
+				Severity: findings.SeverityInfo, Object: self, Reason: "Suspended", Message: "spec.suspend is true: changes and new archives are not imported",
+				Next: "set spec.suspend to false when they are to be imported",
+			})
+		} else if d.unnoticed(oc, v2beta2.ConditionReady, self) {
+			continue
+		}
+		causes := append(slices.Clone(d.secretsOf[self]), ref(snapshot.Namespace, "", oc.Namespace))
 		if imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported); imported != nil {
 			switch imported.Reason {
 			case v2beta2.ReasonStorageFailed, v2beta2.ReasonStorageFull, v2beta2.ReasonReplicating, v2beta2.ReasonProgressing, v2beta2.ReasonUnexpectedError:
@@ -173,7 +171,7 @@ func checkEndpoints(d *diagnosis) {
 		if e.DeletionTimestamp != nil || d.unnoticed(e, v2beta2.ConditionReady, self) {
 			continue
 		}
-		secrets := d.secretsOf(self)
+		secrets := d.secretsOf[self]
 		if d.condition(e, v2beta2.ConditionReady, self) {
 			continue
 		}
@@ -211,10 +209,10 @@ func (d *diagnosis) causesOf(config *v2beta2.SubOperatorConfig) []Ref {
 		v2beta2.ReasonPackageConflict, v2beta2.ReasonUpgradeBlocked, v2beta2.ReasonUpgradePending, v2beta2.ReasonUpgradeStopped:
 		causes = append(causes, ref(snapshot.OperatorCollection, config.Namespace, config.Spec.OperatorCollection))
 	case v2beta2.ReasonCredentialInvalid:
-		causes = d.secretsOf(ref(snapshot.SubOperatorConfig, config.Namespace, config.Name))
+		causes = slices.Clone(d.secretsOf[ref(snapshot.SubOperatorConfig, config.Namespace, config.Name)])
 		for _, e := range d.endpoints {
 			if e.Namespace == config.Namespace {
-				causes = append(causes, d.secretsOf(ref(snapshot.ZosEndpoint, e.Namespace, e.Name))...)
+				causes = append(causes, d.secretsOf[ref(snapshot.ZosEndpoint, e.Namespace, e.Name)]...)
 			}
 		}
 	case v2beta2.ReasonInvalidVariables, v2beta2.ReasonEndpointNotFound:

@@ -65,6 +65,8 @@ type Report struct {
 	// Objects is the number of objects that were looked at.
 	Objects  int       `json:"objects"`
 	Findings []Finding `json:"findings"`
+	// Failed is the number of requests that the API server did not answer as it should. What may not be read is none.
+	Failed int `json:"failed"`
 	// Unread has a sentence for all that could not be read: findings may be missing.
 	Unread []string `json:"unread,omitempty"`
 }
@@ -108,7 +110,7 @@ func Diagnose(s *snapshot.Snapshot) *Report {
 	}
 	s.Finish()
 	report := &Report{
-		ServerVersion: s.ServerVersion, Managers: d.managers, Objects: s.Len(), Findings: d.findings, Unread: s.Unread,
+		ServerVersion: s.ServerVersion, Managers: d.managers, Objects: s.Len(), Findings: d.findings, Failed: s.Failed, Unread: s.Unread,
 	}
 	for i := range report.Findings {
 		finding := &report.Findings[i]

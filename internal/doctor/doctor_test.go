@@ -234,6 +234,14 @@ var diagnoses = map[string]struct {
 		want:    []string{"error statefulset/manager in system: NotReady; affects operatorcollection/files in zos, zosendpoint/lpar1 in zos"},
 	},
 	"one manager of two": {changes: change{"manager": "status: {readyReplicas: 1}"}, want: []string{"warning statefulset/manager in system: NotReady"}},
+	"an OperatorCollection that is suspended": {
+		changes: change{"collection": "{metadata: {generation: 2}, spec: {suspend: true}}"},
+		want:    []string{"info operatorcollection/files in zos: Suspended"},
+	},
+	"an OperatorCollection that was suspended before it was seen": {
+		changes: change{"collection": "{spec: {suspend: true}, status: null}", "config": conditions("Ready False CollectionNotImported files")},
+		want:    []string{"info operatorcollection/files in zos: Suspended; affects suboperatorconfig/files-soc in zos"},
+	},
 	"a manager without a volume": {
 		changes: change{"manager": "status: {readyReplicas: 0}", "claim": "status: {phase: Pending}"},
 		want:    []string{"error persistentvolumeclaim/archives-0 in system: NotBound; affects statefulset/manager in system"},
@@ -243,7 +251,15 @@ var diagnoses = map[string]struct {
 	},
 	"two managers": {
 		changes: change{"other": strings.NewReplacer("namespace: system", "namespace: tools", "StatefulSet", "Deployment").Replace(healthy["manager"])},
-		want:    []string{"error deployment/manager in tools: TwoManagers"},
+		want:    []string{"warning deployment/manager in tools: TwoManagers"},
+	},
+	"two managers that run and one that does not": {
+		changes: change{
+			"manager": "status: {readyReplicas: 0}",
+			"other":   strings.NewReplacer("namespace: system", "namespace: tools", "StatefulSet", "Deployment").Replace(healthy["manager"]),
+			"third":   strings.NewReplacer("namespace: system", "namespace: apps", "StatefulSet", "Deployment").Replace(healthy["manager"]),
+		},
+		want: []string{"error statefulset/manager in system: NotReady", "warning deployment/manager in tools: TwoManagers"},
 	},
 	"a fetch that fails, and what waits for it": {
 		changes: change{

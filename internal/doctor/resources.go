@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
@@ -172,7 +173,7 @@ func (d *diagnosis) failed(r *resource, message string) {
 	var causes []Ref
 	if slices.Contains(endpointFailures, word) {
 		self := d.endpointOf(r)
-		causes = append(d.secretsOf(self), self)
+		causes = append(slices.Clone(d.secretsOf[self]), self)
 	}
 	if r.GetDeletionTimestamp() != nil {
 		f.Message = "the deletion playbook failed: " + f.Message
@@ -205,10 +206,7 @@ func (d *diagnosis) checkSpec(r *resource) {
 // olmObjects returns what OLM has for an installation, and nothing if it was installed by the manager.
 func (d *diagnosis) olmObjects(i *installation) []Ref {
 	var objects []Ref
-	for _, s := range d.subscriptions() {
-		if s.Namespace != i.namespace || s.Spec.Package != i.OperatorName() {
-			continue
-		}
+	for _, s := range d.olm.ofPackage[types.NamespacedName{Namespace: i.namespace, Name: i.OperatorName()}] {
 		objects = append(objects, groupsOf(s.Namespace), ref(snapshot.Subscription, s.Namespace, s.Name),
 			ref(snapshot.ClusterServiceVersion, s.Namespace, cmp.Or(s.Status.CurrentCSV, s.Spec.StartingCSV)))
 		if s.Status.InstallPlanRef != nil {

@@ -33,6 +33,10 @@ type view struct {
 	kinds map[schema.GroupKind]collection.ID
 	// installations by namespace and collection.
 	installations map[installationKey]*installation
+	olm           olmView
+	// uses are the Secrets that objects name, in their order, and secretsOf those of each object.
+	uses      []secretUse
+	secretsOf map[Ref][]Ref
 }
 
 type installationKey struct {
@@ -100,6 +104,8 @@ func viewOf(s *snapshot.Snapshot) *view {
 	}
 	v.addKinds()
 	v.addInstallations()
+	v.olm = olmViewOf(s)
+	v.addUses()
 	return v
 }
 

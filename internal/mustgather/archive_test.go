@@ -42,6 +42,15 @@ var planted = map[string]string{
 	"variable as assignment":      "planted-variable2",
 	"variable as object":          "planted-variable3",
 	"environment":                 "planted-env",
+	"manifest in an InstallPlan":  "planted-manifest",
+	"bundle of an InstallPlan":    "planted-bundle",
+	"annotation of a pod":         "planted-pod-annotation",
+	"annotation of a template":    "planted-template",
+	"number in a status":          "424242424",
+	"object in a status":          "planted-credentials",
+	"secret in a status":          "planted-client-secret",
+	"password of two versions":    "planted-versions",
+	"log, begin of a key is cut":  "planted/cut/key",
 	"log, JSON in JSON":           "planted-log1",
 	"log, assignment":             "planted-log2;more",
 	"log, header":                 "planted0bearer0token",
@@ -66,7 +75,26 @@ kind: ConfigMap
 metadata: {namespace: zos, name: acme-files-operator-runtime}
 data:
   runs.json: '{"group":"suboperator.zoscb.ibm.com","kinds":{"DataFile":{"plural":"datafiles","variables":[{"name":"content"},{"name":"secret","secret":true,"default":"<default of a password>"},
-    {"name":"secrets","secret":true},{"name":"db","fields":[{"name":"user"},{"name":"logon","secret":true}]},{"name":"api_key"}]}}}'`, `
+    {"name":"secrets","secret":true},{"name":"db","fields":[{"name":"user"},{"name":"logon","secret":true}]},{"name":"api_key"},{"name":"old"}]}}}'`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: zos, name: acme-files-canary-operator-runtime}
+data:
+  runs.json: '{"group":"suboperator.zoscb.ibm.com","kinds":{"DataFile":{"variables":[{"name":"old","secret":true}]}}}'`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: other, name: acme-files-operator-runtime}
+data:
+  runs.json: '{"group":"other.domain.suboperator.zoscb.ibm.com","kinds":{"Unknown":{"variables":[{"name":"text"}]}}}'`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: zos, name: anything}
+data:
+  runs.json: '{"group":"other.domain.suboperator.zoscb.ibm.com","kinds":{"Unknown":{"variables":[{"name":"text"}]}}}'`, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: zos, name: acme-files-operator}
+spec: {template: {metadata: {annotations: {vault.example.com/x: "<annotation of a template>"}}, spec: {automountServiceAccountToken: false}}}`, `
 apiVersion: zoscb.ibm.com/v2beta2
 kind: OperatorCollection
 metadata:
@@ -81,7 +109,7 @@ spec:
   collectionURL: https://<user of a URL>:x@example.com/files.tar.gz?sig=<query of a URL>
   collectionURLToken: <token in a spec>
   credentialsSecret: download
-  runtime: {env: [{name: DB_PASSWORD, value: <environment>}]}
+  runtime: {podAnnotations: {vault.example.com/x: "<annotation of a pod>", zoscb.ibm.com/y: shown-annotation}, env: [{name: DB_PASSWORD, value: <environment>}]}
 status: {message: "GET https://example.com/files.tar.gz?sig=<query of a URL>: the server answered 403; token <token in a spec>"}`, `
 apiVersion: zoscb.ibm.com/v2beta2
 kind: ZosEndpoint
@@ -99,14 +127,28 @@ spec:
   secrets: [logon, <password in a list>]
   db: {user: shown-user, logon: <password in an object>}
   api_key: <field with a telling name>
+  old: <password of two versions>
 status:
   message: Secret "<password in a resource>" was not found
   drift: {diff: "-<drift>"}
-  generated_password: <status of an author>`, `
+  generated_password: <status of an author>
+  pin_token: <number in a status>
+  has_password: true
+  client_secret: <secret in a status>
+  credentials: {user: [<object in a status>]}`, `
 apiVersion: other.domain.suboperator.zoscb.ibm.com/v1
 kind: Unknown
 metadata: {namespace: zos, name: hello}
 spec: {zosendpoint: lpar1, text: <resource of an unknown kind>}`, `
+apiVersion: operators.coreos.com/v1alpha1
+kind: InstallPlan
+metadata: {namespace: zos, name: install-1}
+status:
+  phase: Failed
+  bundleLookups: [{path: "<bundle of an InstallPlan>"}]
+  plan:
+  - {resolving: files, resource: {kind: Secret, name: shown-step, manifest: '{"kind":"Secret","stringData":{"a":"<manifest in an InstallPlan>"}}'}}
+  - broken`, `
 apiVersion: v1
 kind: Event
 metadata: {namespace: zos, name: e1}
@@ -121,7 +163,9 @@ kind: ClusterRole
 metadata: {name: "../zoscb:zos:acme"}`,
 }
 
-const operatorLog = `{"level":"info","line":"ok: [lpar1]"}
+const operatorLog = `<log, begin of a key is cut>
+-----END OPENSSH PRIVATE KEY-----
+{"level":"info","line":"ok: [lpar1]"}
 {"level":"info","line":"fatal: {\"invocation\": {\"module_args\": {\"password\": \"<log, JSON in JSON>\"}}}"}
 TSO_PASSWORD=<log, assignment> and db_password: "<log, quoted>"
 Authorization: Bearer <log, header>
@@ -217,9 +261,14 @@ func TestArchive(t *testing.T) {
 	want := []string{
 		"gathered/cluster/clusterrole.rbac.authorization.k8s.io/.._zoscb_zos_acme.yaml",
 		"gathered/doctor.json", "gathered/doctor.txt",
+		"gathered/namespaces/other/configmap/acme-files-operator-runtime.yaml",
+		"gathered/namespaces/zos/configmap/acme-files-canary-operator-runtime.yaml",
 		"gathered/namespaces/zos/configmap/acme-files-operator-runtime.yaml",
+		"gathered/namespaces/zos/configmap/anything.yaml",
 		"gathered/namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml",
+		"gathered/namespaces/zos/deployment.apps/acme-files-operator.yaml",
 		"gathered/namespaces/zos/events.txt",
+		"gathered/namespaces/zos/installplan.operators.coreos.com/install-1.yaml",
 		"gathered/namespaces/zos/logs/operator-0/operator.log", "gathered/namespaces/zos/logs/operator-0/operator.previous.log",
 		"gathered/namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml",
 		"gathered/namespaces/zos/secrets-without-content.yaml",
@@ -231,12 +280,14 @@ func TestArchive(t *testing.T) {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	for name, texts := range map[string][]string{
-		"namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml": {"content: shown content", "- logon\n", "user: shown-user", "zosendpoint: lpar1", "secret: REDACTED"},
-		"namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml":   {"https://example.com/files.tar.gz\n", "credentialsSecret: download", "zoscb.ibm.com/retry: shown", "name: DB_PASSWORD"},
-		"namespaces/zos/zosendpoint.zoscb.ibm.com/lpar1.yaml":          {"pyz: /usr/lpp/python", "zoau=/usr/lpp/zoau", "host: lpar1.example.com"},
-		"namespaces/zos/secrets-without-content.yaml":                  {"type: kubernetes.io/ssh-auth", "- kubectl.kubernetes.io/last-applied-configuration"},
-		"namespaces/zos/events.txt":                                    {"2026-11-22T10:00:00Z Warning Failed datafile/hello x3: Secret REDACTED was not found\n"},
-		"namespaces/zos/logs/operator-0/operator.log":                  {`"line":"ok: [lpar1]"`, `\"password\": \"REDACTED\"`},
+		"namespaces/zos/datafile.suboperator.zoscb.ibm.com/hello.yaml":   {"content: shown content", "- logon\n", "user: shown-user", "zosendpoint: lpar1", "secret: REDACTED", "has_password: true"},
+		"namespaces/zos/operatorcollection.zoscb.ibm.com/files.yaml":     {"https://REDACTED@example.com/files.tar.gz?REDACTED\n", "zoscb.ibm.com/y: shown-annotation", "credentialsSecret: download", "zoscb.ibm.com/retry: shown", "name: DB_PASSWORD"},
+		"namespaces/zos/zosendpoint.zoscb.ibm.com/lpar1.yaml":            {"pyz: /usr/lpp/python", "zoau=/usr/lpp/zoau", "host: lpar1.example.com"},
+		"namespaces/zos/deployment.apps/acme-files-operator.yaml":        {"automountServiceAccountToken: false"},
+		"namespaces/zos/secrets-without-content.yaml":                    {"type: kubernetes.io/ssh-auth", "- kubectl.kubernetes.io/last-applied-configuration"},
+		"namespaces/zos/events.txt":                                      {"2026-11-22T10:00:00Z Warning Failed datafile/hello x3: Secret REDACTED was not found\n"},
+		"namespaces/zos/logs/operator-0/operator.log":                    {`"line":"ok: [lpar1]"`, `\"password\": \"REDACTED\"`},
+		"namespaces/zos/installplan.operators.coreos.com/install-1.yaml": {"name: shown-step", "phase: Failed"},
 		"doctor.txt":              {"error manager/collection-operator: NotFound"},
 		"not-in-this-archive.txt": {"you may not read pods in namespace other"},
 		"versions.yaml":           {"server: v1.36.0", "kubectl-collection: 1.0.0"},

@@ -3,8 +3,8 @@ package mustgather
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,13 +14,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/doctor"
 	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
 )
-
-// secretName matches names of secrets in a text.
-const secretName = `[a-z0-9_.-]*(?:pass(?:word|wd|phrase)?|pwd|client_?secret|token|api_?key|private_?key)`
 
 // redacted replaces a value.
 const redacted = "REDACTED"
@@ -28,23 +24,15 @@ const redacted = "REDACTED"
 // minScrubbed is the length from which on a value that was replaced is replaced in all other texts too. Shorter ones are parts of words.
 const minScrubbed = 4
 
+// minScrubbedNumber is the same for numbers, which are often sizes and ports.
+const minScrubbedNumber = 6
+
 var (
 	// sensitive matches names of values that are secret.
-	sensitive = regexp.MustCompile(`(?i)pass|pwd|secret|token|api_?key|private_?key|credential|authorization`)
-	// references are names of fields of Kubernetes and of ours that match, and whose values are names.
-	reference = regexp.MustCompile(`(?i)(secret|secrets|name|type|kind|path|policy|ref|accepted)$`)
+	sensitive = regexp.MustCompile(`(?i)pass|pwd|secret|token|(?:api|private|access)[_-]?key|credential|authorization`)
+	// reference are names of fields of Kubernetes and of ours that match, and that hold names or are no secrets.
+	reference = regexp.MustCompile(`(?i)(secrets|name|type|kind|path|policy|ref|accepted|expirationseconds)$|^(credentialsSecret|signatureSecret|serviceAccountToken)$`)
 
-	// address matches URLs in a text.
-	address = regexp.MustCompile(`https?://[^\s"'\\<>,;)\]}]+`)
-	// texts match secrets in a text: the second group of each is replaced.
-	texts = []*regexp.Regexp{
-		// name=value and "name": "value", also in JSON within JSON.
-		regexp.MustCompile(`(?i)(` + secretName + `\\*["']?[ \t]*[:=][ \t]*\\*["'])([^"'\\\n]+)()`),
-		regexp.MustCompile(`(?i)(` + secretName + `\\*["']?[ \t]*[:=][ \t]*)([^\s"'\\]+)()`),
-		regexp.MustCompile(`(?i)(\b(?:bearer|basic)[ \t]+)([a-z0-9._~+/-]{16,}=*)()`),
-		regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)(.*?)(-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
-		regexp.MustCompile(`()(\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*)()`),
-	}
 	// annotations whose values are shown. Others may hold anything, such as the whole object as it was applied.
 	shownAnnotations = regexp.MustCompile(`^([a-z0-9.-]+\.)?(zoscb\.ibm\.com|operatorframework\.io|openshift\.io)/|^(olm\.|deployment\.kubernetes\.io/)`)
 	hiddenAnnotation = "zoscb.ibm.com/run-record"
@@ -57,30 +45,61 @@ var (
 
 // redactor replaces secrets.
 type redactor struct {
-	snapshot *snapshot.Snapshot
-	// variables that collections declare, by kind.
-	variables map[schema.GroupKind][]gate.Variable
+	// secrets are the names of Secrets by namespace, and those of all under the empty one.
+	secrets map[string]map[string]bool
+	// variables that the collections of a namespace declare.
+	variables map[namespacedKind][]gate.Variable
 	// values that were replaced, which are secrets wherever they are.
 	values map[string]bool
 	// replacer replaces them. It is made for the first text.
 	replacer *strings.Replacer
 }
 
+// namespacedKind is a kind of custom resources in a namespace: what is installed elsewhere says nothing about them.
+type namespacedKind struct {
+	namespace string
+	schema.GroupKind
+}
+
+// runtimeSuffix ends the names of the ConfigMaps of operators with the settings of their gate.
+const runtimeSuffix = "-operator" + render.ConfigMapSuffix
+
 // newRedactor learns from the runtime ConfigMaps which fields hold the names of Secrets.
 func newRedactor(s *snapshot.Snapshot) *redactor {
-	r := &redactor{snapshot: s, variables: map[schema.GroupKind][]gate.Variable{}, values: map[string]bool{}}
+	r := &redactor{secrets: map[string]map[string]bool{"": {}}, variables: map[namespacedKind][]gate.Variable{}, values: map[string]bool{}}
+	for _, secret := range s.Secrets {
+		if r.secrets[secret.Namespace] == nil {
+			r.secrets[secret.Namespace] = map[string]bool{}
+		}
+		r.secrets[secret.Namespace][secret.Name], r.secrets[""][secret.Name] = true, true
+	}
 	for _, object := range s.Of(snapshot.ConfigMap) {
 		text, _, _ := unstructured.NestedString(object.Object, "data", gate.SettingsFile)
 		var settings gate.Settings
-		if text == "" || json.Unmarshal([]byte(text), &settings) != nil {
+		if text == "" || !strings.HasSuffix(object.GetName(), runtimeSuffix) || json.Unmarshal([]byte(text), &settings) != nil {
 			continue
 		}
 		for kind, of := range settings.Kinds {
-			r.variables[schema.GroupKind{Group: settings.Group, Kind: kind}] = of.Variables
+			key := namespacedKind{object.GetNamespace(), schema.GroupKind{Group: settings.Group, Kind: kind}}
+			r.variables[key] = merged(r.variables[key], of.Variables)
 			r.defaults(of.Variables)
 		}
 	}
 	return r
+}
+
+// merged returns the variables of two versions. What one of them declares as a secret is one.
+func merged(into, from []gate.Variable) []gate.Variable {
+	for _, variable := range from {
+		i := slices.IndexFunc(into, func(v gate.Variable) bool { return v.Name == variable.Name })
+		if i < 0 {
+			into = append(into, variable)
+			continue
+		}
+		into[i].Secret = into[i].Secret || variable.Secret
+		into[i].Fields = merged(into[i].Fields, variable.Fields)
+	}
+	return into
 }
 
 // defaults learns the defaults of passwords: authors may have mistaken them for secrets.
@@ -95,11 +114,7 @@ func (r *redactor) defaults(variables []gate.Variable) {
 }
 
 // isSecretName reports whether a Secret has the name, in a namespace or in any.
-func (r *redactor) isSecretName(namespace, name string) bool {
-	return slices.ContainsFunc(r.snapshot.Secrets, func(s snapshot.Secret) bool {
-		return s.Name == name && (namespace == "" || s.Namespace == namespace)
-	})
-}
+func (r *redactor) isSecretName(namespace, name string) bool { return r.secrets[namespace][name] }
 
 // words are values that say nothing.
 var words = []string{"true", "false", "null", "none"}
@@ -115,6 +130,10 @@ func (r *redactor) hide(value any) any {
 	switch value := value.(type) {
 	case string:
 		r.remember(value)
+	case int64, float64:
+		if text := fmt.Sprint(value); len(text) >= minScrubbedNumber {
+			r.remember(text)
+		}
 	case map[string]any:
 		for _, inner := range value {
 			r.hide(inner)
@@ -132,11 +151,16 @@ func (r *redactor) object(object *unstructured.Unstructured) map[string]any {
 	copied := object.DeepCopy()
 	kind := copied.GroupVersionKind().GroupKind()
 	copied.SetManagedFields(nil)
-	copied.SetAnnotations(annotations(copied.GetAnnotations()))
+	if annotations, ok, _ := unstructured.NestedFieldNoCopy(copied.Object, "metadata", "annotations"); ok {
+		fields, _ := annotations.(map[string]any)
+		hideAnnotations(fields)
+	}
 	spec, _ := copied.Object["spec"].(map[string]any)
 	switch {
 	case kind == snapshot.ZosEndpoint:
 		r.endpointVariables(spec)
+	case kind == snapshot.InstallPlan:
+		withoutManifests(copied.Object)
 	case kind == snapshot.ClusterServiceVersion:
 		delete(spec, "icon")
 	case kind == snapshot.OperatorCollection && spec["collectionURLToken"] != nil:
@@ -152,14 +176,25 @@ func (r *redactor) object(object *unstructured.Unstructured) map[string]any {
 	return copied.Object
 }
 
-// annotations returns annotations without values that may be anything.
-func annotations(all map[string]string) map[string]string {
-	for name := range all {
-		if !shownAnnotations.MatchString(name) || name == hiddenAnnotation {
-			all[name] = redacted
+// withoutManifests removes from an InstallPlan the manifests of what it installs: texts that may be those of Secrets.
+func withoutManifests(plan map[string]any) {
+	unstructured.RemoveNestedField(plan, "status", "bundleLookups")
+	status, _ := plan["status"].(map[string]any)
+	steps, _ := status["plan"].([]any)
+	for _, step := range steps {
+		if fields, ok := step.(map[string]any); ok {
+			unstructured.RemoveNestedField(fields, "resource", "manifest")
 		}
 	}
-	return all
+}
+
+// hideAnnotations replaces values that may be anything.
+func hideAnnotations(annotations map[string]any) {
+	for name := range annotations {
+		if !shownAnnotations.MatchString(name) || name == hiddenAnnotation {
+			annotations[name] = redacted
+		}
+	}
 }
 
 // endpointVariables hides values that are not known to be harmless.
@@ -194,7 +229,7 @@ func (r *redactor) hideSensitive(name string, value any) any {
 
 // resourceSpec hides passwords in the spec of a custom resource. If its variables are not known, it hides all texts.
 func (r *redactor) resourceSpec(kind schema.GroupKind, namespace string, spec map[string]any) {
-	variables, known := r.variables[kind]
+	variables, known := r.variables[namespacedKind{namespace, kind}]
 	for name, value := range spec {
 		if name == render.EndpointField {
 			continue
@@ -228,11 +263,15 @@ func (r *redactor) variable(variable *gate.Variable, namespace string, value any
 		if variable.Secret && !r.isSecretName(namespace, value) || !variable.Secret && sensitive.MatchString(variable.Name) {
 			return r.hide(value)
 		}
+	case int64, float64:
+		if variable.Secret || sensitive.MatchString(variable.Name) {
+			return r.hide(value)
+		}
 	}
 	return value
 }
 
-// fields hides environment variables and fields whose name is that of a secret.
+// fields hides environment variables, annotations, and fields whose name is that of a secret, at any depth.
 func (r *redactor) fields(value any) {
 	switch value := value.(type) {
 	case []any:
@@ -241,18 +280,30 @@ func (r *redactor) fields(value any) {
 		}
 	case map[string]any:
 		for name, inner := range value {
-			text, isText := inner.(string)
 			list, isList := inner.([]any)
+			fields, isMap := inner.(map[string]any)
 			switch {
 			case name == "env" && isList:
 				r.environment(list)
-			case isText && text != "" && sensitive.MatchString(name) && !reference.MatchString(name):
-				value[name] = r.hide(text)
+			case isMap && strings.HasSuffix(strings.ToLower(name), "annotations"):
+				hideAnnotations(fields)
+			case strings.EqualFold(name, "secret") && isMap: // A volume.
+				r.fields(inner)
+			case isSecretField(name, inner):
+				value[name] = r.hide(inner)
 			default:
 				r.fields(inner)
 			}
 		}
 	}
+}
+
+// isSecretField reports whether a field holds a secret: by its name, and whatever it is but true, false or nothing.
+func isSecretField(name string, value any) bool {
+	if value == nil || value == "" || value == true || value == false {
+		return false
+	}
+	return sensitive.MatchString(name) && !reference.MatchString(name)
 }
 
 func (r *redactor) environment(list []any) {
@@ -267,19 +318,7 @@ func (r *redactor) environment(list []any) {
 
 // text returns a text without secrets: those that were found in objects, and what looks like one. No objects may follow.
 func (r *redactor) text(text string) string {
-	text = address.ReplaceAllStringFunc(text, func(found string) string {
-		u, err := url.Parse(found)
-		if err != nil {
-			return redacted
-		}
-		if u.User == nil && u.RawQuery == "" {
-			return found
-		}
-		return printable.URL(u)
-	})
-	for _, pattern := range texts {
-		text = pattern.ReplaceAllString(text, "${1}"+redacted+"${3}")
-	}
+	text = withoutSecrets(text)
 	if r.replacer == nil {
 		r.replacer = r.newReplacer()
 	}

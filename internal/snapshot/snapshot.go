@@ -35,6 +35,9 @@ const (
 	ManagerContainer = "manager"
 )
 
+// CatalogName is the name of the CatalogSource of the manager's catalog.
+const CatalogName = "collection-operator-catalog"
+
 // Kinds that a snapshot may have, besides those of collections.
 var (
 	OperatorCollection = v2beta2.GroupVersion.WithKind("OperatorCollection").GroupKind()
@@ -100,6 +103,8 @@ type Snapshot struct {
 	Secrets          []Secret
 	// Lists is the number of requests that were answered with objects or with none.
 	Lists int
+	// Failed is the number of requests that the API server did not answer as it should. What may not be read, or is not served, is none.
+	Failed int
 	// Unread has a sentence for all that could not be read, sorted.
 	Unread []string
 
@@ -141,11 +146,6 @@ func (s *Snapshot) Keep(kind schema.GroupKind, isKept func(*unstructured.Unstruc
 			delete(s.objects[kind], key)
 		}
 	}
-}
-
-// Remove removes an object.
-func (s *Snapshot) Remove(kind schema.GroupKind, namespace, name string) {
-	delete(s.objects[kind], namespace+"/"+name)
 }
 
 // Of returns the objects of a kind, sorted by namespace and name.

@@ -21,5 +21,8 @@ func TestTail(t *testing.T) {
 		if err != nil || string(got) != test.want {
 			t.Errorf("%s: got %d bytes, want %d: %v", name, len(got), len(test.want), err)
 		}
+		if cap(got) != len(got) {
+			t.Errorf("%s: %d bytes are kept for %d", name, cap(got), len(got))
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,7 +64,7 @@ func Read(ctx context.Context, clients Clients, scope Scope, now time.Time) (*sn
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	c := &collecting{dynamic: clients.Dynamic, core: clients.Core, scope: scope, snapshot: snapshot.New(now)}
+	c := &collecting{dynamic: clients.Dynamic, core: clients.Core, scope: scope, keeps: isOurs, snapshot: snapshot.New(now)}
 	c.snapshot.ServerVersion, c.snapshot.ManagerNamespace = version.GitVersion, scope.ManagerNamespace
 	if err := c.discover(clients.Discovery); err != nil {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
@@ -72,6 +73,7 @@ func Read(ctx context.Context, clients Clients, scope Scope, now time.Time) (*sn
 	c.read(ctx, c.configuration())
 	namespaces := c.namespaces()
 	c.read(ctx, c.workloads(namespaces))
+	c.read(ctx, c.installPlans())
 	c.read(ctx, c.configsOfOthers())
 	c.read(ctx, c.endpointsOfOthers())
 	c.readSecrets(ctx)
@@ -95,6 +97,8 @@ type collecting struct {
 	hasOLM bool
 	// kinds of collections.
 	kinds []schema.GroupVersionResource
+	// keeps reports whether an object that was read is kept. It is called by one goroutine at a time.
+	keeps func(*unstructured.Unstructured) bool
 
 	mutex    sync.Mutex
 	snapshot *snapshot.Snapshot
@@ -235,7 +239,6 @@ func (c *collecting) workloads(namespaces []string) []query {
 		if c.hasOLM {
 			queries = append(queries,
 				query{resource: olm("v1alpha1", "subscriptions"), namespace: namespace},
-				query{resource: olm("v1alpha1", "installplans"), namespace: namespace},
 				query{resource: olm("v1alpha1", "clusterserviceversions"), namespace: namespace, labels: managed},
 				query{resource: olm("v1", "operatorgroups"), namespace: namespace, set: snapshot.OperatorGroups})
 		}
@@ -244,6 +247,28 @@ func (c *collecting) workloads(namespaces []string) []query {
 		}
 	}
 	return queries
+}
+
+// isOurs reports whether an object has to do with collections. Subscriptions have no labels to select them by.
+func isOurs(object *unstructured.Unstructured) bool {
+	if object.GroupVersionKind().GroupKind() != snapshot.Subscription {
+		return true
+	}
+	source, _, _ := unstructured.NestedString(object.Object, "spec", "source")
+	return source == snapshot.CatalogName
+}
+
+// installPlans returns those that the Subscriptions refer to: the others of a namespace may be of any product.
+func (c *collecting) installPlans() []query {
+	var queries []query
+	for _, subscription := range c.snapshot.Of(snapshot.Subscription) {
+		name, _, _ := unstructured.NestedString(subscription.Object, "status", "installPlanRef", "name")
+		if name != "" {
+			queries = append(queries, query{resource: olm("v1alpha1", "installplans"), namespace: subscription.GetNamespace(), name: name})
+		}
+	}
+	slices.SortFunc(queries, compareQueries)
+	return slices.Compact(queries)
 }
 
 // configsOfOthers returns the SubOperatorConfigs in other namespaces that the operators which were read belong to.
@@ -255,10 +280,12 @@ func (c *collecting) configsOfOthers() []query {
 			queries = append(queries, query{resource: v2beta2.GroupVersion.WithResource("suboperatorconfigs"), namespace: namespace, name: name})
 		}
 	}
-	slices.SortFunc(queries, func(a, b query) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(queries, compareQueries)
 	return slices.Compact(queries)
+}
+
+func compareQueries(a, b query) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
 // endpointsOfOthers returns what these SubOperatorConfigs refer to.
@@ -323,12 +350,11 @@ func (c *collecting) one(ctx context.Context, q query) {
 	if err == nil {
 		return
 	}
-	problem := unreadable(err, q.resource.Resource, q.namespace)
-	if q.otherwise != nil && problem != "" {
+	if q.otherwise != nil && apierrors.IsForbidden(err) {
 		c.one(ctx, *q.otherwise)
 		return
 	}
-	c.unread(problem)
+	c.failed(err, q.resource.Resource, q.namespace)
 }
 
 // errTooMany ends a list.
@@ -374,13 +400,12 @@ func (c *collecting) objects(ctx context.Context, q query) error {
 func (c *collecting) add(object *unstructured.Unstructured) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.snapshot.Add(object)
+	if c.keeps(object) {
+		c.snapshot.Add(object)
+	}
 }
 
 func (c *collecting) unread(problem string) {
-	if problem == "" {
-		return
-	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.snapshot.Unread = append(c.snapshot.Unread, problem)

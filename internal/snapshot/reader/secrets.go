@@ -3,7 +3,7 @@ package reader
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,78 +24,109 @@ const (
 // secrets reads type, labels and number of keys of the Secrets of a namespace.
 func (c *collecting) secrets(ctx context.Context, namespace string) {
 	var found []snapshot.Secret
+	isComplete := true
 	next := ""
 	for {
 		raw, err := c.core.Get().Namespace(namespace).Resource("secrets").SetHeader("Accept", acceptTable).
 			Param("limit", strconv.Itoa(secretsPage)).Param("continue", next).Do(ctx).Raw()
 		if err != nil {
-			c.unread(unreadable(err, "Secrets", namespace))
+			c.failed(err, "Secrets", namespace)
 			return
 		}
-		table := &metav1.Table{}
-		if err := json.Unmarshal(raw, table); err != nil {
-			c.unread(fmt.Sprintf("Secrets in namespace %s: the API server did not answer with a table", namespace))
+		page, err := pageOf(raw)
+		if err != nil {
+			c.failed(err, "Secrets", namespace)
 			return
 		}
-		for i := range table.Rows {
-			if secret, err := secretOf(table, &table.Rows[i]); err == nil {
-				found = append(found, secret)
-			}
-		}
-		if next = table.Continue; next == "" || len(found) >= maxObjects {
+		found = append(found, page.secrets...)
+		isComplete = isComplete && page.isComplete
+		if next = page.next; next == "" {
 			break
 		}
+		if len(found) >= maxObjects {
+			isComplete = false
+			break
+		}
+	}
+	if !isComplete {
+		c.unread("some Secrets in namespace " + namespace + " were not read")
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.snapshot.Lists++
 	c.snapshot.Secrets = append(c.snapshot.Secrets, found...)
-	if len(found) < maxObjects {
+	if isComplete {
 		c.snapshot.Completed(snapshot.Secrets, namespace)
 	}
 }
 
-// secretOf reads a row with the columns Name, Type and Data.
-func secretOf(table *metav1.Table, row *metav1.TableRow) (snapshot.Secret, error) {
-	var object metav1.PartialObjectMetadata
-	if err := json.Unmarshal(row.Object.Raw, &object); err != nil {
-		return snapshot.Secret{}, err
-	}
-	secret := snapshot.Secret{
-		Namespace: object.Namespace, Name: object.Name, Labels: object.Labels, Annotations: slices.Sorted(maps.Keys(object.Annotations)),
-		CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp,
-	}
-	for i, column := range table.ColumnDefinitions {
-		if i >= len(row.Cells) {
-			break
-		}
-		switch value := row.Cells[i].(type) {
-		case string:
-			if column.Name == "Type" {
-				secret.Type = value
-			} else if column.Name == "Data" {
-				secret.Keys, _ = strconv.ParseInt(value, 10, 64)
-			}
-		case int64:
-			secret.Keys = value
-		case float64:
-			secret.Keys = int64(value)
-		}
-	}
-	return secret, nil
+// secretPage is a part of the Secrets of a namespace.
+type secretPage struct {
+	secrets []snapshot.Secret
+	// isComplete is false if a row could not be read.
+	isComplete bool
+	// next continues the list, or is empty.
+	next string
 }
 
-// unreadable returns a sentence about objects that could not be read, and "" if there are none because their kind is not served.
-func unreadable(err error, what, namespace string) string {
+// pageOf reads an answer. The error is that it is not a table of Secrets: who does not serve tables answers with something else.
+func pageOf(raw []byte) (*secretPage, error) {
+	table := &metav1.Table{}
+	if err := json.Unmarshal(raw, table); err != nil || table.Kind != "Table" {
+		return nil, errors.New("the API server did not answer with a table")
+	}
+	column := func(name string) int {
+		return slices.IndexFunc(table.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == name })
+	}
+	kind, data := column("Type"), column("Data")
+	if kind < 0 || data < 0 {
+		return nil, errors.New("the API server answered with a table without the columns Type and Data")
+	}
+	page := &secretPage{isComplete: true, next: table.Continue}
+	for i := range table.Rows {
+		secret, ok := secretOf(&table.Rows[i], kind, data)
+		if !ok {
+			page.isComplete = false
+			continue
+		}
+		page.secrets = append(page.secrets, secret)
+	}
+	return page, nil
+}
+
+// secretOf reads a row with the type and the number of keys in two columns.
+func secretOf(row *metav1.TableRow, kind, data int) (secret snapshot.Secret, ok bool) {
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(row.Object.Raw, &object); err != nil || object.Name == "" || len(row.Cells) <= max(kind, data) {
+		return snapshot.Secret{}, false
+	}
+	secretType, isText := row.Cells[kind].(string)
+	keys, isNumber := row.Cells[data].(float64) // As encoding/json reads it.
+	return snapshot.Secret{
+		Namespace: object.Namespace, Name: object.Name, Labels: object.Labels, Annotations: slices.Sorted(maps.Keys(object.Annotations)),
+		CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp, Type: secretType, Keys: int64(keys),
+	}, isText && isNumber
+}
+
+// failed records what could not be read. That a kind is not served, or an object is gone, is not recorded.
+func (c *collecting) failed(err error, what, namespace string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	unreadable(c.snapshot, err, what, namespace)
+}
+
+// unreadable records in a snapshot what could not be read, and counts it unless the user may not read it.
+func unreadable(s *snapshot.Snapshot, err error, what, namespace string) {
 	where := ""
 	if namespace != "" {
 		where = " in namespace " + namespace
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return ""
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return "you may not read " + what + where
+		s.Unread = append(s.Unread, "you may not read "+what+where)
+	default:
+		s.Failed++
+		s.Unread = append(s.Unread, what+where+" could not be read: "+err.Error())
 	}
-	return what + where + " could not be read: " + err.Error()
 }
