@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -113,14 +114,15 @@ func leasesOf(_ context.Context, object client.Object) []reconcile.Request {
 func (r *RunCounts) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cached := &metav1.PartialObjectMetadata{}
 	cached.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-	installed, err := r.isInstalled(ctx, request.NamespacedName)
-	if err == nil && installed {
+	isOperators, err := r.isInstalled(ctx, request.NamespacedName)
+	if err == nil && isOperators {
 		err = r.Client.Get(ctx, request.NamespacedName, cached)
+		isOperators = !apierrors.IsNotFound(err)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("finding out whether Lease %s is an operator's: %w", request, err)
 	}
-	if err != nil || !installed {
+	if !isOperators {
 		r.keep(request.NamespacedName, nil)
 		return reconcile.Result{}, nil
 	}

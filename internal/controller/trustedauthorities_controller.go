@@ -30,9 +30,10 @@ import (
 
 const (
 	// TrustedAuthoritiesName is the name of the ConfigMap in the manager's namespace with the certificate authorities that an
-	// administrator trusts, and TrustedAuthoritiesKey its key: the one that OpenShift fills.
+	// administrator trusts.
 	TrustedAuthoritiesName = "collection-operator-trusted-ca"
-	TrustedAuthoritiesKey  = "ca-bundle.crt"
+	// TrustedAuthoritiesKey is its key: the one that OpenShift fills.
+	TrustedAuthoritiesKey = "ca-bundle.crt"
 
 	// trustDelay is the time per SubOperatorConfig within which all operators get changed authorities.
 	trustDelay = 50 * time.Millisecond

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -180,17 +179,6 @@ func (v *view) endpointOf(r *resource) Ref {
 		namespace = i.config.Namespace
 	}
 	return ref(snapshot.ZosEndpoint, namespace, r.endpoint())
-}
-
-// config returns the SubOperatorConfig of a reference, or nil.
-func (v *view) config(object Ref) *v2beta2.SubOperatorConfig {
-	i := slices.IndexFunc(v.configs, func(c *v2beta2.SubOperatorConfig) bool {
-		return c.Namespace == object.Namespace && c.Name == object.Name
-	})
-	if i < 0 {
-		return nil
-	}
-	return v.configs[i]
 }
 
 // podsOf returns the pods with the labels of a collection's operator.

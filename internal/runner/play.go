@@ -42,11 +42,11 @@ func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
 func (r *runner) command(lock *os.File) *exec.Cmd {
 	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
-	variables, err := environment.PodOf(os.Getenv).Complete(os.Environ())
-	if err != nil {
+	var err error
+	if command.Env, err = environment.PodOf(os.Getenv).Complete(os.Environ()); err != nil {
 		r.out.note("the trusted authorities or the proxy are not up to date: %v", err)
 	}
-	command.Env = append(variables, "ZOSCB_RUN_REPORT="+r.reportFile())
+	command.Env = append(command.Env, "ZOSCB_RUN_REPORT="+r.reportFile())
 	if r.checking {
 		useCheckMode(command)
 	}
