@@ -131,15 +131,16 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
-// warningsFor reads an object, and returns the warnings of the API server.
-func warningsFor(ctx context.Context, object *unstructured.Unstructured) []string {
-	GinkgoHelper()
-	config, heard := rest.CopyConfig(RestConfig), &warnings{}
-	config.WarningHandler = heard
-	c, err := client.New(config, client.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object.DeepCopy())).To(Succeed())
-	return heard.texts
+// warningsFor reads an object, and returns the warnings of the API server, which follows a changed CustomResourceDefinition a moment later.
+func warningsFor(ctx context.Context, object *unstructured.Unstructured) func(Gomega) []string {
+	return func(g Gomega) []string {
+		config, heard := rest.CopyConfig(RestConfig), &warnings{}
+		config.WarningHandler = heard
+		c, err := client.New(config, client.Options{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object.DeepCopy())).To(Succeed())
+		return heard.texts
+	}
 }
 
 // shortLives are flags with which versions end within seconds.
@@ -164,7 +165,7 @@ var _ = Describe("A version that nothing uses", func() {
 		s.variables += "\n      - {name: colour, displayName: Colour, type: string, default: red}"
 		importMinors(ctx, oc, s, 11, 12)
 		Expect(stored(ctx, s, namespace, "one")).To(Equal(before))
-		Expect(warningsFor(ctx, first.instance(namespace, "one"))).To(BeEmpty())
+		Expect(warningsFor(ctx, first.instance(namespace, "one"))(NewWithT(GinkgoT()))).To(BeEmpty())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"noise":"1"}}}`)
 		Expect(K8s.Status().Patch(ctx, oc, client.RawPatch("application/merge-patch+json", []byte(MustJSON(map[string]any{"status": map[string]any{
 			"history": []map[string]any{{"version": "1.2.0", "digest": "sha256:" + strings.Repeat("0", 64), "time": "2026-01-01T00:00:00Z", "outcome": "Replaced"}},
@@ -173,7 +174,8 @@ var _ = Describe("A version that nothing uses", func() {
 		By("warning those that use it")
 		withFlags(ctx, shortLives(time.Second, 4*time.Second)...)
 		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("deprecated"))
-		Expect(warningsFor(ctx, first.instance(namespace, "one"))).To(ConsistOf(ContainSubstring("version v1minor0patch0 of " + s.kind + " is deprecated and ends on")))
+		Eventually(warningsFor(ctx, first.instance(namespace, "one"))).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(
+			ConsistOf(ContainSubstring("version v1minor0patch0 of " + s.kind + " is deprecated and ends on")))
 
 		By("rewriting the resource before the version is not served any more")
 		Eventually(storedVersions(ctx, s)).WithContext(ctx).Should(Equal([]string{"v1minor12patch0"}))
