@@ -153,7 +153,7 @@ func (t *throwaway) start(ctx context.Context) error {
 	if err := t.plane.prepare(); err != nil {
 		return err
 	}
-	for _, want := range []process{t.plane.etcd(), t.plane.apiServer(), t.plane.controllerManager("--controllers=" + strings.Join(controllers, ","))} {
+	for _, want := range []process{t.plane.etcd(), t.plane.apiServer("--profiling=true"), t.plane.controllerManager("--controllers=" + strings.Join(controllers, ","))} {
 		if _, err := t.supervisor.ensure(ctx, want); err != nil {
 			return err
 		}

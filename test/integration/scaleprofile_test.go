@@ -2,16 +2,19 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/discovery"
 
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -22,59 +25,93 @@ const profiledFunctions = 40
 var _ = Describe("Scale in profiles", Serial, Label("scale"), func() {
 	It("shows where an installation spends time and memory", func(ctx context.Context) {
 		count := size("BENCH_PROFILE")
-		p := &profiler{address: freeAddress(), dir: GinkgoT().TempDir()}
-		s := newScale(ctx, "--pprof-bind-address="+p.address)
+		address := freeAddress()
+		manager := &profiler{get: overHTTP(address), dir: GinkgoT().TempDir(), name: "profile", binary: theManager.binary}
+		apiServer := &profiler{get: ofAPIServer(), dir: GinkgoT().TempDir(), name: "profile-apiserver"}
+		s := newScale(ctx, "--pprof-bind-address="+address)
 		s.setStarts(ctx, true)
 		collections := s.collections(ctx, count)
 		profiling, stop := context.WithCancel(ctx)
-		finished := make(chan struct{})
-		go func() {
-			defer GinkgoRecover()
-			defer close(finished)
-			for profiling.Err() == nil {
-				p.fetch(ctx, "cpu", "profile?seconds=5")
-			}
-		}()
+		var finished sync.WaitGroup
+		for _, p := range []*profiler{manager, apiServer} {
+			finished.Go(func() {
+				defer GinkgoRecover()
+				for profiling.Err() == nil {
+					p.fetch(ctx, "cpu", "profile?seconds=5")
+				}
+			})
+		}
 		create(ctx, collections)
 		Expect(s.allReady(ctx, collections...)).To(Succeed())
 		stop()
-		<-finished
-		p.fetch(ctx, "heap", "heap?gc=1")
-		p.fetch(ctx, "allocs", "allocs")
-		p.save(ctx, fmt.Sprintf("profile-cpu-%d.txt", count), "cpu")
-		p.save(ctx, fmt.Sprintf("profile-heap-%d.txt", count), "heap", "-sample_index=inuse_space")
-		p.save(ctx, fmt.Sprintf("profile-allocs-%d.txt", count), "allocs", "-sample_index=alloc_space")
+		finished.Wait()
+		manager.fetch(ctx, "heap", "heap?gc=1")
+		manager.fetch(ctx, "allocs", "allocs")
+		manager.save(ctx, "cpu", count)
+		manager.save(ctx, "heap", count, "-sample_index=inuse_space")
+		manager.save(ctx, "allocs", count, "-sample_index=alloc_space")
+		apiServer.save(ctx, "cpu", count)
 	}, NodeTimeout(30*time.Minute))
 })
 
-// profiler collects profiles of the manager.
+// profiler collects profiles of a process.
 type profiler struct {
-	address, dir string
+	// get reads a path below /debug/pprof.
+	get func(ctx context.Context, path string) ([]byte, error)
+	// dir has what was read.
+	dir string
+	// name begins the names of files, and binary is the program, or empty if its profiles have symbols.
+	name, binary string
 	count        int
+}
+
+func overHTTP(address string) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/"+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return nil, errors.New(response.Status)
+		}
+		return io.ReadAll(response.Body)
+	}
+}
+
+func ofAPIServer() func(context.Context, string) ([]byte, error) {
+	GinkgoHelper()
+	client, err := discovery.NewDiscoveryClientForConfig(RestConfig)
+	Expect(err).NotTo(HaveOccurred())
+	return func(ctx context.Context, path string) ([]byte, error) {
+		return client.RESTClient().Get().RequestURI("/debug/pprof/" + path).DoRaw(ctx)
+	}
 }
 
 // fetch stores a profile. Those of the same kind are added up.
 func (p *profiler) fetch(ctx context.Context, kind, path string) {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/debug/pprof/"+path, nil)
-	Expect(err).NotTo(HaveOccurred())
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	Expect(response.StatusCode).To(Equal(http.StatusOK))
-	content, err := io.ReadAll(response.Body)
+	content, err := p.get(ctx, path)
 	Expect(err).NotTo(HaveOccurred())
 	p.count++
 	Expect(os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("%s-%d", kind, p.count)), content, 0o600)).To(Succeed())
 }
 
 // save writes what go tool pprof says of the profiles of a kind to BENCH_OUTPUT.
-func (p *profiler) save(ctx context.Context, name, kind string, flags ...string) {
+func (p *profiler) save(ctx context.Context, kind string, collections int, flags ...string) {
 	GinkgoHelper()
+	name := fmt.Sprintf("%s-%s-%d.txt", p.name, kind, collections)
 	files, err := filepath.Glob(filepath.Join(p.dir, kind+"-*"))
 	Expect(err).NotTo(HaveOccurred())
 	args := append([]string{"tool", "pprof", "-top", "-cum", fmt.Sprintf("-nodecount=%d", profiledFunctions)}, flags...)
-	text := Run(ctx, "go", append(append(args, theManager.binary), files...)...)
+	if p.binary != "" {
+		args = append(args, p.binary)
+	}
+	text := Run(ctx, "go", append(args, files...)...)
 	// The first lines name the binary and times.
 	if at := strings.Index(text, "Showing nodes"); at > 0 {
 		text = text[at:]
