@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/collection-operator/collection-operator/test/integration/plot"
@@ -46,9 +47,9 @@ func (r *Results) installTable(counts []int) string {
 		peers, helm := r.Peers["kubectl"][count], r.Peers["helm"][count]
 		ready := of(r.Install[count], "install", seconds)
 		var ended, established, helmed []float64
-		objects := 0
+		objects := "-"
 		for _, p := range peers {
-			ended, established, objects = append(ended, p.Applied), append(established, max(p.Established, p.Available)), p.Objects
+			ended, established, objects = append(ended, p.Applied), append(established, max(p.Established, p.Available)), strconv.Itoa(p.Objects)
 		}
 		for _, p := range helm {
 			helmed = append(helmed, max(p.Established, p.Available))
@@ -57,7 +58,7 @@ func (r *Results) installTable(counts []int) string {
 		if len(established) > 0 {
 			ratio = fmt.Sprintf("%.2f", middle(ready)/middle(established))
 		}
-		fmt.Fprintf(&b, "| %d | %d | %s | %s | %s | %s | %s |\n", count, objects, spread(ready, "%.1f s"), spread(ended, "%.1f s"), spread(established, "%.1f s"), ratio, spread(helmed, "%.1f s"))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s |\n", count, objects, spread(ready, "%.1f s"), spread(ended, "%.1f s"), spread(established, "%.1f s"), ratio, spread(helmed, "%.1f s"))
 	}
 	return b.String()
 }
