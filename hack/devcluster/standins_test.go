@@ -1,0 +1,158 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+var repository = filepath.Join("..", "..")
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestDockerfileNamesEachBaseImageOnceWithItsVersion(t *testing.T) {
+	dockerfile := readText(t, filepath.Join(repository, "Dockerfile"))
+	known := []string{"scratch"}
+	for argument, name := range readBaseImages(dockerfile) {
+		known = append(known, "$"+argument)
+		repositoryName, version, _ := strings.Cut(name, ":")
+		if !regexp.MustCompile(`^v?\d+\.\d+`).MatchString(version) {
+			t.Errorf("%s names %s, which has no version", argument, name)
+		}
+		if count := strings.Count(dockerfile, repositoryName); count != 1 {
+			t.Errorf("the Dockerfile names %s %d times", repositoryName, count)
+		}
+	}
+	if len(known) != 4 {
+		t.Errorf("base images %q, want three and scratch", known)
+	}
+	stages := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+) AS (\S+)$`).FindAllStringSubmatch(dockerfile, -1)
+	if count := strings.Count(dockerfile, "\nFROM "); count != len(stages) {
+		t.Fatalf("%d of %d stages have the form FROM BASE AS NAME", len(stages), count)
+	}
+	for _, stage := range stages {
+		if !slices.Contains(known, stage[1]) {
+			t.Errorf("stage %s is based on %s, which is neither an argument nor an earlier stage", stage[2], stage[1])
+		}
+		known = append(known, stage[2])
+	}
+}
+
+func TestNoImageIsLatest(t *testing.T) {
+	for _, below := range []string{"Dockerfile", "Makefile", "config", "hack", "internal"} {
+		err := filepath.WalkDir(filepath.Join(repository, below), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) == ".sum" {
+				return err
+			}
+			for number, line := range strings.Split(readText(t, path), "\n") {
+				if strings.Contains(line, ":latest") {
+					t.Errorf("%s:%d: name the version: %s", path, number+1, line)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestImagesOfTheDockerfileHaveLicences(t *testing.T) {
+	_, targets, _ := strings.Cut(readText(t, filepath.Join(repository, "Dockerfile")), " AS build\n")
+	stages := strings.Split(targets, "\nFROM ")[1:]
+	if len(stages) != 3 {
+		t.Fatalf("the Dockerfile has %d images, want 3", len(stages))
+	}
+	for _, stage := range stages {
+		if !strings.Contains(stage, "\nCOPY --from=build /out/licenses /licenses\n") {
+			t.Errorf("no licences in FROM %s", strings.SplitN(stage, "\n", 2)[0])
+		}
+	}
+}
+
+func TestCertification(t *testing.T) {
+	complete := v1.ImageConfig{User: "65532:0", Labels: map[string]string{}}
+	for _, name := range requiredLabels {
+		complete.Labels[name] = "x"
+	}
+	for name, test := range map[string]struct {
+		change func(*image)
+		want   string
+	}{
+		"complete":      {func(*image) {}, ""},
+		"empty label":   {func(i *image) { i.config.Labels["release"] = "" }, "no label release"},
+		"vendor of UBI": {func(i *image) { i.config.Labels["vendor"] = "Red Hat, Inc." }, "label vendor"},
+		"root":          {func(i *image) { i.config.User = "0:0" }, "root"},
+		"no user":       {func(i *image) { i.config.User = "" }, "root"},
+		"many layers":   {func(i *image) { i.layers = make([]layer, 41) }, "41 layers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := image{name: "tool", config: complete}
+			i.config.Labels = map[string]string{}
+			for label, value := range complete.Labels {
+				i.config.Labels[label] = value
+			}
+			test.change(&i)
+			err := i.certifiable()
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestSweepKeepsWhatImagesNeed(t *testing.T) {
+	b := buildah{project{root: t.TempDir()}}
+	l := testLayer(t, "tool")
+	i := image{name: "tool", layers: []layer{l}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
+	config, manifest, err := i.describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := newBlob(v1.MediaTypeImageIndex, v1.Index{Manifests: []v1.Descriptor{manifest.descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := b.layout(v1.ImageBlobsDir, "sha256", strings.Repeat("0", 64))
+	for path, content := range map[string]string{
+		b.layout("tool", v1.ImageIndexFile): string(index.content),
+		b.blob(config.descriptor.Digest):    string(config.content),
+		b.blob(manifest.descriptor.Digest):  string(manifest.content),
+		b.blob(l.Digest):                    readText(t, l.File),
+		unused:                              "unused",
+	} {
+		if err := writeFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(unused); err == nil {
+		t.Error("a blob that no image needs was kept")
+	}
+	got, err := b.read("tool")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured, err := measure(got.layers[0].File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if measured != got.layers[0] || got.config.User != "1:0" || !slices.Equal(got.config.Env, []string{"A=1"}) {
+		t.Errorf("read %+v with layer %+v", got, measured)
+	}
+}
