@@ -28,6 +28,7 @@ RUN go mod download
 COPY LICENSE hack/licenses.sh ./
 COPY api api
 COPY cmd cmd
+COPY config config
 COPY internal internal
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine \
     && internal/engine/install.sh /out/engine --engine-binary /out/bin/engine \

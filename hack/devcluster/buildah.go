@@ -74,24 +74,69 @@ func (b buildah) layout(name string, elements ...string) string {
 	return b.state(append([]string{"cache", "oci", name}, elements...)...)
 }
 
-// export writes an image to its layout, with layers that are not there yet, and reads its description.
+func (b buildah) blob(d digest.Digest) string {
+	return b.layout(v1.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
+}
+
+// export writes an image to its layout, unless it is there, and reads its description.
 func (b buildah) export(ctx context.Context, reference string) (image, error) {
 	name := filepath.Base(reference)
-	if err := errors.Join(os.MkdirAll(b.layout(name), 0o755), os.MkdirAll(b.layout(v1.ImageBlobsDir), 0o755)); err != nil {
+	output, err := b.command(ctx, "inspect", "--type=image", "--format={{.FromImageID}}", reference).Output()
+	if err != nil {
+		return image{}, fmt.Errorf("buildah inspect %s: %w", reference, err)
+	}
+	id := b.layout(name, "id")
+	if have, err := os.ReadFile(id); err == nil && string(have) == string(output) {
+		return b.read(name)
+	}
+	folder := b.storage("export")
+	defer os.RemoveAll(folder)
+	if err := os.RemoveAll(folder); err != nil {
 		return image{}, err
 	}
-	if err := os.Symlink(filepath.Join("..", v1.ImageBlobsDir), b.layout(name, v1.ImageBlobsDir)); err != nil && !errors.Is(err, fs.ErrExist) {
+	push := b.command(ctx, "push", "--disable-compression", "--format=oci", reference, "dir:"+folder)
+	if err := runNoting("export "+reference, push); err != nil {
 		return image{}, err
 	}
-	push := b.command(ctx, "push", "--disable-compression", "--format=oci", reference, "oci:"+b.layout(name)+":dev")
-	if output, err := push.CombinedOutput(); err != nil {
-		return image{}, fmt.Errorf("buildah push %s: %w\n%s", reference, err, tail(string(output), 5))
+	if err := b.adopt(name, folder); err != nil {
+		return image{}, err
+	}
+	if err := writeFile(id, string(output), 0o644); err != nil {
+		return image{}, err
 	}
 	return b.read(name)
 }
 
-func (b buildah) blob(d digest.Digest) string {
-	return b.layout(v1.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
+// adopt moves what buildah has exported to a folder, in which files are named by their digests, to the layout of an image.
+func (b buildah) adopt(name, folder string) error {
+	content, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
+	if err != nil {
+		return err
+	}
+	var list v1.Manifest
+	if err := json.Unmarshal(content, &list); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(b.layout(v1.ImageBlobsDir, "sha256"), 0o755); err != nil {
+		return err
+	}
+	for _, part := range append(list.Layers, list.Config) {
+		if err := os.Rename(filepath.Join(folder, part.Digest.Encoded()), b.blob(part.Digest)); err != nil {
+			return err
+		}
+	}
+	manifest := v1.Descriptor{MediaType: v1.MediaTypeImageManifest, Digest: digest.FromBytes(content), Size: int64(len(content))}
+	index, err := newBlob(v1.MediaTypeImageIndex, v1.Index{Versioned: list.Versioned, MediaType: v1.MediaTypeImageIndex, Manifests: []v1.Descriptor{manifest}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.RemoveAll(b.layout(name)),
+		writeFile(b.blob(manifest.Digest), string(content), 0o644),
+		writeFile(b.layout(name, v1.ImageLayoutFile), `{"imageLayoutVersion":"1.0.0"}`, 0o644),
+		writeFile(b.layout(name, v1.ImageIndexFile), string(index.content), 0o644),
+		os.Symlink(filepath.Join("..", v1.ImageBlobsDir), b.layout(name, v1.ImageBlobsDir)),
+	)
 }
 
 // manifest reads the only manifest of a layout.

@@ -12,13 +12,13 @@ import (
 
 var searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// builtImages are the images that are built from Dockerfiles: by name, the target of the Dockerfile, "" for a stand-in.
+// builtImages are the images that are built from Dockerfiles: by name, the target.
 var builtImages = []struct{ name, target string }{
 	{"manager", "manager"},
 	{"manager-next", "manager-minimal"},
 	{"runtime", "runtime"},
 	{"runtime-next", "runtime"},
-	{"ssh-target", ""},
+	{"ssh-target", "ssh-target"},
 }
 
 // images builds and imports the named images, or all images.
@@ -46,19 +46,32 @@ func buildImages(ctx context.Context, p project, only []string, use func(image) 
 	if err := b.buildPrograms(ctx); err != nil {
 		return err
 	}
+	built := map[string]image{}
 	for _, wanted := range builtImages {
 		if len(only) > 0 && !slices.Contains(only, wanted.name) {
 			continue
 		}
-		i, err := b.imageOf(ctx, wanted.name, wanted.target)
-		if err != nil {
-			return fmt.Errorf("image %s: %w", wanted.name, err)
+		i, ok := built[wanted.target]
+		if !ok {
+			if i, err = b.imageOf(ctx, wanted.target); err != nil {
+				return fmt.Errorf("image %s: %w", wanted.name, err)
+			}
+			built[wanted.target] = i
 		}
-		if err := use(i); err != nil {
+		if err := use(i.named(wanted.name)); err != nil {
 			return err
 		}
 	}
 	return errors.Join(b.prune(ctx), b.sweep())
+}
+
+// named returns the image under a name, and with another digest if the name is that of the next image.
+func (i image) named(name string) image {
+	if name == i.name+"-next" {
+		i.config.Env = append(slices.Clone(i.config.Env), "DEVCLUSTER_IMAGE=next")
+	}
+	i.name = name
+	return i
 }
 
 func checkImageNames(names []string) error {
@@ -84,27 +97,23 @@ func (b buildah) buildPrograms(ctx context.Context) error {
 	return b.build(ctx, imageBuild{context: b.root, target: "build", name: imagePrefix + "build", volumes: volumes})
 }
 
-// imageOf builds a target of the Dockerfile.
-func (b buildah) imageOf(ctx context.Context, name, target string) (image, error) {
-	if target == "" {
-		return b.export(ctx, imagePrefix+name)
-	}
+// imageOf builds a target of the Dockerfile. The image ssh-target is made with the stand-ins.
+func (b buildah) imageOf(ctx context.Context, target string) (image, error) {
 	build := imageBuild{context: b.root, target: target, name: imagePrefix + target}
-	if target == "runtime" {
+	switch target {
+	case "ssh-target":
+		return b.export(ctx, build.name)
+	case "runtime":
 		build.arguments = []string{"OPERATOR_SDK_UTIL=/usr/share/galaxy/operator_sdk/util", "KUBERNETES_CORE=/usr/share/galaxy/kubernetes/core"}
 	}
 	if err := b.build(ctx, build); err != nil {
 		return image{}, err
 	}
 	i, err := b.export(ctx, build.name)
-	if err == nil && target != "manager-minimal" { // It is not based on UBI, as certification requires.
-		err = i.certifiable()
+	if err != nil || target == "manager-minimal" { // It is not based on UBI, as certification requires.
+		return i, err
 	}
-	if name == target+"-next" {
-		i.config.Env = append(i.config.Env, "DEVCLUSTER_IMAGE=next")
-	}
-	i.name = name
-	return i, err
+	return i, i.certifiable()
 }
 
 // requiredLabels are those of Red Hat's certification. Those of the base image are not ours.

@@ -114,45 +114,52 @@ func TestCertification(t *testing.T) {
 	}
 }
 
-func TestSweepKeepsWhatImagesNeed(t *testing.T) {
+func TestExportedImagesShareBlobs(t *testing.T) {
 	b := buildah{project{root: t.TempDir()}}
-	l := testLayer(t, "tool")
-	i := image{name: "tool", layers: []layer{l}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
-	config, manifest, err := i.describe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	index, err := newBlob(v1.MediaTypeImageIndex, v1.Index{Manifests: []v1.Descriptor{manifest.descriptor}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := b.layout(v1.ImageBlobsDir, "sha256", strings.Repeat("0", 64))
-	for path, content := range map[string]string{
-		b.layout("tool", v1.ImageIndexFile): string(index.content),
-		b.blob(config.descriptor.Digest):    string(config.content),
-		b.blob(manifest.descriptor.Digest):  string(manifest.content),
-		b.blob(l.Digest):                    readText(t, l.File),
-		unused:                              "unused",
-	} {
-		if err := writeFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	base, top := testLayer(t, "base"), testLayer(t, "top")
+	want := image{name: "tool", layers: []layer{base, top}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
+	adoptImage(t, b, image{name: "other", layers: []layer{base}})
+	adoptImage(t, b, image{name: "tool", layers: []layer{testLayer(t, "old")}})
+	adoptImage(t, b, want)
 	if err := b.sweep(); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := os.Stat(unused); err == nil {
-		t.Error("a blob that no image needs was kept")
 	}
 	got, err := b.read("tool")
 	if err != nil {
 		t.Fatal(err)
 	}
-	measured, err := measure(got.layers[0].File)
+	if len(got.layers) != 2 || got.config.User != "1:0" || !slices.Equal(got.config.Env, want.config.Env) {
+		t.Errorf("read %+v", got)
+	}
+	for _, l := range got.layers {
+		if measured, err := measure(l.File); err != nil || measured != l {
+			t.Errorf("layer %+v is %+v, %v", l, measured, err)
+		}
+	}
+	// Manifest and configuration of each, and two layers: the one that was replaced is gone.
+	if blobs, err := os.ReadDir(b.layout("tool", v1.ImageBlobsDir, "sha256")); err != nil || len(blobs) != 6 {
+		t.Errorf("%d blobs, %v", len(blobs), err)
+	}
+}
+
+// adoptImage has the layout adopt an image from a folder as buildah exports it.
+func adoptImage(t *testing.T, b buildah, i image) {
+	t.Helper()
+	folder := t.TempDir()
+	config, manifest, err := i.describe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if measured != got.layers[0] || got.config.User != "1:0" || !slices.Equal(got.config.Env, []string{"A=1"}) {
-		t.Errorf("read %+v with layer %+v", got, measured)
+	contents := map[string]string{"manifest.json": string(manifest.content), config.descriptor.Digest.Encoded(): string(config.content)}
+	for _, l := range i.layers {
+		contents[l.Digest.Encoded()] = readText(t, l.File)
+	}
+	for name, content := range contents {
+		if err := writeFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.adopt(i.name, folder); err != nil {
+		t.Fatal(err)
 	}
 }
