@@ -61,10 +61,12 @@ func (b buildah) build(ctx context.Context, i imageBuild) error {
 	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...))
 }
 
-// prune removes what no image needs any more.
+// prune removes what no image needs any more, with what builds left that did not end.
 func (b buildah) prune(ctx context.Context) error {
-	if output, err := b.command(ctx, "rmi", "--prune").CombinedOutput(); err != nil {
-		return fmt.Errorf("buildah rmi: %w\n%s", err, tail(string(output), 5))
+	for _, args := range [][]string{{"rm", "--all"}, {"rmi", "--prune"}} {
+		if output, err := b.command(ctx, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("buildah %s: %w\n%s", strings.Join(args, " "), err, tail(string(output), 5))
+		}
 	}
 	return nil
 }
