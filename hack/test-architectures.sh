@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0
 
-# What reads and writes bytes of archives, signatures, digests, objects and messages.
-packages=(archive collection crd dialguard endpoint findings galaxy gate printable render reserved runstatus upgrade verify)
+# What reads and writes the bytes of archives, signatures, digests, signed records and messages.
+packages=(archive collection dialguard findings galaxy gate printable verify)
 
 for architecture in amd64 arm64 ppc64le s390x; do
 	began=$SECONDS
