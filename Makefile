@@ -2,8 +2,8 @@
 SHELL := /usr/bin/env bash -o pipefail
 .SHELLFLAGS := -ec
 
-IMG ?= collection-operator/manager:latest
-RUNTIME_IMG ?= collection-operator/runtime:latest
+IMG ?= collection-operator/manager:v$(VERSION)
+RUNTIME_IMG ?= collection-operator/runtime:v$(VERSION)
 RUNTIME_ARCHITECTURES ?= amd64,arm64,ppc64le,s390x
 VERSION ?= 0.1.0
 DEV_IMAGES := localhost/collection-operator
@@ -41,6 +41,12 @@ bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VER
 .PHONY: catalog
 catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...
 	@go run ./hack/bundle catalog bundle --image=$(BUNDLE_IMG) --output=catalog
+
+.PHONY: sbom
+sbom: ## Write SPDX documents of what the images contain to sbom/: make sbom IMG=... RUNTIME_IMG=...
+	@mkdir -p sbom
+	go tool -modfile=hack/tools/sbom/go.mod syft scan -q $(IMG) -o spdx-json=sbom/manager.spdx.json
+	go tool -modfile=hack/tools/sbom/go.mod syft scan -q $(RUNTIME_IMG) -o spdx-json=sbom/runtime.spdx.json
 
 ##@ Test
 
@@ -142,6 +148,10 @@ bench-olm: cluster-up images ## Measure how long OLM takes to install a collecti
 	$(DEVCLUSTER) up --olm
 	BENCH_OUTPUT=$(BENCH_FILES)/node COMPONENTS=olm $(GINKGO) --tags e2e --label-filter times ./test/e2e
 	go run ./test/bench figures $(BENCH_FILES)/node
+
+.PHONY: test-architectures
+test-architectures: ## Build the programs for all architectures; run unit tests of pure packages on an emulated s390x (Debian).
+	hack/test-architectures.sh
 
 ##@ Change
 

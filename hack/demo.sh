@@ -65,8 +65,7 @@ wait_for() {
 
 # build_id identifies the content of the development cluster's images, whose tags do not change.
 build_id() {
-	local cache=$PWD/.devcluster/cache
-	(cat "$cache/manager" "$cache"/layers/engine.tar 2>/dev/null || true) | sha256sum | cut -c 1-16
+	cat "$PWD"/.devcluster/cache/oci/*/index.json | sha256sum | cut -c 1-16
 }
 
 install_manager() {

@@ -45,7 +45,7 @@ var (
 	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
 
-func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withBase bool) error {
+func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withImages bool) error {
 	wanted := controlPlaneComponents
 	if !controlPlaneOnly {
 		wanted = slices.Concat(wanted, nodeComponents, []component{ansibleOperator})
@@ -53,14 +53,10 @@ func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, wit
 	if withOLM {
 		wanted = slices.Concat(wanted, olmComponents)
 	}
-	if err := buildAll(ctx, p, wanted...); err != nil || !withBase {
+	if err := buildAll(ctx, p, wanted...); err != nil || !withImages {
 		return err
 	}
-	_, unlock, err := makeBase(ctx, p)
-	if err == nil {
-		unlock()
-	}
-	return err
+	return buildImages(ctx, p, nil, func(image) error { return nil })
 }
 
 // buildAll builds components that are missing or whose sources have changed.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,79 +12,73 @@ import (
 
 var searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// makeBase makes the layer below all images. Nobody else makes images until the caller unlocks.
-func makeBase(ctx context.Context, p project) (base layer, unlock func(), err error) {
-	if err := requireRoot(); err != nil {
-		return layer{}, nil, err
-	}
-	if err := installPackages(ctx); err != nil {
-		return layer{}, nil, err
-	}
-	if unlock, err = lock(p, "images.lock"); err != nil {
-		return layer{}, nil, err
-	}
-	if base, err = baseLayer(ctx, p); err != nil {
-		unlock()
-		return layer{}, nil, err
-	}
-	return base, unlock, nil
+// builtImages are the images that are built from Dockerfiles: by name, the target.
+var builtImages = []struct{ name, target string }{
+	{"manager", "manager"},
+	{"manager-next", "manager-minimal"},
+	{"runtime", "runtime"},
+	{"runtime-next", "runtime"},
+	{"ssh-target", "ssh-target"},
 }
 
 // images builds and imports the named images, or all images.
 func images(ctx context.Context, p project, only []string) error {
+	n := newNode(p)
+	return buildImages(ctx, p, only, func(i image) error {
+		imported, err := n.load(ctx, i)
+		if err == nil && !imported {
+			fmt.Printf("image %s is unchanged\n", i.reference())
+		}
+		return err
+	})
+}
+
+// buildImages builds the named images, or all images, and calls a function with each.
+func buildImages(ctx context.Context, p project, only []string, use func(image) error) error {
 	if err := checkImageNames(only); err != nil {
 		return err
 	}
-	base, unlock, err := makeBase(ctx, p)
+	b, unlock, err := makeStandIns(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	manager, err := managerLayer(ctx, p)
-	if err != nil {
+	if err := b.buildPrograms(ctx); err != nil {
 		return err
 	}
-	// The base is imported as an image, so that its large layer is kept while the images based on it change.
-	assemble := []struct {
-		name string
-		make func() (image, error)
-	}{
-		{"base", func() (image, error) { return baseImage(base), nil }},
-		{"manager", func() (image, error) { return managerImage(base, manager), nil }},
-		{"manager-next", func() (image, error) { return managerImage(base, manager).next(), nil }},
-		{"runtime", func() (image, error) { return runtimeImage(ctx, p, base, manager) }},
-		{"runtime-next", func() (image, error) {
-			i, err := runtimeImage(ctx, p, base, manager)
-			return i.next(), err
-		}},
-		{"ssh-target", func() (image, error) { return sshTargetImage(p, base) }},
-	}
-	n := newNode(p)
-	for _, step := range assemble {
-		if step.name != "base" && len(only) > 0 && !slices.Contains(only, step.name) {
+	built := map[string]image{}
+	for _, wanted := range builtImages {
+		if len(only) > 0 && !slices.Contains(only, wanted.name) {
 			continue
 		}
-		if strings.HasPrefix(step.name, "manager") && manager == nil {
-			fmt.Printf("image %s is skipped: there is no cmd/manager\n", step.name)
-			continue
+		i, ok := built[wanted.target]
+		if !ok {
+			if i, err = b.imageOf(ctx, wanted.target); err != nil {
+				return fmt.Errorf("image %s: %w", wanted.name, err)
+			}
+			built[wanted.target] = i
 		}
-		i, err := step.make()
-		if err != nil {
-			return fmt.Errorf("image %s: %w", step.name, err)
-		}
-		imported, err := n.load(ctx, i)
-		if err != nil {
+		if err := use(i.named(wanted.name)); err != nil {
 			return err
 		}
-		if !imported {
-			fmt.Printf("image %s is unchanged\n", i.reference())
-		}
 	}
-	return nil
+	return errors.Join(b.prune(ctx), b.sweep())
+}
+
+// named returns the image under a name, and with another digest if the name is that of the next image.
+func (i image) named(name string) image {
+	if name == i.name+"-next" {
+		i.config.Env = append(slices.Clone(i.config.Env), "DEVCLUSTER_IMAGE=next")
+	}
+	i.name = name
+	return i
 }
 
 func checkImageNames(names []string) error {
-	known := []string{"base", "manager", "manager-next", "runtime", "runtime-next", "ssh-target"}
+	var known []string
+	for _, built := range builtImages {
+		known = append(known, built.name)
+	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("unknown image %q, there are: %s", name, strings.Join(known, ", "))
@@ -96,121 +87,57 @@ func checkImageNames(names []string) error {
 	return nil
 }
 
-// next returns the image under another name and with another digest, for tests that replace an image by a newer one.
-func (i image) next() image {
-	i.name += "-next"
-	i.config.Env = append(slices.Clone(i.config.Env), "DEVCLUSTER_IMAGE=next")
-	return i
-}
-
-func baseImage(base layer) image {
-	return image{name: "base", layers: []layer{base}, config: v1.ImageConfig{Env: []string{searchPath}}}
-}
-
-// managerLayer builds the manager. It returns nil if there is no source.
-func managerLayer(ctx context.Context, p project) (*layer, error) {
-	if _, err := os.Stat(filepath.Join(p.root, "cmd", "manager")); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// buildPrograms builds the first stage of the Dockerfile, with the Go toolchain and caches of this machine. Later stages are
+// built without: what is mounted leaves empty folders in an image.
+func (b buildah) buildPrograms(ctx context.Context) error {
+	volumes, err := goVolumes(ctx)
+	if err != nil {
+		return err
 	}
-	binary := p.state("cache", "manager")
-	if err := goBuild(ctx, "manager", p.root, binary, "./cmd/manager", "-s -w"); err != nil {
-		return nil, err
-	}
-	// One layer with both paths for the manager's and the runtime image: init containers of runtime pods run it too.
-	l, err := fileLayer(p, "manager", entry{target: "manager", source: binary}, entry{target: "usr/local/bin/manager", source: binary})
-	return &l, err
+	return b.build(ctx, imageBuild{context: b.root, target: "build", name: imagePrefix + "build", volumes: volumes})
 }
 
-func managerImage(base layer, manager *layer) image {
-	return image{
-		name:   "manager",
-		layers: []layer{base, *manager},
-		config: v1.ImageConfig{User: "65532:0", Entrypoint: []string{"/manager"}, Env: []string{searchPath}},
+// imageOf builds a target of the Dockerfile. The image ssh-target is made with the stand-ins.
+func (b buildah) imageOf(ctx context.Context, target string) (image, error) {
+	build := imageBuild{context: b.root, target: target, name: imagePrefix + target}
+	switch target {
+	case "ssh-target":
+		return b.export(ctx, build.name)
+	case "runtime":
+		build.arguments = []string{"OPERATOR_SDK_UTIL=/usr/share/galaxy/operator_sdk/util", "KUBERNETES_CORE=/usr/share/galaxy/kubernetes/core"}
 	}
-}
-
-// runtimeImage returns an image of ansible-operator with the engine, for tests. The Dockerfile builds the released image
-// from the same files.
-func runtimeImage(ctx context.Context, p project, base layer, manager *layer) (image, error) {
-	if err := buildAll(ctx, p, ansibleOperator); err != nil {
+	if err := b.build(ctx, build); err != nil {
 		return image{}, err
 	}
-	operator, err := fileLayer(p, "ansible-operator", entry{target: "usr/local/bin/ansible-operator", source: p.binary("ansible-operator")})
-	if err != nil {
-		return image{}, err
+	i, err := b.export(ctx, build.name)
+	if err != nil || target == "manager-minimal" { // It is not based on UBI, as certification requires.
+		return i, err
 	}
-	i := image{
-		name:   "runtime",
-		layers: []layer{base, operator},
-		config: v1.ImageConfig{User: "1001:0", Entrypoint: []string{"/usr/local/bin/ansible-operator"}, Env: []string{searchPath}},
-	}
-	engine, environment, err := engineLayer(ctx, p)
-	if err != nil {
-		return image{}, err
-	}
-	if engine == nil {
-		fmt.Println("image runtime lacks the engine: there is no internal/engine/install.sh")
-	} else {
-		i.layers = append(i.layers, *engine)
-		i.config.Env = append(i.config.Env, environment...)
-	}
-	if manager == nil {
-		fmt.Println("image runtime lacks the manager's binary: there is no cmd/manager")
-	} else {
-		i.layers = append(i.layers, *manager)
-	}
-	return i, nil
+	return i, i.certifiable()
 }
 
-// engineLayer installs the engine into an empty folder.
-func engineLayer(ctx context.Context, p project) (*layer, []string, error) {
-	engine := filepath.Join(p.root, "internal", "engine")
-	install := filepath.Join(engine, "install.sh")
-	if _, err := os.Stat(install); errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
-	}
-	dir, err := os.MkdirTemp(p.state("cache"), "engine-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer os.RemoveAll(dir)
-	binary := p.state("cache", "engine")
-	if err := goBuild(ctx, "engine", p.root, binary, "./cmd/engine", "-s -w"); err != nil {
-		return nil, nil, err
-	}
-	if output, err := exec.CommandContext(ctx, "sh", install, dir, "--engine-binary", binary, "--with-operator-sdk-util").CombinedOutput(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w\n%s", install, err, tail(string(output), 20))
-	}
-	l, err := treeLayer(p, "engine", dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	environment, err := os.ReadFile(filepath.Join(engine, "env"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, err
-	}
-	return &l, environmentLines(string(environment)), nil
-}
+// requiredLabels are those of Red Hat's certification. Those of the base image are not ours.
+var requiredLabels = []string{"name", "vendor", "maintainer", "version", "release", "summary", "description"}
 
-// environmentLines reads KEY=VALUE lines; empty ones and # comments are skipped.
-func environmentLines(content string) []string {
-	var environment []string
-	for line := range strings.Lines(content) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			environment = append(environment, line)
+// certifiable returns what Red Hat's tool preflight would object to in the description of an image.
+func (i image) certifiable() error {
+	var problems []error
+	for _, name := range requiredLabels {
+		value := i.config.Labels[name]
+		if value == "" {
+			problems = append(problems, fmt.Errorf("the image has no label %s", name))
+		}
+		if strings.Contains(strings.ToLower(value), "red hat") {
+			problems = append(problems, fmt.Errorf("label %s of the image is %q: preflight refuses the trademark", name, value))
 		}
 	}
-	return environment
-}
-
-// sshTargetImage returns an image of an SSH server with one user, as a substitute for a z/OS host.
-func sshTargetImage(p project, base layer) (image, error) {
-	script, err := fileLayer(p, "ssh-target", entry{target: "usr/local/bin/ssh-target", data: embedded("ssh-target.sh")})
-	return image{
-		name:   "ssh-target",
-		layers: []layer{base, script},
-		config: v1.ImageConfig{User: "0:0", Entrypoint: []string{"/usr/local/bin/ssh-target"}, Env: []string{searchPath}},
-	}, err
+	if user, _, _ := strings.Cut(i.config.User, ":"); user == "" || user == "0" || user == "root" {
+		problems = append(problems, fmt.Errorf("the image runs as root: its user is %q", i.config.User))
+	}
+	if len(i.layers) > 40 {
+		problems = append(problems, fmt.Errorf("the image has %d layers: preflight allows 40", len(i.layers)))
+	}
+	return errors.Join(problems...)
 }
 
 // importPause imports the pause image of pods.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +45,11 @@ func TestSameContentGivesSameDigest(t *testing.T) {
 	}
 }
 
+func measure(path string) (layer, error) {
+	content, err := os.ReadFile(path)
+	return layer{File: path, Digest: digest.FromBytes(content), Size: int64(len(content))}, err
+}
+
 func TestLayerDigestIsThatOfItsFile(t *testing.T) {
 	l := testLayer(t, "tool")
 	measured, err := measure(l.File)
@@ -71,27 +75,6 @@ func TestArchiveLeavesOutWhatTheReaderHas(t *testing.T) {
 	want := []string{v1.ImageLayoutFile, blobPath(config.descriptor.Digest), blobPath(manifest.descriptor.Digest), blobPath(top.Digest), v1.ImageIndexFile}
 	if got := tarNames(t, &written); !slices.Equal(got, want) {
 		t.Errorf("archive holds %q, want %q", got, want)
-	}
-}
-
-func TestTreeLayer(t *testing.T) {
-	dir := t.TempDir()
-	if err := writeFile(filepath.Join(dir, "opt", "run.sh"), "#!/bin/sh\n", 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("run.sh", filepath.Join(dir, "opt", "link")); err != nil {
-		t.Fatal(err)
-	}
-	l, err := treeLayer(project{root: t.TempDir()}, "tree", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(l.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := tarNames(t, bytes.NewReader(content)), []string{"opt/", "opt/link", "opt/run.sh"}; !slices.Equal(got, want) {
-		t.Errorf("layer holds %q, want %q", got, want)
 	}
 }
 
@@ -133,12 +116,5 @@ func TestSourceLinesKeepsDebianOnly(t *testing.T) {
 	targets := "Debian|http://mirror.example/debian|bookworm|main\nNodesource|https://deb.example|nodistro|main\n|http://unknown.example|x|main\n"
 	if got, want := sourceLines(targets), "deb http://mirror.example/debian bookworm main\n"; got != want {
 		t.Errorf("sourceLines = %q, want %q", got, want)
-	}
-}
-
-func TestEnvironmentLines(t *testing.T) {
-	got := environmentLines("# comment\n\nA=1\n  B=two words\n")
-	if want := []string{"A=1", "B=two words"}; !slices.Equal(got, want) {
-		t.Errorf("environmentLines = %q, want %q", got, want)
 	}
 }

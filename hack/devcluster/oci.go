@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -197,46 +196,6 @@ func fileLayer(p project, name string, entries ...entry) (layer, error) {
 		}
 		return nil
 	})
-}
-
-// treeLayer creates a layer of a folder's content, owned by root.
-func treeLayer(p project, name, dir string) (layer, error) {
-	return writeLayer(p, name, func(archive *tar.Writer) error {
-		return filepath.WalkDir(dir, func(file string, e fs.DirEntry, err error) error {
-			if err != nil || file == dir {
-				return err
-			}
-			return addToLayer(archive, dir, file, e)
-		})
-	})
-}
-
-func addToLayer(archive *tar.Writer, dir, file string, e fs.DirEntry) error {
-	info, err := e.Info()
-	if err != nil {
-		return err
-	}
-	target, err := filepath.Rel(dir, file)
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Name: filepath.ToSlash(target), Mode: int64(info.Mode().Perm())}
-	switch {
-	case info.Mode().IsRegular():
-		header.Typeflag = tar.TypeReg
-		return addFile(archive, file, header)
-	case info.IsDir():
-		header.Typeflag = tar.TypeDir
-		header.Name += "/"
-	case info.Mode()&fs.ModeSymlink != 0:
-		header.Typeflag = tar.TypeSymlink
-		if header.Linkname, err = os.Readlink(file); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("%s is neither file, folder nor symbolic link", file)
-	}
-	return archive.WriteHeader(header)
 }
 
 // writeLayer stores a layer under its image's name, and replaces an older one.

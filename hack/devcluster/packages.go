@@ -11,6 +11,7 @@ import (
 // hostPackages are the Debian packages of a node, each with a program. The package is not installed if the program exists,
 // for example containerd from Docker's packages.
 var hostPackages = []struct{ name, program string }{
+	{"buildah", "buildah"},
 	{"containerd", "containerd"},
 	{"containernetworking-plugins", cniPlugins + "/bridge"},
 	{"conntrack", "conntrack"},

@@ -4,92 +4,52 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/opencontainers/go-digest"
 )
 
-// basePackages are the packages of the root file system that all images share: those for ansible-operator, an SSH client,
-// and an SSH server for the substitute of a z/OS host.
-var basePackages = []string{
-	"ansible", "ansible-core", "ca-certificates", "libnss-wrapper", "openssh-client", "openssh-server", "openssh-sftp-server", "procps",
-	"python3", "python3-ansible-runner", "python3-jsonpatch", "python3-kubernetes", "python3-pip", "sshpass", "tar", "tini",
-}
-
-// baseOptions customize the root file system. Of the collections in Debian's package ansible, only kubernetes.core is kept.
-// The host keys of the SSH server are removed, since all containers would share them.
-var baseOptions = []string{
-	"--mode=root", "--variant=minbase", "--format=tar", "--skip=output/dev",
+// rootOptions customize the root file system of the stand-ins.
+var rootOptions = []string{
+	"--mode=root", "--variant=minbase", "--format=tar", "--skip=output/dev", "--include=ca-certificates",
 	`--aptopt=APT::Install-Recommends "false"`,
 	"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-	`--customize-hook=find "$1"/usr/lib/python3/dist-packages/ansible_collections -mindepth 1 -maxdepth 1 ! -name kubernetes -exec rm -rf {} +`,
-	`--customize-hook=rm -f "$1"/etc/ssh/ssh_host_*`,
-	`--customize-hook=chroot "$1" useradd --uid 1001 --gid 0 --no-create-home --home-dir /opt/ansible/home --shell /bin/sh ansible`,
 }
 
-// baseLayer returns the shared root file system. It is created once, from the package sources of this machine.
-func baseLayer(ctx context.Context, p project) (layer, error) {
+// rootFileSystem returns the tar archive of a Debian root file system. It is created once, from the package sources of this
+// machine.
+func rootFileSystem(ctx context.Context, p project) (string, error) {
 	release, err := debianRelease()
 	if err != nil {
-		return layer{}, err
+		return "", err
 	}
-	key := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendln(nil, release, basePackages, baseOptions)))[:16]
 	dir := p.state("cache", "base")
-	description := filepath.Join(dir, key+".json")
-	if content, err := os.ReadFile(description); err == nil {
-		var have layer
-		if json.Unmarshal(content, &have) == nil {
-			if info, err := os.Stat(have.File); err == nil && info.Size() == have.Size {
-				return have, nil
-			}
-		}
+	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(fmt.Appendln(nil, release, rootOptions)))[:16]+".tar")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return layer{}, err
+		return "", err
 	}
 	sources, err := debianSources(ctx)
 	if err != nil {
-		return layer{}, err
+		return "", err
 	}
 	proxies, err := aptProxies(ctx)
 	if err != nil {
-		return layer{}, err
+		return "", err
 	}
-	file := filepath.Join(dir, key+".tar")
-	args := append(append([]string{}, baseOptions...), proxies...)
-	args = append(args, "--include="+strings.Join(basePackages, ","), release, file, "-")
-	command := exec.CommandContext(ctx, "mmdebstrap", args...)
+	args := append(slices.Clone(rootOptions), proxies...)
+	command := exec.CommandContext(ctx, "mmdebstrap", append(args, release, file+".new", "-")...)
 	command.Stdin = strings.NewReader(sources)
 	if err := runNoting("make the Debian root file system", command); err != nil {
-		return layer{}, err
+		return "", err
 	}
-	made, err := measure(file)
-	if err != nil {
-		return layer{}, err
-	}
-	content, err := json.Marshal(made)
-	if err != nil {
-		return layer{}, err
-	}
-	return made, writeFile(description, string(content), 0o644)
-}
-
-func measure(path string) (layer, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return layer{}, err
-	}
-	defer file.Close()
-	sum := sha256.New()
-	size, err := io.Copy(sum, file)
-	return layer{File: path, Digest: digest.NewDigest(digest.SHA256, sum), Size: size}, err
+	return file, os.Rename(file+".new", file)
 }
 
 func debianRelease() (string, error) {

@@ -37,7 +37,7 @@ type Settings struct {
 // DefaultSettings returns the settings of a manager that config/default installs.
 func DefaultSettings() Settings {
 	return Settings{
-		RuntimeImage:   "collection-operator/runtime:latest",
+		RuntimeImage:   "collection-operator/runtime:v0.1.0",
 		Architectures:  []string{"amd64", "arm64", "ppc64le", "s390x"},
 		ArtifactURL:    "http://collection-operator-artifacts.collection-operator-system.svc",
 		ArtifactTLSURL: "https://collection-operator-artifacts.collection-operator-system.svc",

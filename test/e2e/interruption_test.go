@@ -202,7 +202,7 @@ func apiRequests(ctx context.Context) float64 {
 	return total
 }
 
-// newManager replaces the manager by one of another image, which then does its work.
+// newManager replaces the manager by one of another image, which has neither a shell nor tar, and which then does its work.
 func (i *interruption) newManager(ctx context.Context) {
 	before, logons, operator := i.snapshot(ctx, Default, "held"), i.zos.logons(ctx), i.pod(ctx, Default).UID
 	manager := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: ManagerName, Namespace: ManagerNamespace}}
@@ -220,6 +220,11 @@ func (i *interruption) newManager(ctx context.Context) {
 	Expect(i.pod(ctx, Default).UID).To(Equal(operator), "the operator was not replaced")
 	Expect(i.snapshot(ctx, Default, "held")).To(Equal(before))
 	Expect(i.zos.logons(ctx) - logons).To(BeZero())
+	pushed := &v2beta2.OperatorCollection{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "pushed"},
+		Spec:       v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true},
+	}
+	pushArchive(ctx, pushed, Build(notesCollection()))
 	AddReportEntry("new manager", fmt.Sprintf("%d resources as before after %.1f s, without a logon", len(before), time.Since(begin).Seconds()), ReportEntryVisibilityAlways)
 }
 

@@ -21,28 +21,36 @@ import (
 
 func pushSpecs() {
 	It("is imported with kubectl collection push, over a forwarded connection", func(ctx context.Context) {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "uploader"}}
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "uploader"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-uploader"},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "uploader"}},
-		}
 		pushed := operatorCollection("pushed", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
-		Create(ctx, account, binding, pushed)
-		DeferCleanup(func(ctx context.Context) {
-			for _, object := range []client.Object{pushed, binding, account} {
-				Remove(ctx, object)
-			}
-			Eventually(Gone(ctx, pushed)).WithContext(ctx).Should(BeTrue())
-		}, NodeTimeout(2*time.Minute))
-		local := filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
-		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())
-		printed := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "push", local, pushed.Name, "-n", namespace, "--service-account=uploader")
-		Expect(printed).To(ContainSubstring(digest("uploaded.tar.gz")))
-		Expect(Field(ctx, pushed, "status", "artifact", "digest")(Default)).To(Equal(digest("uploaded.tar.gz")))
+		pushArchive(ctx, pushed, archives["uploaded.tar.gz"])
 
 		By("being downloaded over TLS by the operator's pod")
 		printed, err := kubectlWait(ctx, "operatorcollection/"+pushed.Name, "2m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 	}, NodeTimeout(5*time.Minute))
+}
+
+// pushArchive creates an OperatorCollection and a user who may only upload its archive, and uploads it. All are removed when the
+// spec ends.
+func pushArchive(ctx context.Context, pushed *v2beta2.OperatorCollection, archive []byte) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: pushed.Namespace, Name: "uploader"}
+	account := &corev1.ServiceAccount{ObjectMeta: meta}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-uploader"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: meta.Namespace, Name: meta.Name}},
+	}
+	Create(ctx, account, binding, pushed)
+	DeferCleanup(func(ctx context.Context) {
+		for _, object := range []client.Object{pushed, binding, account} {
+			Remove(ctx, object)
+		}
+		Eventually(Gone(ctx, pushed)).WithContext(ctx).Should(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+	local := filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
+	Expect(os.WriteFile(local, archive, 0o600)).To(Succeed())
+	printed := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "push", local, pushed.Name, "-n", pushed.Namespace, "--service-account="+meta.Name)
+	Expect(printed).To(ContainSubstring(DigestOf(archive)))
+	Expect(Field(ctx, pushed, "status", "artifact", "digest")(Default)).To(Equal(DigestOf(archive)))
 }

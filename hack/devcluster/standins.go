@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+const sshTarget = imagePrefix + "ssh-target"
+
+// makeStandIns makes images that take the place of the Dockerfile's base images, under their names, and the image ssh-target.
+// Nobody else makes images until the caller unlocks.
+func makeStandIns(ctx context.Context, p project) (b buildah, unlock func(), err error) {
+	if err := requireRoot(); err != nil {
+		return b, nil, err
+	}
+	if err := installPackages(ctx); err != nil {
+		return b, nil, err
+	}
+	if err := buildAll(ctx, p, ansibleOperator); err != nil {
+		return b, nil, err
+	}
+	if unlock, err = lock(p, "images.lock"); err != nil {
+		return b, nil, err
+	}
+	b = buildah{p}
+	if err := errors.Join(b.prepare(), b.standIns(ctx)); err != nil {
+		unlock()
+		return b, nil, err
+	}
+	return b, unlock, nil
+}
+
+// standIns builds the stand-ins from files/standins, unless they were built from the same files.
+func (b buildah) standIns(ctx context.Context) error {
+	root, err := rootFileSystem(ctx, b.project)
+	if err != nil {
+		return err
+	}
+	names, err := b.baseImages()
+	if err != nil {
+		return err
+	}
+	folder := b.storage("standins")
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Dir(folder), 0o755)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := b.standInContext(folder, root); err != nil {
+		return err
+	}
+	stamp, err := b.standInStamp(folder, root, names)
+	if err != nil {
+		return err
+	}
+	if have, err := os.ReadFile(b.storage("standins.stamp")); err == nil && string(have) == stamp {
+		return nil
+	}
+	arguments, err := goVariables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, build := range []imageBuild{
+		{target: "golang", name: names["GO_IMAGE"], arguments: arguments},
+		{target: "ubi-minimal", name: names["UBI_IMAGE"]},
+		{target: "ansible-operator", name: names["ANSIBLE_OPERATOR"]},
+		{target: "ssh-target", name: sshTarget},
+	} {
+		build.context = folder
+		if err := b.build(ctx, build); err != nil {
+			return err
+		}
+	}
+	return writeFile(b.storage("standins.stamp"), stamp, 0o644)
+}
+
+// standInContext fills the folder that the stand-ins are built from.
+func (b buildah) standInContext(folder, root string) error {
+	err := os.CopyFS(folder, os.DirFS(b.source("files", "standins")))
+	return errors.Join(err,
+		os.CopyFS(filepath.Join(folder, "operator_sdk_util"), os.DirFS(filepath.Join(b.root, "internal", "engine", "operator_sdk_util"))),
+		os.Link(root, filepath.Join(folder, "root.tar")),
+		os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)),
+	)
+}
+
+// standInStamp returns the digest of all that the stand-ins are made of. Large files are represented by their names, which
+// contain a digest of their inputs, or their stamps.
+func (b buildah) standInStamp(folder, root string, names map[string]string) (string, error) {
+	operator, err := ansibleOperator.stamp(b.project)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, filepath.Base(root), operator, names)
+	err = filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || slices.Contains([]string{"root.tar", ansibleOperator.name}, entry.Name()) {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		fmt.Fprintln(sum, path, len(content))
+		sum.Write(content)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// baseImages returns the base images that the Dockerfile names, by argument.
+func (b buildah) baseImages() (map[string]string, error) {
+	content, err := os.ReadFile(filepath.Join(b.root, "Dockerfile"))
+	if err != nil {
+		return nil, err
+	}
+	names := readBaseImages(string(content))
+	for _, argument := range []string{"GO_IMAGE", "UBI_IMAGE", "ANSIBLE_OPERATOR"} {
+		if names[argument] == "" {
+			return nil, fmt.Errorf("the Dockerfile has no line ARG %s=IMAGE:VERSION", argument)
+		}
+	}
+	return names, nil
+}
+
+var baseImageLine = regexp.MustCompile(`(?m)^ARG ([A-Z_]+)=(\S+/\S+:\S+)$`)
+
+func readBaseImages(dockerfile string) map[string]string {
+	names := map[string]string{}
+	for _, match := range baseImageLine.FindAllStringSubmatch(dockerfile, -1) {
+		names[match[1]] = match[2]
+	}
+	return names
+}
