@@ -179,7 +179,7 @@ func (o *runOptions) run(cmd *cobra.Command, options localrun.Options) error {
 	if err := o.writeObjects(cmd.OutOrStdout(), result); err != nil {
 		return err
 	}
-	if o.check && result.Ran || result.Succeeded() {
+	if result.Succeeded() {
 		return nil
 	}
 	return errFindings

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
 // Write is a call by which the playbook has changed an object.
@@ -50,6 +51,9 @@ func (r Result) Print(w io.Writer) error {
 	switch {
 	case !r.Ran:
 		fmt.Fprintln(w, "\nThe playbook was not run.")
+	case r.Check:
+		drifted := r.condition(runstatus.ConditionDrifted)
+		fmt.Fprintf(w, "\nChecked after %d s: %v: %v\n", int(r.Took.Seconds()), drifted["reason"], drifted["message"])
 	case outcome != "":
 		fmt.Fprintf(w, "\n%s after %d s", outcome, int(r.Took.Seconds()))
 		for i, name := range []string{"ok", "changed", "failed", "unreachable", "skipped"} {
@@ -132,6 +136,7 @@ func (r Result) WriteObjects(dir string) ([]string, error) {
 	names := slices.Sorted(maps.Keys(last))
 	for _, name := range names {
 		object := last[name].DeepCopy()
+		unstructured.RemoveNestedField(object.Object, "status")
 		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp"} {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 		}

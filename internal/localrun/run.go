@@ -65,6 +65,8 @@ type Result struct {
 	// Resource is the custom resource after the run, with the status that the cluster would have.
 	Resource *unstructured.Unstructured
 	Took     time.Duration
+	// Check is true for a run in check mode.
+	Check bool
 	// Again is when ansible-operator would call again, or 0.
 	Again time.Duration
 	// Ran is false if the gate did not start the playbook. Its output says why.
@@ -73,8 +75,11 @@ type Result struct {
 	Writes []Write
 }
 
-// Succeeded reports whether the playbook ended well, or a check could be done.
+// Succeeded reports whether the playbook ended well, or could be checked.
 func (r Result) Succeeded() bool {
+	if r.Check {
+		return r.Ran && r.condition(runstatus.ConditionDrifted)["reason"] != runstatus.ReasonCheckFailed
+	}
 	outcome, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "outcome")
 	return r.Ran && gate.Outcome(outcome).Succeeded()
 }
@@ -103,8 +108,6 @@ type run struct {
 	resource Object
 	api      *api
 	config   *corev1.ConfigMap
-	checks   bool
-	env      []string
 }
 
 // Run runs the playbook once. The error says why it could not be run; a playbook that failed is a Result.
@@ -113,17 +116,25 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 		return Result{}, err
 	}
 	r := &run{Options: o}
+	defer func() { err = errors.Join(err, r.end()) }()
 	if err := r.prepare(ctx); err != nil {
 		return Result{}, err
 	}
-	defer func() {
-		_ = r.api.server.Close()
-		err = errors.Join(err, r.folder.remove())
-	}()
 	if err := r.install(ctx); err != nil {
 		return Result{}, err
 	}
 	return r.reconcile(ctx)
+}
+
+// end stops the local API and removes the folder, as far as they exist.
+func (r *run) end() error {
+	if r.api != nil {
+		_ = r.api.server.Close()
+	}
+	if r.folder == "" {
+		return nil
+	}
+	return r.folder.remove()
 }
 
 // prepare validates all input, and fills the local API.
@@ -136,7 +147,6 @@ func (r *run) prepare(ctx context.Context) error {
 	if r.Event == gate.EventDelete && declared.Finalizer == "" {
 		return fmt.Errorf("kind %s has no finalizer playbook: a cluster removes its resources without a run", r.Kind)
 	}
-	r.checks = declared.SupportsCheckMode
 	kinds, err := kindsOf(c)
 	if err != nil {
 		return err
@@ -320,7 +330,7 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 	if live == nil {
 		return Result{}, fmt.Errorf("the playbook deleted its own resource %s %s", r.Kind, r.resource.GetName())
 	}
-	result := Result{Resource: live, Took: time.Since(started), Again: again, Writes: shown(r.api.taken())}
+	result := Result{Resource: live, Check: r.Check, Took: time.Since(started), Again: again, Writes: shown(r.api.taken())}
 	if r.Check {
 		drift, _, _ := unstructured.NestedMap(live.Object, "status", "drift")
 		result.Ran = drift != nil
@@ -328,6 +338,17 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 		result.Ran = runstatus.LastRun(statusOf(live)) != nil
 	}
 	return result, nil
+}
+
+// condition returns a condition of the resource, or nil.
+func (r Result) condition(wanted string) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(r.Resource.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == wanted {
+			return c
+		}
+	}
+	return nil
 }
 
 func statusOf(o *unstructured.Unstructured) map[string]any {
