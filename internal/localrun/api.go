@@ -332,7 +332,7 @@ func setOrRemove(object, from *unstructured.Unstructured, field string) {
 	setField(object, field, from.Object[field])
 }
 
-// decode reads JSON, or YAML for an apply, with integers as int64.
+// decode reads JSON, with integers as int64.
 func decode(body []byte) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	return object, utiljson.Unmarshal(body, &object.Object)
@@ -351,7 +351,7 @@ func failure(code int32, reason metav1.StatusReason, name, message string) metav
 	}
 }
 
-// fileName is unique for a kind and a name.
+// fileName names the file of an object by kind and name.
 func fileName(o *unstructured.Unstructured) string {
 	return path.Base(strings.ToLower(o.GetKind()) + "-" + o.GetName() + ".yaml")
 }

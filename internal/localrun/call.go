@@ -51,7 +51,7 @@ func watchOf(watches []byte, kind string) (watch, error) {
 	return watch{}, fmt.Errorf("%s has no kind %s", render.KeyWatches, kind)
 }
 
-// ExtraVars returns what ansible-operator v1.34.1 writes for a resource with snakeCaseParameters off and markUnsafe on: the fields of the
+// extraVars returns what ansible-operator v1.34.1 writes for a resource with snakeCaseParameters off and markUnsafe on: the fields of the
 // spec, ansible_operator_meta, the two object variables, the variables of the watch, and on a delete those of the finalizer. Later ones
 // override earlier ones.
 func (w watch) extraVars(resource *unstructured.Unstructured, event gate.Event) map[string]any {

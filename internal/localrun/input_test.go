@@ -1,6 +1,7 @@
 package localrun
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -47,7 +48,7 @@ objects.yaml:4: File One: metadata.name: a lowercase RFC 1123 subdomain`
 	}
 }
 
-// The variables are those that the record in the contract of ansible-operator names; the gate then reduces them, as in a pod.
+// What ansible-operator writes for a watch of ours. The gate then reduces it to what is declared, as in a pod.
 func TestExtraVarsAreThoseOfAnsibleOperator(t *testing.T) {
 	k := fileKind(t)
 	resource := objectsOf(t, strings.ReplaceAll(fileObject, "PATH", `"{{ evil }}"`))[0]
@@ -97,8 +98,8 @@ func TestAddress(t *testing.T) {
 		if err := (Login{Host: text}).address(s, &e); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
-		if got := strings.TrimSpace(strings.Join([]string{e.User, s.Host}, " ")); !strings.HasPrefix(want, got+" ") {
-			t.Errorf("%s: got %s port %d", text, got, s.EffectivePort())
+		if got := fmt.Sprintf("%s %s %d", e.User, s.Host, s.EffectivePort()); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
 	for _, text := range []string{"u@", "u@-oProxyCommand=x", "u@h:0", "u@h:x"} {

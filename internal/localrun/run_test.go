@@ -22,6 +22,7 @@ func run1(t *testing.T, o Options) Result {
 }
 
 func TestARunCreatesChecksAndDeletes(t *testing.T) {
+	t.Parallel()
 	need(t)
 	login := startSSHD(t)
 	path := filepath.Join(t.TempDir(), "file")
@@ -62,6 +63,7 @@ func TestARunCreatesChecksAndDeletes(t *testing.T) {
 }
 
 func TestAnUnreachableHostIsAFailure(t *testing.T) {
+	t.Parallel()
 	need(t)
 	login := startSSHD(t)
 	known, err := os.ReadFile(login.KnownHosts)
