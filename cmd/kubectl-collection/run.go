@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
@@ -169,7 +171,9 @@ func loadRunSource(path string) (localrun.Source, error) {
 }
 
 func (o *runOptions) run(cmd *cobra.Command, options localrun.Options) error {
-	result, err := localrun.Run(cmd.Context(), options)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	result, err := localrun.Run(ctx, options)
 	if err != nil {
 		return err
 	}

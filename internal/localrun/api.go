@@ -99,6 +99,24 @@ func (a *api) get(k kind, namespace, name string) *unstructured.Unstructured {
 	return nil
 }
 
+// annotate sets an annotation of an object, if it exists.
+func (a *api) annotate(key, annotation, value string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	before := a.objects[key]
+	if before == nil {
+		return
+	}
+	object := before.DeepCopy()
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotation] = value
+	object.SetAnnotations(annotations)
+	a.store(key, object, before)
+}
+
 // taken returns what playbooks wrote since the last call.
 func (a *api) taken() []write {
 	a.mutex.Lock()

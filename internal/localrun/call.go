@@ -158,12 +158,12 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	}
 	defer func() { _ = reader.Close() }()
 	ident := strconv.FormatInt(time.Now().UnixNano(), 10)
-	command := exec.CommandContext(ctx, r.Gate) //nolint:gosec // This program itself.
+	command := exec.Command(r.Gate) //nolint:gosec // This program itself.
 	command.Args = []string{"ansible-runner", "run", r.folder.path(r.runDir()), "--rotate-artifacts", "20", "-p", playbook, "-i", ident}
 	command.Env = append(env, "ZOSCB_ANSIBLE_RUNNER="+real, "ZOSCB_OUTPUT_FD=3", podclient.KubeconfigVariable+"="+kubeconfig,
 		"KUBECONFIG="+kubeconfig, "K8S_AUTH_KUBECONFIG="+kubeconfig, "WATCH_NAMESPACE="+r.Namespace)
 	command.Dir = string(r.folder)
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	detach(command)
 	command.ExtraFiles = []*os.File{writer}
 	command.Stderr = r.Output
 	err = command.Start()
@@ -171,6 +171,8 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	if err != nil {
 		return err
 	}
+	// The gate ends the run as in a cluster: the playbook is told to end, and the status says that it was cancelled.
+	defer context.AfterFunc(ctx, func() { r.annotate(gate.AnnotationCancel, ident) })()
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
@@ -276,14 +278,7 @@ func (r *run) pretendSuccess() {
 	r.api.put(r.kind, live)
 }
 
-// ask sets an annotation that asks the gate for something.
-func (r *run) ask(annotation string) {
-	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
-	annotations := live.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[annotation] = time.Now().UTC().Format(time.RFC3339Nano)
-	live.SetAnnotations(annotations)
-	r.api.put(r.kind, live)
+// annotate sets an annotation of the resource that asks the gate for something.
+func (r *run) annotate(annotation, value string) {
+	r.api.annotate(r.kind.path(r.Namespace, r.resource.GetName()), annotation, value)
 }

@@ -77,6 +77,12 @@ const playbook = `- hosts: all
 // source is a collection of the two files above.
 func source(t *testing.T) Source {
 	t.Helper()
+	return sourceOf(t, playbook)
+}
+
+// sourceOf is a collection with another playbook.
+func sourceOf(t *testing.T, playbook string) Source {
+	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{
 		"operator-config.yml": operatorConfig, "playbooks/file.yml": playbook, "README.md": "# Files\n",

@@ -110,7 +110,7 @@ type run struct {
 	config   *corev1.ConfigMap
 }
 
-// Run runs the playbook once. The error says why it could not be run; a playbook that failed is a Result.
+// Run runs the playbook once. If the context ends, the run is cancelled, which takes some seconds. The error says why it could not be run; a playbook that failed is a Result.
 func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err := Requirements(); err != nil {
 		return Result{}, err
@@ -320,7 +320,7 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 		if _, err := r.call(ctx); err != nil { // The gate adopts the resource without a run.
 			return Result{}, err
 		}
-		r.ask(gate.AnnotationCheckRequestedAt)
+		r.annotate(gate.AnnotationCheckRequestedAt, started.UTC().Format(time.RFC3339Nano))
 	}
 	again, err := r.call(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package localrun
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,15 +83,45 @@ func TestAnUnreachableHostIsAFailure(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
-	need(t)
-	before, _ := filepath.Glob("/tmp/kc*/opt/ansible")
-	o, _ := options(t, Login{Host: "somebody@127.0.0.1:1", KeyFile: "/nonexistent"}, "/x")
-	if _, err := Run(t.Context(), o); err == nil {
-		t.Error("a run without key is no error")
+// lineWatcher cancels a run when its output has a text.
+type lineWatcher struct {
+	strings.Builder
+	text   string
+	cancel func()
+}
+
+func (w *lineWatcher) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.cancel()
 	}
-	after, _ := filepath.Glob("/tmp/kc*/opt/ansible")
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Error(diff)
+	return w.Builder.Write(p)
+}
+
+func TestAnInterruptCancelsTheRun(t *testing.T) {
+	t.Parallel()
+	need(t)
+	login := startSSHD(t)
+	o, _ := options(t, login, filepath.Join(t.TempDir(), "file"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.Source = sourceOf(t, "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Wait\n      ansible.builtin.command: sleep 300\n")
+	watcher := &lineWatcher{text: "TASK [Wait]", cancel: cancel}
+	o.Output = watcher
+	result, err := Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lastRun, _ := statusOf(result.Resource)["lastRun"].(map[string]any)
+	if result.Succeeded() || lastRun["outcome"] != string(gate.OutcomeCancelled) {
+		t.Errorf("status %v\n%s", statusOf(result.Resource), watcher)
+	}
+}
+
+func TestARunNeedsAHostKey(t *testing.T) {
+	need(t)
+	o, _ := options(t, startSSHD(t), "/x")
+	o.Login.KnownHosts = os.DevNull
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the host key of [127.0.0.1]:") {
+		t.Errorf("got %v", err)
 	}
 }
