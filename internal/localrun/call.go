@@ -148,7 +148,7 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	if err != nil {
 		return err
 	}
-	real, err := exec.LookPath("ansible-runner")
+	program, err := exec.LookPath("ansible-runner")
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,9 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	ident := strconv.FormatInt(time.Now().UnixNano(), 10)
 	command := exec.Command(r.Gate) //nolint:gosec // This program itself.
 	command.Args = []string{"ansible-runner", "run", r.folder.path(r.runDir()), "--rotate-artifacts", "20", "-p", playbook, "-i", ident}
-	command.Env = append(env, "ZOSCB_ANSIBLE_RUNNER="+real, "ZOSCB_OUTPUT_FD=3", podclient.KubeconfigVariable+"="+kubeconfig,
+	env = append(env, "ZOSCB_ANSIBLE_RUNNER="+program, "ZOSCB_OUTPUT_FD=3", podclient.KubeconfigVariable+"="+kubeconfig,
 		"KUBECONFIG="+kubeconfig, "K8S_AUTH_KUBECONFIG="+kubeconfig, "WATCH_NAMESPACE="+r.Namespace)
+	command.Env = env
 	command.Dir = string(r.folder)
 	detach(command)
 	command.ExtraFiles = []*os.File{writer}

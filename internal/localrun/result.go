@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
 // Write is a call by which the playbook has changed an object.
@@ -52,7 +51,7 @@ func (r Result) Print(w io.Writer) error {
 	case !r.Ran:
 		fmt.Fprintln(w, "\nThe playbook was not run.")
 	case r.Check:
-		drifted := r.condition(runstatus.ConditionDrifted)
+		drifted := r.drifted()
 		fmt.Fprintf(w, "\nChecked after %d s: %v: %v\n", int(r.Took.Seconds()), drifted["reason"], drifted["message"])
 	case outcome != "":
 		fmt.Fprintf(w, "\n%s after %d s", outcome, int(r.Took.Seconds()))

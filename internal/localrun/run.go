@@ -78,7 +78,7 @@ type Result struct {
 // Succeeded reports whether the playbook ended well, or could be checked.
 func (r Result) Succeeded() bool {
 	if r.Check {
-		return r.Ran && r.condition(runstatus.ConditionDrifted)["reason"] != runstatus.ReasonCheckFailed
+		return r.Ran && r.drifted()["reason"] != runstatus.ReasonCheckFailed
 	}
 	outcome, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "outcome")
 	return r.Ran && gate.Outcome(outcome).Succeeded()
@@ -340,11 +340,11 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// condition returns a condition of the resource, or nil.
-func (r Result) condition(wanted string) map[string]any {
+// drifted returns the condition with the result of a check, or nil.
+func (r Result) drifted() map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(r.Resource.Object, "status", "conditions")
 	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == wanted {
+		if c, ok := c.(map[string]any); ok && c["type"] == runstatus.ConditionDrifted {
 			return c
 		}
 	}

@@ -47,8 +47,8 @@ func TestARunCreatesChecksAndDeletes(t *testing.T) {
 	o, output = options(t, login, path)
 	o.Check = true
 	result = run1(t, o)
-	if reason := result.condition(runstatus.ConditionDrifted)["reason"]; !result.Succeeded() || reason != runstatus.ReasonDrifted {
-		t.Errorf("the check says %v\n%s", result.condition(runstatus.ConditionDrifted), output)
+	if reason := result.drifted()["reason"]; !result.Succeeded() || reason != runstatus.ReasonDrifted {
+		t.Errorf("the check says %v\n%s", result.drifted(), output)
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the check has created the file")
