@@ -62,7 +62,7 @@ SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --j
 .PHONY: test-unit
 test-unit:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine)
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun)
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
 	cd hack/monitoring && go test -vet=off .
@@ -71,7 +71,7 @@ test-unit:
 .PHONY: test-engine
 test-engine:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine ./internal/localrun
 	@$(SLOWEST) .devcluster/log/engine.json
 
 GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --vet=off

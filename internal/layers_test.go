@@ -53,6 +53,10 @@ var layers = map[string][]string{
 	"internal/podlock":    {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
 	"internal/runcount":   {},
+	"internal/localrun": {
+		"api/v2beta2", "internal/archive", "internal/collection", "internal/crd", "internal/endpoint", "internal/engine", "internal/gate",
+		"internal/podclient", "internal/printable", "internal/render", "internal/runstatus",
+	},
 	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
 	"cmd/engine":          {"internal/environment", "internal/podclient", "internal/podlock", "internal/printable", "internal/runner"},
 	"internal/gate":       {},
@@ -84,7 +88,7 @@ var layers = map[string][]string{
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
-		"internal/lint", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runstatus",
+		"internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
 		"internal/servingcert/keeper", "internal/snapshot", "internal/snapshot/reader", "internal/upgrade",
 		"internal/upload", "internal/verify",
 	},

@@ -31,6 +31,7 @@ const (
 var errFindings = errors.New("findings")
 
 func main() {
+	asGate()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -91,7 +92,7 @@ Kubernetes operator.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
 	root.AddCommand(
-		initCommand(), lintCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
+		initCommand(), lintCommand(), runCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), upgradeCommand(), rollbackCommand(),
 		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
 	)

@@ -9,15 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// adoptOrphans makes this process the parent of processes whose parent ends. ansible-runner starts ansible-playbook in a
-// session of its own: if ansible-runner is killed, the playbook goes on, and does not have the lock.
-func adoptOrphans() error {
-	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-}
 
 // killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
 // connections that ssh shares between runs stay.

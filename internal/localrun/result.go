@@ -1,0 +1,151 @@
+package localrun
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/printable"
+)
+
+// Write is a call by which the playbook has changed an object.
+type Write struct {
+	// Verb is created, changed or deleted.
+	Verb string
+	// Status has the fields that the call gave a status, such as those of k8s_status, or is nil.
+	Status map[string]any
+	Object *unstructured.Unstructured
+}
+
+// shown leaves out Events, which playbooks seldom mean.
+func shown(writes []write) []Write {
+	var out []Write
+	for _, w := range writes {
+		if w.Object.GetKind() == "Event" {
+			continue
+		}
+		one := Write{Verb: w.Verb, Object: w.Object}
+		if w.Status {
+			one.Status = w.Fields
+			if one.Status == nil {
+				one.Status = map[string]any{}
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Print writes result and status of a run for people. Texts of a playbook are made printable.
+func (r Result) Print(w io.Writer) error {
+	status := statusOf(r.Resource)
+	outcome, _, _ := unstructured.NestedString(status, "lastRun", "outcome")
+	tasks, _, _ := unstructured.NestedMap(status, "lastRun", "tasks")
+	switch {
+	case !r.Ran:
+		fmt.Fprintln(w, "\nThe playbook was not run.")
+	case r.Check:
+		drifted := r.drifted()
+		fmt.Fprintf(w, "\nChecked after %d s: %v: %v\n", int(r.Took.Seconds()), drifted["reason"], drifted["message"])
+	case outcome != "":
+		fmt.Fprintf(w, "\n%s after %d s", outcome, int(r.Took.Seconds()))
+		for i, name := range []string{"ok", "changed", "failed", "unreachable", "skipped"} {
+			separator := ", "
+			if i == 0 {
+				separator = ": "
+			}
+			if tasks != nil {
+				fmt.Fprintf(w, "%s%s %v", separator, name, tasks[name])
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	if r.Again > 0 {
+		fmt.Fprintf(w, "In a cluster, the next run or check of the resource would be in %s.\n", r.Again)
+	}
+	for _, write := range r.Writes {
+		name := fmt.Sprintf("%s %s", write.Object.GetKind(), write.Object.GetName())
+		if write.Status == nil {
+			fmt.Fprintf(w, "The playbook %s %s.\n", write.Verb, name)
+			continue
+		}
+		fmt.Fprintf(w, "The playbook wrote to the status of %s:\n", name)
+		if err := printYAML(w, write.Status); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w, "Status:")
+	return printYAML(w, withoutHistory(status))
+}
+
+// withoutHistory leaves out the history, which repeats lastRun.
+func withoutHistory(status map[string]any) map[string]any {
+	status = maps.Clone(status)
+	delete(status, "history")
+	return status
+}
+
+func printYAML(w io.Writer, value any) error {
+	content, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(w, indent(printable.Lines(string(content))))
+	return err
+}
+
+func indent(text string) string {
+	var out []byte
+	atStart := true
+	for _, c := range []byte(text) {
+		if atStart && c != '\n' {
+			out = append(out, ' ', ' ')
+		}
+		out = append(out, c)
+		atStart = c == '\n'
+	}
+	return string(out)
+}
+
+// WriteObjects writes the objects that the playbook created or changed, as they are at the end, into a folder: one file each. It
+// returns the sorted names of the files.
+func (r Result) WriteObjects(dir string) ([]string, error) {
+	last := map[string]*unstructured.Unstructured{}
+	for _, w := range r.Writes {
+		if w.Object.GetUID() == r.Resource.GetUID() {
+			continue
+		}
+		name := fileName(w.Object)
+		if last[name] = w.Object; w.Verb == "deleted" {
+			delete(last, name)
+		}
+	}
+	if len(last) == 0 {
+		return nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(last))
+	for _, name := range names {
+		object := last[name].DeepCopy()
+		unstructured.RemoveNestedField(object.Object, "status")
+		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp"} {
+			unstructured.RemoveNestedField(object.Object, "metadata", field)
+		}
+		content, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}

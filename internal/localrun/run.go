@@ -1,0 +1,357 @@
+// Package localrun runs the playbook of a custom resource without a cluster, with the engine of the runtime image: the same entry
+// playbook, plugins, and gate, which talks to a small server of the Kubernetes API in this process instead of a cluster.
+package localrun
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+)
+
+// The pod that holds the lock of the local operator.
+const (
+	podName = "local"
+	podUID  = "11111111-2222-4333-8444-555555555555"
+)
+
+// Source is a collection as a cluster gets it.
+type Source struct {
+	Collection *collection.Collection
+	// Archive is the content of the archive, and Digest its digest.
+	Archive []byte
+	Digest  digest.Digest
+}
+
+// Options say what is run.
+type Options struct {
+	Source  Source
+	Kind    string
+	Objects []Object
+	// Secrets are values that are in no file with objects.
+	Secrets   []SecretValue
+	Login     Login
+	Namespace string
+	Event     gate.Event
+	// Check runs the playbook in Ansible's check mode.
+	Check bool
+	// Gate is the program that is the gate when it is called as ansible-runner.
+	Gate string
+	// Output gets the lines of the run, and those of the installation of dependencies.
+	Output io.Writer
+}
+
+// Result is what a run did.
+type Result struct {
+	// Resource is the custom resource after the run, with the status that the cluster would have.
+	Resource *unstructured.Unstructured
+	Took     time.Duration
+	// Check is true for a run in check mode.
+	Check bool
+	// Again is when ansible-operator would call again, or 0.
+	Again time.Duration
+	// Ran is false if the gate did not start the playbook. Its output says why.
+	Ran bool
+	// Writes are the calls by which the playbook changed objects.
+	Writes []Write
+}
+
+// Succeeded reports whether the playbook ended well, or could be checked.
+func (r Result) Succeeded() bool {
+	if r.Check {
+		return r.Ran && r.drifted()["reason"] != runstatus.ReasonCheckFailed
+	}
+	outcome, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "outcome")
+	return r.Ran && gate.Outcome(outcome).Succeeded()
+}
+
+// Requirements returns an error if a program that a run needs is missing on this machine.
+func Requirements() error {
+	var missing []string
+	for _, program := range []string{"ansible-playbook", "ansible-runner", "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not found on PATH: %s. A run needs ansible-core 2.14 or newer, ansible-runner 2.3 or newer and OpenSSH 8.4 or newer: "+
+		"pip install ansible-core ansible-runner kubernetes; on Debian: apt-get install ansible-core python3-ansible-runner openssh-client",
+		strings.Join(missing, ", "))
+}
+
+// run is one prepared run.
+type run struct {
+	Options
+	folder   folder
+	kind     kind
+	resource Object
+	api      *api
+	config   *corev1.ConfigMap
+}
+
+// Run runs the playbook once. If the context ends, the run is cancelled, which takes some seconds. The error says why it could not be run; a playbook that failed is a Result.
+func Run(ctx context.Context, o Options) (result Result, err error) {
+	if err := Requirements(); err != nil {
+		return Result{}, err
+	}
+	r := &run{Options: o}
+	defer func() { err = errors.Join(err, r.end()) }()
+	if err := r.prepare(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := r.install(ctx); err != nil {
+		return Result{}, err
+	}
+	return r.reconcile(ctx)
+}
+
+// end stops the local API and removes the folder, as far as they exist.
+func (r *run) end() error {
+	if r.api != nil {
+		_ = r.api.server.Close()
+	}
+	if r.folder == "" {
+		return nil
+	}
+	return r.folder.remove()
+}
+
+// prepare validates all input, and fills the local API.
+func (r *run) prepare(ctx context.Context) error {
+	c := r.Source.Collection
+	declared, ok := c.Resource(r.Kind)
+	if !ok {
+		return fmt.Errorf("the collection has no kind %s: it has %s", r.Kind, strings.Join(kindNames(c), ", "))
+	}
+	if r.Event == gate.EventDelete && declared.Finalizer == "" {
+		return fmt.Errorf("kind %s has no finalizer playbook: a cluster removes its resources without a run", r.Kind)
+	}
+	kinds, err := kindsOf(c)
+	if err != nil {
+		return err
+	}
+	r.kind = kinds[0]
+	for _, k := range kinds {
+		if k.Kind == r.Kind {
+			r.kind = k
+		}
+	}
+	resource, zos, others, err := split(r.Objects, r.kind)
+	if err != nil {
+		return err
+	}
+	if err := resource.admit(r.kind, r.Namespace); err != nil {
+		return err
+	}
+	r.resource = resource
+	secrets, err := secretsOf(others, r.Secrets, r.Namespace)
+	if err != nil {
+		return err
+	}
+	key := make([]byte, gate.RecordKeyBytes)
+	_, _ = rand.Read(key) // It never fails.
+	name, _, _ := unstructured.NestedString(resource.Object, "spec", render.EndpointField)
+	connection, zos, err := connect(ctx, name, r.Login, zos, secrets, endpoint.Key(key))
+	if err != nil {
+		return err
+	}
+	if r.api, err = startAPI(append(usualKinds(), kinds...)); err != nil {
+		return err
+	}
+	if err := r.fill(others, secrets, zos); err != nil {
+		return err
+	}
+	return r.write(connection, key)
+}
+
+// kindsOf returns the kinds of a collection with the schemas of the CRDs that would be generated.
+func kindsOf(c *collection.Collection) ([]kind, error) {
+	group := c.Group(false)
+	crds, err := render.CRDs(c, group)
+	if err != nil {
+		return nil, err
+	}
+	var kinds []kind
+	for _, definition := range crds {
+		schema, err := crd.NewSchema(definition, c.APIVersion())
+		if err != nil {
+			return nil, err
+		}
+		k := kind{Plural: definition.Spec.Names.Plural, Namespaced: true, schema: schema}
+		k.Group, k.Version, k.Kind = group, c.APIVersion(), definition.Spec.Names.Kind
+		kinds = append(kinds, k)
+	}
+	return kinds, nil
+}
+
+func kindNames(c *collection.Collection) []string {
+	names := make([]string, len(c.Resources))
+	for i, r := range c.Resources {
+		names[i] = r.Kind
+	}
+	return names
+}
+
+// fill stores the objects that gate and playbook read.
+func (r *run) fill(others []Object, secrets map[string]*corev1.Secret, zos *v2beta2.ZosEndpoint) error {
+	zos.Namespace = r.Namespace
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Namespace: r.Namespace, UID: types.UID(podUID)}}
+	state := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: endpoint.StateName(zos), Namespace: r.Namespace},
+		Data:       map[string][]byte{endpoint.StateFile: (&endpoint.State{}).Marshal()},
+	}
+	typed := map[string][]any{"ZosEndpoint": {zos}, "Pod": {pod}, "Secret": {state}}
+	for _, secret := range secrets {
+		typed["Secret"] = append(typed["Secret"], secret)
+	}
+	for name, objects := range typed {
+		for _, object := range objects {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			if err != nil {
+				return err
+			}
+			r.put(&unstructured.Unstructured{Object: content}, name)
+		}
+	}
+	for _, o := range others {
+		k, known := findKind(r.api.kinds, o.GroupVersionKind())
+		switch {
+		case !known:
+			return o.problem("kind", "the local run does not know kind %s of %s", o.GetKind(), o.GetAPIVersion())
+		case k.Kind == "Secret" || k.Kind == "ZosEndpoint":
+			continue
+		case k.schema != nil:
+			if err := o.admit(k, r.Namespace); err != nil {
+				return err
+			}
+		}
+		o.SetNamespace(r.Namespace)
+		r.api.put(k, o.Unstructured)
+	}
+	if r.Event == gate.EventDelete {
+		now := metav1.Now().Rfc3339Copy()
+		r.resource.SetDeletionTimestamp(&now)
+	}
+	if declared, _ := r.Source.Collection.Resource(r.Kind); declared.Finalizer != "" {
+		r.resource.SetFinalizers([]string{render.Finalizer})
+	}
+	r.api.put(r.kind, r.resource.Unstructured)
+	return nil
+}
+
+// put stores an object of a usual kind.
+func (r *run) put(object *unstructured.Unstructured, name string) {
+	for _, k := range r.api.kinds {
+		if k.Kind == name && k.schema == nil {
+			object.SetGroupVersionKind(k.GroupVersionKind)
+			r.api.put(k, object)
+			return
+		}
+	}
+}
+
+// write makes the folder of the run.
+func (r *run) write(connection render.Endpoint, key []byte) error {
+	c := r.Source.Collection
+	objects, err := render.Installation(c, render.InstallationOptions{
+		Namespace: r.Namespace, Group: r.kind.Group, Digest: r.Source.Digest, Runtime: v2beta2.RuntimeSpec{Image: "local"},
+	})
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if config, ok := object.(*corev1.ConfigMap); ok {
+			r.config = config
+		}
+	}
+	endpoints, err := render.EndpointsSecret(c, r.Namespace, r.Namespace, []render.Endpoint{connection}, key)
+	if err != nil {
+		return err
+	}
+	if r.Check {
+		if err := r.allowCheck(); err != nil {
+			return err
+		}
+	}
+	if r.folder, err = newFolder(); err != nil {
+		return err
+	}
+	kubeconfig, err := r.api.kubeconfig(r.Namespace)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.folder.linkImageCollections(), r.folder.write("kubeconfig", kubeconfig, 0o600), r.folder.mount(r.config, endpoints))
+}
+
+// install unpacks the archive, and installs what the collection depends on.
+func (r *run) install(ctx context.Context) error {
+	if err := r.folder.installContent(r.Source.Collection, r.Source.Archive); err != nil {
+		return err
+	}
+	return r.folder.installDependencies(ctx, r.config, r.Output)
+}
+
+// reconcile does what ansible-operator and the gate do for one event.
+func (r *run) reconcile(ctx context.Context) (Result, error) {
+	started := time.Now()
+	if r.Check {
+		r.pretendSuccess()
+		if _, err := r.call(ctx); err != nil { // The gate adopts the resource without a run.
+			return Result{}, err
+		}
+		r.annotate(gate.AnnotationCheckRequestedAt, started.UTC().Format(time.RFC3339Nano))
+	}
+	again, err := r.call(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
+	if live == nil {
+		return Result{}, fmt.Errorf("the playbook deleted its own resource %s %s", r.Kind, r.resource.GetName())
+	}
+	result := Result{Resource: live, Check: r.Check, Took: time.Since(started), Again: again, Writes: shown(r.api.taken())}
+	if r.Check {
+		drift, _, _ := unstructured.NestedMap(live.Object, "status", "drift")
+		result.Ran = drift != nil
+	} else {
+		result.Ran = runstatus.LastRun(statusOf(live)) != nil
+	}
+	return result, nil
+}
+
+// drifted returns the condition with the result of a check, or nil.
+func (r Result) drifted() map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(r.Resource.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == runstatus.ConditionDrifted {
+			return c
+		}
+	}
+	return nil
+}
+
+func statusOf(o *unstructured.Unstructured) map[string]any {
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	return status
+}
