@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -189,13 +188,4 @@ func table(prefix string, properties []property) (string, error) {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", name, value, p.description)
 	}
 	return b.String(), nil
-}
-
-// names returns the names of properties, sorted.
-func names(properties []property) []string {
-	var all []string
-	for _, p := range properties {
-		all = append(all, p.name)
-	}
-	return slices.Sorted(slices.Values(all))
 }
