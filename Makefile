@@ -14,6 +14,8 @@ export CGO_ENABLED := 0
 TEST_FLAGS := -trimpath -vet=off
 DEVCLUSTER := .devcluster/bin/devcluster
 TOOL := go tool -modfile=hack/tools/go.mod
+# The chart's settings are the flags in the manager's help.
+CHART := go run -trimpath ./cmd/manager --help | go run -C hack/chart -trimpath .
 
 .DEFAULT_GOAL := help
 
@@ -38,6 +40,10 @@ bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VER
 	  --created-at="$$(git log -1 --format=%cI)" --icon=config/manifests/icon.svg --output=bundle \
 	  $(if $(MAINTAINER),--maintainer='$(MAINTAINER)')
 
+.PHONY: chart
+chart: ## Pack the Helm chart into bin/: make chart VERSION=... IMG=... RUNTIME_IMG=...
+	@$(CHART) -output=$(CURDIR)/bin -version=$(VERSION) -image=$(IMG) -runtime-image=$(RUNTIME_IMG)
+
 .PHONY: catalog
 catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...
 	@go run ./hack/bundle catalog bundle --image=$(BUNDLE_IMG) --output=catalog
@@ -54,7 +60,7 @@ sbom: ## Write SPDX documents of what the images contain to sbom/: make sbom IMG
 test: build devcluster ## Run unit tests, the engine's, and integration specs against real API servers (no root needed).
 	hack/test-packages.sh
 	$(DEVCLUSTER) build --control-plane
-	hack/parts.sh 'unit=nice make test-unit' 'engine=nice -n 5 make test-engine' 'integration=make test-integration'
+	hack/parts.sh 'unit=nice make test-unit' 'engine=nice -n 5 make test-engine' 'chart=nice make test-chart' 'integration=make test-integration'
 
 # Prints the slowest tests of what gotestsum wrote down.
 SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --jsonfile
@@ -66,6 +72,15 @@ test-unit:
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
 	cd hack/monitoring && go test -vet=off .
+
+.PHONY: helm
+helm:
+	go build -C hack/chart -trimpath -o $(CURDIR)/.devcluster/bin/helm helm.sh/helm/v3/cmd/helm
+
+# Helm installs the chart in a control plane of its own.
+.PHONY: test-chart
+test-chart: devcluster helm
+	$(DEVCLUSTER) control-plane -- env CHART_INSTALLATION=true go test -C hack/chart $(TEST_FLAGS) -count=1 .
 
 # Its tests wait for SSH servers and package indexes most of the time.
 .PHONY: test-engine
@@ -139,7 +154,7 @@ bench-node: cluster-up images ## Measure what operators cost on a node: BENCH_PO
 	go run ./test/bench figures $(BENCH_FILES)/node
 
 .PHONY: bench-scale
-bench-scale: build devcluster ## Measure many collections on a control plane, beside kubectl apply: BENCH_N="10 100".
+bench-scale: build devcluster helm ## Measure many collections on a control plane, beside kubectl apply: BENCH_N="10 100".
 	$(DEVCLUSTER) build --control-plane
 	hack/bench-scale.sh
 
@@ -160,11 +175,12 @@ build: ## Build the manager and kubectl-collection into bin/.
 	go build -trimpath -o bin/ ./cmd/manager ./cmd/kubectl-collection
 
 .PHONY: generate
-generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
+generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
 	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
+	$(CHART) -output=$(CURDIR)/charts
 
 .PHONY: dashboard
 dashboard: build devcluster ## Draw the picture of the dashboard in docs/operations.md from metrics of the integration specs.
@@ -182,7 +198,7 @@ audit: ## Check the licences of what we link, and known vulnerabilities if the d
 
 .PHONY: generated
 generated: generate ## Fail if anything generated is out of date.
-	@git diff --exit-code || { echo "generated files are out of date: run make generate and commit"; exit 1; }
+	@git diff --exit-code && test -z "$$(git ls-files --others --exclude-standard charts)" || { echo "generated files are out of date: run make generate and commit"; exit 1; }
 
 .PHONY: verify
 verify: lint generated ## Run the linters and fail if anything generated is out of date.

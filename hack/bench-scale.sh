@@ -7,21 +7,17 @@
 # BENCH_M       numbers of namespaces that one collection is mapped to
 # BENCH_ROUNDS  how often each is measured, 1 by default
 # BENCH_PROFILE number of collections for the profiles, 0 for none
-# BENCH_HELM    Helm's program; built by default, false for none
+# BENCH_HELM    Helm's program, by default the one that `make helm` builds; false for none
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-helm_version=v3.22.0
 export BENCH_OUTPUT=${BENCH_OUTPUT:-$PWD/docs/benchmarks/scale}
 mkdir -p "$BENCH_OUTPUT"
 BENCH_WORK=$(mktemp -d)
 export BENCH_WORK
 trap 'rm -rf "$BENCH_WORK"' EXIT
 
-if [[ -z ${BENCH_HELM:-} ]]; then
-	export BENCH_HELM=$PWD/.devcluster/bin/helm
-	[[ -x $BENCH_HELM ]] || GOBIN=$PWD/.devcluster/bin go install "helm.sh/helm/v3/cmd/helm@$helm_version"
-fi
+export BENCH_HELM=${BENCH_HELM:-$PWD/.devcluster/bin/helm}
 
 go test -c -o "$BENCH_WORK/specs" ./test/integration
 

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart/loader"
+)
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestValues(t *testing.T) {
+	const (
+		set       = "StatefulSet/elsewhere/collection-operator-controller-manager"
+		config    = "ConfigMap/elsewhere/collection-operator-settings"
+		pod       = "spec/template/spec/"
+		container = pod + "containers/0/"
+	)
+	tests := []struct {
+		name, values, object, path string
+		want                       any
+	}{
+		{"a tag", `image: {repository: r.example.com/m, tag: v2}`, set, container + "image", "r.example.com/m:v2"},
+		{"the tag of the version", `image: {repository: r.example.com/m, tag: ""}`, set, container + "image", "r.example.com/m:v0.1.0"},
+		{"a digest", `image: {repository: r.example.com/m, digest: "` + digest + `"}`, set, container + "image", "r.example.com/m@" + digest},
+		{"the runtime by digest", `runtime: {image: {digest: "` + digest + `"}}`, config, "data/runtimeImage", "collection-operator/runtime@" + digest},
+		{"architectures", `runtime: {architectures: [amd64, s390x]}`, config, "data/runtimeArchitectures", "amd64,s390x"},
+		{"a pull policy", `image: {pullPolicy: Always}`, set, container + "imagePullPolicy", "Always"},
+		{"pull secrets", `imagePullSecrets: [{name: registry}]`, set, pod + "imagePullSecrets/0/name", "registry"},
+		{"three managers", `replicas: 3`, set, "spec/replicas", 3.0},
+		{"resources", `resources: {limits: {memory: 2Gi}}`, set, container + "resources/limits/memory", "2Gi"},
+		{"a node selector", `nodeSelector: {zos: near}`, set, pod + "nodeSelector/zos", "near"},
+		{"a toleration", `tolerations: [{key: zos, operator: Exists}]`, set, pod + "tolerations/0/key", "zos"},
+		{"a priority", `priorityClassName: high`, set, pod + "priorityClassName", "high"},
+		{"a group", `persistence: {fsGroup: 1000680000}`, set, pod + "securityContext/fsGroup", 1000680000.0},
+		{"a proxy", `env: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]`, set, container + "env/7/value", "http://proxy:3128"},
+		{"an annotation", `podAnnotations: {a: b}`, set, "spec/template/metadata/annotations/a", "b"},
+		{"the size of a volume", `persistence: {size: 20Gi}`, set, "spec/volumeClaimTemplates/0/spec/resources/requests/storage", "20Gi"},
+		{"the class of a volume", `persistence: {storageClassName: fast}`, set, "spec/volumeClaimTemplates/0/spec/storageClassName", "fast"},
+		{"the size without a volume", `persistence: {enabled: false, size: 2Gi}`, set, pod + "volumes/0/emptyDir/sizeLimit", "2Gi"},
+		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, "data/COLLECTION_OPERATOR_FETCH_TIMEOUT", "5m"},
+		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, "data/COLLECTION_OPERATOR_FETCH_MAX_BYTES", "536870912"},
+		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, "data/COLLECTION_OPERATOR_ALLOW_EXEC_UPLOADS", "false"},
+		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, "data/COLLECTION_OPERATOR_FORBIDDEN_NETWORKS", "10.96.0.0/16,10.0.0.0/8"},
+		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, "data/COLLECTION_OPERATOR_RUNTIME_DEFAULTS", `{"priorityClassName":"mainframe"}`},
+		{"the namespace of Prometheus", `monitoring: {enabled: true, namespaces: [prometheus]}`, "NetworkPolicy/elsewhere/collection-operator-monitoring",
+			"spec/ingress/0/from/0/namespaceSelector/matchExpressions/0/values", []any{"prometheus"}},
+		{"labels for Prometheus", `monitoring: {enabled: true, labels: {release: kube-prometheus-stack}}`, "ServiceMonitor/elsewhere/collection-operator",
+			"metadata/labels/release", "kube-prometheus-stack"},
+		{"the namespace of OLM", `olm: {enabled: true, namespaces: [olm2]}`, "NetworkPolicy/elsewhere/collection-operator-controller-manager",
+			"spec/ingress/1/from/0/namespaceSelector/matchExpressions/0/values", []any{"olm2"}},
+		{"allowed images", `allowedImages: [r.example.com/a/]`, "ValidatingAdmissionPolicy//collection-operator-allowed-images", "spec/variables/0/expression", "['r.example.com/a/']"},
+		{"a selected namespace", `namespaces: [zos]`, "RoleBinding/zos/collection-operator-manager", "subjects/0/namespace", "elsewhere"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := strings.Split(test.path, "/")
+			got, err := lookup(mustRender(t, test.values), append([]string{test.object}, path...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// An argument would have precedence over the setting.
+func TestSettingsReplaceArguments(t *testing.T) {
+	objects := mustRender(t, `settings: {artifact-http-bind-address: "", catalog-bind-address: ":1"}`, `olm: {enabled: true}`)
+	arguments, err := lookup(objects, []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template", "spec", "containers", "0", "args"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{"--runtime-image=$(RUNTIME_IMAGE)", "--runtime-architectures=$(RUNTIME_ARCHITECTURES)",
+		"--artifact-url=https://collection-operator-artifacts.$(POD_NAMESPACE).svc", "--artifact-bind-address=:8443",
+		"--catalog-address=collection-operator-catalog.$(POD_NAMESPACE).svc:50051"}
+	if diff := cmp.Diff(want, arguments); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The managers read their settings when they start.
+func TestSettingsRestartTheManagers(t *testing.T) {
+	annotation := []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template", "metadata", "annotations", "zoscb.ibm.com/settings"}
+	before, err := lookup(mustRender(t), annotation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, values := range []string{`settings: {fetch-timeout: 5m}`, `namespaces: [zos]`, `runtime: {image: {tag: v2}}`} {
+		if after, err := lookup(mustRender(t, values), annotation); err != nil || after == before {
+			t.Errorf("%s does not change the pods: %v", values, err)
+		}
+	}
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	tests := []struct{ name, values, want string }{
+		{"no image", `image: {repository: ""}`, "image.repository is missing: build and push the image as docs/install.md explains, and name it"},
+		{"no runtime image", `runtime: {image: {repository: ""}}`, "runtime.image.repository is missing"},
+		{"a misspelled value", `replica: 2`, "additional properties 'replica' not allowed"},
+		{"a flag that does not exist", `settings: {fetch-timeuot: 5m}`, "at '/settings': additional properties 'fetch-timeuot' not allowed"},
+		{"a flag with a value of its own", `settings: {namespaces: [zos]}`, "at '/settings': additional properties 'namespaces' not allowed"},
+		{"a duration without unit", `settings: {fetch-timeout: "5"}`, "at '/settings/fetch-timeout': '5' does not match pattern"},
+		{"no number", `replicas: "2"`, "at '/replicas': got string, want integer"},
+		{"no manager", `replicas: 0`, "at '/replicas': minimum: got 0, want 1"},
+		{"a tag that YAML reads as a number", `image: {tag: 1.0}`, "at '/image/tag': got number, want string"},
+		{"a tag in the repository", `image: {repository: "r.example.com/m:v1"}`, "at '/image/repository': 'r.example.com/m:v1' does not match pattern"},
+		{"a short digest", `image: {digest: "sha256:12"}`, "at '/image/digest': 'sha256:12' does not match pattern"},
+		{"an architecture", `runtime: {architectures: [z]}`, "at '/runtime/architectures/0': value must be one of 'amd64', 'arm64', 'ppc64le', 's390x'"},
+		{"a prefix that leaves the expression", `allowedImages: ["x', '"]`, "at '/allowedImages/0'"},
+		{"a prefix that names no folder", `allowedImages: [r.example.com/zos]`, "at '/allowedImages/0'"},
+		{"a namespace", `namespaces: [Zos]`, "at '/namespaces/0'"},
+	}
+	c, err := committed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := render(c, parse(t, required, test.values)); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestParseImage(t *testing.T) {
+	for name, want := range map[string]image{
+		"r.example.com:5000/m":               {repository: "r.example.com:5000/m"},
+		"r.example.com:5000/m:v1":            {repository: "r.example.com:5000/m", tag: "v1"},
+		"r.example.com/a/m:v1@" + digest:     {repository: "r.example.com/a/m", tag: "v1", digest: digest},
+		"r.example.com/a/m@" + digest:        {repository: "r.example.com/a/m", digest: digest},
+		"collection-operator/manager:latest": {repository: "collection-operator/manager", tag: "latest"},
+	} {
+		if got := parseImage(name); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+const help = "Usage:\n\nFlags:\n" +
+	"  -h, --help                     help for manager\n" +
+	"      --fetch-timeout duration   timeout (default 10m0s)\n" +
+	"      --metrics-secure           serve metrics with TLS\n" +
+	"      --serving-name name        further name; may be repeated\n"
+
+func TestSettingsOfTheHelp(t *testing.T) {
+	if _, err := parseSettings(help); err == nil {
+		t.Error("three flags were accepted as all")
+	}
+	padding := ""
+	for i := range 20 {
+		padding += "      --flag-" + string(rune('a'+i)) + " string   text\n"
+	}
+	settings, err := parseSettings(help + padding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []property{
+		{name: "fetch-timeout", description: "timeout (default 10m0s)", schema: settingSchema("fetch-timeout", "duration", "")},
+		{name: "metrics-secure", description: "serve metrics with TLS", schema: boolean()},
+		{name: "serving-name", description: "further name; may be repeated", schema: schema{"type": []any{"array", "string"}, "items": text()}},
+	}
+	if diff := cmp.Diff(want, settings[:3], cmp.AllowUnexported(property{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPackedChart(t *testing.T) {
+	padded := help
+	for i := range 20 {
+		padded += "      --flag-" + string(rune('a'+i)) + " string   text\n"
+	}
+	files, err := generate(sourceManifests(t), padded, options{version: "1.2.3", images: images{
+		manager: parseImage("r.example.com/manager@" + digest), runtime: parseImage("r.example.com/runtime:v1.2.3")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, second bytes.Buffer
+	if err := pack(&first, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(&second, files); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("the same chart gives different archives")
+	}
+	c, err := loader.LoadArchive(&first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	objects, err := render(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"StatefulSet/elsewhere/collection-operator-controller-manager|spec|template|spec|containers|0|image": "r.example.com/manager@" + digest,
+		"ConfigMap/elsewhere/collection-operator-settings|data|runtimeImage":                                 "r.example.com/runtime:v1.2.3",
+	}
+	for path, image := range want {
+		if got, err := lookup(objects, strings.Split(path, "|")); err != nil || got != image {
+			t.Errorf("%s: got %v, want %s: %v", path, got, image, err)
+		}
+	}
+}
