@@ -165,7 +165,7 @@ bench-olm: cluster-up images ## Measure how long OLM takes to install a collecti
 	go run ./test/bench figures $(BENCH_FILES)/node
 
 .PHONY: test-architectures
-test-architectures: ## Build the programs for all architectures; run unit tests of pure packages on an emulated s390x (Debian).
+test-architectures: ## Build the programs for ppc64le and s390x; run unit tests of pure packages on an emulated s390x (Debian).
 	hack/test-architectures.sh
 
 ##@ Change
