@@ -222,6 +222,13 @@ func (r Resource) Singular() string { return strings.ToLower(r.Kind) }
 // ListKind is the kind of a list of instances: "<Kind>List".
 func (r Resource) ListKind() string { return r.Kind + "List" }
 
+// CompletesItself reports whether the API server adds an optional object that is absent, with the defaults of its fields: all
+// that are required have one. It only sets defaults of members if the object itself has one, which is {}.
+func (v Var) CompletesItself() bool {
+	return v.Type == Object && !v.Array && v.Default == nil &&
+		!slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Required && f.Default == nil })
+}
+
 // UsesPasswords reports whether a variable of the kind names a Secret.
 func (r Resource) UsesPasswords() bool {
 	return slices.ContainsFunc(r.Vars, func(v Var) bool {

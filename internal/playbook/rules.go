@@ -243,10 +243,8 @@ func becomesText(v collection.Var) bool {
 	return v.Array || v.Type == collection.Number || v.Type == collection.Integer || v.Type == collection.Boolean
 }
 
-// alwaysSet reports whether every run gets the variable: a boolean has the default false.
-func alwaysSet(v collection.Var) bool {
-	return v.Required || v.Default != nil || v.Type == collection.Boolean && !v.Array
-}
+// alwaysSet reports whether every run gets the variable.
+func alwaysSet(v collection.Var) bool { return v.Required || v.Default != nil || v.CompletesItself() }
 
 // checkNeeds notes the variables that a run needs and may not have, unless they are hinted at before.
 func (r *runRules) checkNeeds(resource collection.Resource, run *reach, declared map[string]collection.Var, hinted map[string]bool) {

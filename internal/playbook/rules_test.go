@@ -232,7 +232,8 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleConnectionVar, "keyword", "- hosts: all\n  connection: local\n", [2]int{2, 15}),
 
 	inPlaybook(ruleOptionalVar, "with default()", everyVar),
-	inPlaybook(ruleOptionalVar, "boolean, which is false", task("debug: {msg: '{{ on }}'}")).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean}\n"),
+	inPlaybook(ruleOptionalVar, "boolean that is required", task("debug: {msg: '{{ on }}'}")).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean, required: true}\n"),
+	inPlaybook(ruleOptionalVar, "boolean that is not set", task("debug: {msg: '{{ on }}'}"), [2]int{8, 20}).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean}\n"),
 	inPlaybook(ruleOptionalVar, "tested", task("debug: {msg: '{{ comment }}'}\n      when: comment is defined")),
 	inPlaybook(ruleOptionalVar, "default of a role", "- hosts: all\n  roles: [thing]\n").with("roles/thing/tasks/main.yml", "- debug: {msg: '{{ comment }}'}\n").with("roles/thing/defaults/main.yaml", "comment: ''\n"),
 	inPlaybook(ruleOptionalVar, "defined by who knows what", task("debug: {msg: '{{ comment }}'}\n    - include_vars: '{{ state }}.yml'")),

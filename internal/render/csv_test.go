@@ -158,7 +158,7 @@ func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
 	})
 }
 
-// A form starts with an example. It is valid, and has no empty values that a console would submit.
+// A form starts with an example. It is valid but for booleans that the user must choose, and has no empty values that a console would submit.
 func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		owned, err := CRDs(c, c.Group(false))
@@ -173,7 +173,11 @@ func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
 			if example["kind"] != owned[i].Spec.Names.Kind || example["metadata"].(map[string]any)["name"] == "" {
 				t.Errorf("example %d is of %v %v", i, example["kind"], example["metadata"])
 			}
+			fields := owned[i].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 			for _, problem := range schemaProblems(t, owned[i], 0, example) {
+				if field := strings.TrimPrefix(problem.Field, "spec."); problem.Type == fieldpath.ErrorTypeRequired && fields[field].Type == "boolean" {
+					continue // for the user to choose
+				}
 				t.Errorf("%s: %v", example["kind"], problem)
 			}
 			if holdsEmpty(example) {
@@ -237,6 +241,11 @@ func TestFormExample(t *testing.T) {
 		"empty list":                             {array(member("v", true, []any{})), nil},
 		"list with an empty text":                {array(member("v", true, []any{"a", ""})), nil},
 		"optional boolean":                       {collection.Var{Name: "v", Type: collection.Boolean}, nil},
+		"required boolean":                       {required(collection.Var{Name: "v", Type: collection.Boolean}), nil},
+		"required boolean with a default":        {required(collection.Var{Name: "v", Type: collection.Boolean, Default: true}), true},
+		"object with a required boolean":         {object(member("a", false, "x"), required(collection.Var{Name: "b", Type: collection.Boolean})), nil},
+		"required list of objects with booleans": {required(array(object(required(collection.Var{Name: "b", Type: collection.Boolean}), member("a", false, nil)))), []any{map[string]any{"a": "example"}}},
+		"required list of booleans in objects":   {required(array(object(required(collection.Var{Name: "b", Type: collection.Boolean})))), nil},
 		"boolean that is off":                    {collection.Var{Name: "v", Type: collection.Boolean, Default: false}, false},
 		"zero":                                   {collection.Var{Name: "v", Type: collection.Integer, Default: int64(0)}, int64(0)},
 		"object with a default in it":            {object(member("a", false, "x"), member("b", false, nil)), map[string]any{"a": "x"}},

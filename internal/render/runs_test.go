@@ -107,7 +107,7 @@ func TestRunVariables(t *testing.T) {
 		{Name: "own", Type: collection.String, KindReference: "Thing", Array: true},
 		{Name: "foreign", Type: collection.String, KindReference: "Other"},
 		{Name: "object", Type: collection.Object, Fields: []collection.Var{
-			{Name: "secret", Type: collection.Password}, {Name: "flag", Type: collection.Boolean, Required: true},
+			{Name: "secret", Type: collection.Password}, {Name: "flag", Type: collection.Boolean},
 		}},
 		{Name: "partly", Type: collection.Object, Fields: []collection.Var{{Name: "must", Type: collection.String, Required: true}}},
 		{Name: "list", Type: collection.Object, Array: true, Fields: []collection.Var{{Name: "size", Type: collection.Integer, Default: int64(1)}}},
@@ -115,11 +115,11 @@ func TestRunVariables(t *testing.T) {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	want := []gate.Variable{
 		{Name: "text", Default: raw(`"ab"`)},
-		{Name: "switch", Default: raw("false")},
+		{Name: "switch"},
 		{Name: "password", Secret: true},
 		{Name: "own", Reference: "things"},
 		{Name: "foreign"},
-		{Name: "object", Default: raw("{}"), Fields: []gate.Variable{{Name: "secret", Secret: true}, {Name: "flag", Default: raw("false")}}},
+		{Name: "object", Default: raw("{}"), Fields: []gate.Variable{{Name: "secret", Secret: true}, {Name: "flag"}}},
 		{Name: "partly", Fields: []gate.Variable{{Name: "must"}}},
 		{Name: "list", Fields: []gate.Variable{{Name: "size", Default: raw("1")}}},
 	}
