@@ -105,6 +105,8 @@ type Resource struct {
 	Hidden bool
 	// SupportsCheckMode states that Playbook can run in Ansible's check mode: the kind can be checked for drift.
 	SupportsCheckMode bool
+	// ReconcilePeriod is how often Playbook runs without a change, unless an administrator sets another interval. 0 is never.
+	ReconcilePeriod time.Duration `json:",omitempty"`
 	// Place is where the operator-config names the kind.
 	Place findings.Problem `json:"-"`
 }

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"go.yaml.in/yaml/v3"
@@ -20,7 +21,7 @@ var (
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
-	resourceExtensions = []string{"supportsCheckMode"}
+	resourceExtensions = []string{"supportsCheckMode", "reconcilePeriod"}
 )
 
 var (
@@ -221,6 +222,7 @@ func readResource(v findings.Value) Resource {
 		Place:       m.Get("kind").Place(),
 
 		SupportsCheckMode: m.Get("supportsCheckMode").Boolean(),
+		ReconcilePeriod:   readReconcilePeriod(m.Get("reconcilePeriod")),
 	}
 	if playbook := m.Get("playbook"); playbook.Blank() {
 		playbook.Report(findings.RuleRequired, "is required: the path of the playbook that manages this kind")
@@ -234,6 +236,22 @@ func readResource(v findings.Value) Resource {
 		r.DisplayName = r.Kind
 	}
 	return r
+}
+
+// minReconcilePeriod is the shortest interval at which playbooks run without a change, here as for administrators.
+const minReconcilePeriod = 5 * time.Minute
+
+func readReconcilePeriod(v findings.Value) time.Duration {
+	if v.Blank() {
+		return 0
+	}
+	s, _ := v.Scalar()
+	period, err := time.ParseDuration(s)
+	if err != nil || period != 0 && period < minReconcilePeriod {
+		v.Report(ruleReconcilePeriod, "must be a duration of at least 5m, such as 12h or 1h30m, not %s; it is ignored", v.What())
+		return 0
+	}
+	return period
 }
 
 func readKind(v findings.Value) string {

@@ -35,9 +35,9 @@ func TestLoadVars(t *testing.T) {
 		"unknown type": {"  - {name: a, displayName: A, type: String}\n", []expect{
 			{9, 37, "resources[0].vars[0].type", findings.SeverityError, "var-type", `"String" is not a type`}}},
 		"array of booleans": {"  - {name: a, displayName: A, type: boolean, array: true}\n", []expect{
-			{9, 53, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 53, "resources[0].vars[0].array", findings.SeverityError, "array-type", "no arrays of type boolean"}}},
 		"array of passwords": {"  - {name: a, displayName: A, type: password, array: true}\n", []expect{
-			{9, 54, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 54, "resources[0].vars[0].array", findings.SeverityError, "array-type", "no arrays of type password"}}},
 		"options": {"  - {name: a, displayName: A, type: number, options: ['1']}\n  - {name: b, displayName: B, type: string, options: [x, x, '']}\n", []expect{
 			{9, 54, "resources[0].vars[0].options", findings.SeverityError, "options-type", "string variables only"},
 			{10, 58, "resources[0].vars[1].options[1]", findings.SeverityWarning, "option-unique", "given twice"},
@@ -58,7 +58,7 @@ func TestLoadVars(t *testing.T) {
 `, []expect{
 			{13, 39, "resources[0].vars[0].objectVariables[0].type", findings.SeverityError, "nested-object", "objects inside objects"},
 			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", findings.SeverityError, "nested-object", "objects inside objects"},
-			{14, 54, "resources[0].vars[0].objectVariables[1].array", findings.SeverityError, "array-type", "of a resource only"}}},
+			{14, 54, "resources[0].vars[0].objectVariables[1].array", findings.SeverityError, "nested-array", "no arrays in objects"}}},
 		"unknown key": {"  - {name: a, displayName: A, type: string, defualt: b}\n", []expect{
 			{9, 54, "resources[0].vars[0].defualt", findings.SeverityWarning, "unknown-key", "ignored"}}},
 		"secret text as default": {"  - {name: a, displayName: A, type: password, default: 'Hush! Hush'}\n", []expect{

@@ -43,7 +43,9 @@ func keepFalse(schema, published *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-func isJSON(value *apiextensionsv1.JSON, text string) bool { return value != nil && string(value.Raw) == text }
+func isJSON(value *apiextensionsv1.JSON, text string) bool {
+	return value != nil && string(value.Raw) == text
+}
 
 // without returns nil for no names, as in a schema that was read from the API server.
 func without(names []string, name string) []string {

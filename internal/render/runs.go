@@ -43,7 +43,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		}
 		settings.Kinds[r.Kind] = gate.KindSettings{
 			Plural:                 r.Plural(),
-			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r.Kind)),
+			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r)),
 			CheckMode:              r.SupportsCheckMode,
 			Variables:              variables,
 		}
@@ -70,12 +70,12 @@ func maxArtifacts(runtime v2beta2.RuntimeSpec) int {
 	return min(max(int(ptr.Deref(runtime.MaxArtifacts, DefaultMaxArtifacts)), 1), gate.MaxArtifacts)
 }
 
-// reconcilePeriod returns the interval between runs of a kind, or 0. A shorter one than gate.MinReconcilePeriod, from an
+// reconcilePeriod returns the interval between runs of a kind, or 0: that of administrators, else that of the author. A shorter one than gate.MinReconcilePeriod, from an
 // object that was created before there was a minimum, is replaced with the minimum.
-func reconcilePeriod(runtime v2beta2.RuntimeSpec, kind string) time.Duration {
-	period := ptr.Deref(runtime.ReconcilePeriod, metav1.Duration{})
+func reconcilePeriod(runtime v2beta2.RuntimeSpec, r collection.Resource) time.Duration {
+	period := ptr.Deref(runtime.ReconcilePeriod, metav1.Duration{Duration: r.ReconcilePeriod})
 	for _, p := range runtime.ReconcilePeriods {
-		if p.Kind == kind {
+		if p.Kind == r.Kind {
 			period = p.Period
 		}
 	}

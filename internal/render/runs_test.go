@@ -98,6 +98,26 @@ func TestReconcilePeriod(t *testing.T) {
 	}
 }
 
+func TestReconcilePeriodOfTheAuthor(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Resources[0].ReconcilePeriod = 12 * time.Hour
+	for name, tt := range map[string]struct {
+		runtime v2beta2.RuntimeSpec
+		want    time.Duration
+	}{
+		"nothing else":                   {v2beta2.RuntimeSpec{}, 12 * time.Hour},
+		"administrator's":                {v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{Duration: time.Hour}}, time.Hour},
+		"administrator's for all is off": {v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{}}, 0},
+		"administrator's for the kind":   {v2beta2.RuntimeSpec{ReconcilePeriods: []v2beta2.KindReconcilePeriod{{Kind: "Thing"}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := runSettings(t, c, tt.runtime).Kinds["Thing"].ReconcilePeriodSeconds; got != int64(tt.want/time.Second) {
+				t.Errorf("got %d s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestRunVariables(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Vars = []collection.Var{
