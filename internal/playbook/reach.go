@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -48,6 +49,8 @@ type library struct {
 	large []string
 	// own is the name that roles and playbooks of the collection have before their own, such as "acme.demo.".
 	own string
+	// unfindable are such beginnings of names by which Ansible finds nothing, because they have or had hyphens.
+	unfindable []string
 	// names are the files of playbooks, roles and templates.
 	names []string
 	// listed are the files below a folder.
@@ -63,10 +66,14 @@ type scriptKey struct {
 
 // newLibrary makes a library of the playbooks and roles of a collection. names are all their files.
 func newLibrary(fsys fs.FS, names []string, c *collection.Collection) *library {
-	return &library{
+	b := &library{
 		fsys: fsys, names: names, listed: map[string][]string{}, nodesLeft: maxPlaybookNodes, namesLeft: maxPlaybookNames, visitsLeft: maxVisits, runNamesLeft: maxRunNames,
 		scripts: map[scriptKey]*script{}, own: c.Galaxy.Namespace + "." + c.Galaxy.Name + ".",
 	}
+	if strings.Contains(b.own, "-") {
+		b.unfindable = []string{b.own, strings.ReplaceAll(b.own, "-", "_")}
+	}
+	return b
 }
 
 // script returns a file that exists.
@@ -82,7 +89,7 @@ func (b *library) script(kind scriptKind, name string) *script {
 		s.unknown = true
 		return s
 	}
-	r := scriptReader{nameReader: nameReader{script: s, namesLeft: &b.namesLeft}}
+	r := scriptReader{nameReader: nameReader{script: s, namesLeft: &b.namesLeft, unfindable: b.unfindable}}
 	if kind == asTemplate {
 		r.take(readTemplate(string(content)), nil)
 		return s
@@ -262,7 +269,8 @@ func (r *reach) visit(v visit) bool {
 	}
 	r.visited[v] = true
 	if r.visitsLeft--; r.visitsLeft < 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return false
 	}
 	s := r.script(v.kind, v.name)
@@ -282,11 +290,15 @@ func (r *reach) visit(v visit) bool {
 func (r *reach) add(s *script, sure bool) {
 	r.runNamesLeft -= len(s.mentioned) + len(s.needed) + len(s.tested) + len(s.defined)
 	if r.runNamesLeft < 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return
 	}
 	unseen := s.unknown || s.broken.Message != ""
-	r.usesAll = r.usesAll || s.usesAll || unseen
+	if unseen {
+		r.mayUseMore(findings.Quote(s.file) + " cannot be read")
+	}
+	r.mayUseMore(s.unseen)
 	merge(&r.mentioned, s.mentioned)
 	if !sure {
 		return
@@ -327,8 +339,18 @@ func (r *reach) follow(v visit, l lead) {
 		found = r.followFile(v, l, asVars, "vars")
 	}
 	if !found {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(l.notFollowed())
+		r.definesAll = true
 	}
+}
+
+// notFollowed says why the lead does not lead to a file that can be read.
+func (l lead) notFollowed() string {
+	at := fmt.Sprintf("%s, line %d, ", l.place.File, l.place.Line)
+	if l.name == "" {
+		return at + "leads to a file that is known only in a run"
+	}
+	return at + "leads to " + findings.Quote(l.name) + ", which is not in the collection"
 }
 
 func (r *reach) followPlaybook(v visit, l lead) bool {
@@ -415,7 +437,8 @@ func (r *reach) rolePart(at visit, kind scriptKind, part, from string) {
 		return
 	}
 	if from != "" {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(findings.Quote(base) + " is not in the collection")
+		r.definesAll = true
 		return
 	}
 	if _, ok := r.findFolder(base); ok {
@@ -442,7 +465,9 @@ func (r *reach) mayUse(role string) {
 			r.add(r.script(asDefaults, name), false)
 		}
 	}
-	r.usesAll = r.usesAll || r.visitsLeft < 0
+	if r.visitsLeft < 0 {
+		r.mayUseMore(tooMuch)
+	}
 }
 
 // templates returns what the templates of the collection may use.
@@ -457,7 +482,10 @@ func (b *library) templates() *variables {
 		}
 		s := b.script(asTemplate, name)
 		merge(&b.inTemplates.mentioned, s.mentioned)
-		b.inTemplates.usesAll = b.inTemplates.usesAll || s.usesAll || s.unknown
+		b.inTemplates.mayUseMore(s.unseen)
+		if s.unknown {
+			b.inTemplates.mayUseMore(findings.Quote(name) + " cannot be read")
+		}
 	}
 	return b.inTemplates
 }

@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,6 +54,8 @@ func (r *scriptReader) taskKey(e entry) {
 		if isLoop || slices.Contains(taskKeywords, e.key) {
 			r.need(e.value)
 		} else {
+			r.fullName(e.key, r.at(e.place(), e.key))
+			r.objectsOf(e.key, e.value)
 			r.action(shortName(e.key), e.value)
 		}
 	}
@@ -71,10 +74,14 @@ func (r *scriptReader) loopControl(node *yaml.Node) {
 func (r *scriptReader) oldAction(e entry) {
 	if text, ok := textOf(e.value); ok {
 		module, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+		r.fullName(module, r.at(e.value, e.key))
 		r.action(shortName(module), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: rest, Line: e.value.Line, Column: e.value.Column})
 		return
 	}
-	r.action(shortName(argument(e.value, "module")), e.value)
+	module := argument(e.value, "module")
+	r.fullName(module, r.at(e.value, e.key))
+	r.objectsOf(module, e.value)
+	r.action(shortName(module), e.value)
 }
 
 // action reads what a task runs. Modules that lead to other files or set variables are looked into; of all others the
@@ -230,7 +237,9 @@ func (r *nameReader) debug(args *yaml.Node) {
 
 // template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
 func (r *nameReader) template(args *yaml.Node) {
-	r.usesAll = r.usesAll || !strings.HasSuffix(strings.TrimSpace(argument(args, "src")), templateSuffix)
+	if !strings.HasSuffix(strings.TrimSpace(argument(args, "src")), templateSuffix) {
+		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, args.Line, templateSuffix))
+	}
 	r.need(args)
 }
 
@@ -295,12 +304,15 @@ func (r *nameReader) evaluate(node *yaml.Node, needed bool) {
 
 // take adds what a text says about variables; with a place, variables that it needs are needed there.
 func (r *nameReader) take(w usage, place *findings.Problem) {
-	r.usesAll = r.usesAll || w.anything
+	if w.anything {
+		r.mayUseMore(findings.Quote(r.file) + " uses variables whose names are known only in a run")
+	}
 	for _, word := range w.words {
 		r.mentionWord(word)
 	}
 	for _, ref := range w.references {
 		r.mentionWord(ref.name)
+		r.wholeResource(ref.name, place)
 		switch {
 		case ref.tested:
 			r.add(&r.tested, ref.name)
@@ -308,6 +320,17 @@ func (r *nameReader) take(w usage, place *findings.Problem) {
 			r.needAt(ref.name, *place)
 		}
 	}
+}
+
+// wholeResource notes the use of a variable that holds a whole resource.
+func (r *nameReader) wholeResource(name string, place *findings.Problem) {
+	if !isWholeResource(name) || !r.room() {
+		return
+	}
+	if place == nil {
+		place = &findings.Problem{File: r.file}
+	}
+	r.wholeResources = append(r.wholeResources, named{place: *place, name: name})
 }
 
 func (r *nameReader) needAt(name string, place findings.Problem) {
@@ -347,7 +370,8 @@ func (r *nameReader) add(set *map[string]bool, name string) {
 // room reports whether another name may be kept. Beyond the bound any name may be used or defined.
 func (r *nameReader) room() bool {
 	if *r.namesLeft <= 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return false
 	}
 	*r.namesLeft--
