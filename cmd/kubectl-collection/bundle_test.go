@@ -55,6 +55,23 @@ func TestBundleIsReadByOperatorFramework(t *testing.T) {
 	if diff := cmp.Diff(owned, crds); diff != "" || len(crds) != 3 || !strings.HasSuffix(crds[0], ".zos-files.example.suboperator.zoscb.ibm.com v1minor0patch0") {
 		t.Errorf("CustomResourceDefinitions differ (-owned +there):\n%s", diff)
 	}
+	dependencies, err := os.ReadFile(filepath.Join(dir, "metadata", "dependencies.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "dependencies:\n- type: olm.gvk\n  value:\n    group: zoscb.ibm.com\n    kind: ZosEndpoint\n    version: v2beta2\n"
+	if diff := cmp.Diff(want, string(dependencies)); diff != "" {
+		t.Errorf("dependencies (-want +got):\n%s", diff)
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(dir, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"FROM scratch", "LABEL operators.operatorframework.io.bundle.package.v1=example-zos-files-operator", "COPY manifests /manifests/", "COPY metadata /metadata/"} {
+		if !strings.Contains(string(dockerfile), line+"\n") {
+			t.Errorf("the Dockerfile has no line %q:\n%s", line, dockerfile)
+		}
+	}
 	for _, file := range strings.Fields(printed) {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -33,6 +33,7 @@ import (
 	crvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -143,6 +144,23 @@ func validateBundle(t *testing.T, c *collection.Collection, csv *operatorsv1alph
 		problems = append(append(problems, result.Errors...), result.Warnings...)
 	}
 	return problems
+}
+
+// Tools find the operator's objects by its labels, and OLM installs it only where the manager can run.
+func TestClusterServiceVersionSelectsItsObjects(t *testing.T) {
+	c := plainCollection(func(*collection.Collection) {})
+	spec := mustCSV(t, c, testCSVOptions(collection.Group)).Spec
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Labels
+	if !selector.Matches(labels.Set(pods)) || !selector.Matches(labels.Set(spec.Labels)) || selector.Matches(labels.Set{LabelDomain: "other", LabelName: c.Name, LabelManagedBy: ManagedBy}) {
+		t.Errorf("the selector %s does not select just what has the labels %v", selector, pods)
+	}
+	if spec.MinKubeVersion != "1.30.0" {
+		t.Errorf("minKubeVersion is %q", spec.MinKubeVersion)
+	}
 }
 
 // It is valid for the schema of its kind, and so are its labels, annotations and name.
