@@ -107,6 +107,9 @@ type Resource struct {
 	SupportsCheckMode bool
 	// ReconcilePeriod is how often Playbook runs without a change, unless an administrator sets another interval. 0 is never.
 	ReconcilePeriod time.Duration `json:",omitempty"`
+	// MaxArtifacts is the number of runs of an instance whose files are kept, unless an administrator sets another one. 0 is the
+	// default.
+	MaxArtifacts int `json:",omitempty"`
 	// Place is where the operator-config names the kind.
 	Place findings.Problem `json:"-"`
 }

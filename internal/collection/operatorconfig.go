@@ -1,8 +1,10 @@
 package collection
 
 import (
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ var (
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
-	resourceExtensions = []string{"supportsCheckMode", "reconcilePeriod"}
+	resourceExtensions = []string{"supportsCheckMode", "reconcilePeriod", "maxRunnerArtifacts"}
 )
 
 var (
@@ -212,7 +214,8 @@ func readResource(v findings.Value) Resource {
 	if !ok {
 		return Resource{}
 	}
-	m.WarnUnknown(slices.Concat(resourceKeys, resourceExtensions)...)
+	m.WarnUnknown(slices.Concat(resourceKeys, resourceExtensions, slices.Sorted(maps.Keys(notOffered)))...)
+	checkNotOffered(m)
 	r := Resource{
 		Kind:        readKind(m.Get("kind")),
 		DisplayName: m.Get("displayName").Text(),
@@ -223,6 +226,7 @@ func readResource(v findings.Value) Resource {
 
 		SupportsCheckMode: m.Get("supportsCheckMode").Boolean(),
 		ReconcilePeriod:   readReconcilePeriod(m.Get("reconcilePeriod")),
+		MaxArtifacts:      readMaxArtifacts(m.Get("maxRunnerArtifacts")),
 	}
 	if playbook := m.Get("playbook"); playbook.Blank() {
 		playbook.Report(findings.RuleRequired, "is required: the path of the playbook that manages this kind")
@@ -252,6 +256,43 @@ func readReconcilePeriod(v findings.Value) time.Duration {
 		return 0
 	}
 	return period
+}
+
+// maxArtifacts is the highest number of runs of a resource whose files are kept, here as for administrators.
+const maxArtifacts = 20
+
+func readMaxArtifacts(v findings.Value) int {
+	if v.Blank() {
+		return 0
+	}
+	s, _ := v.Scalar()
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxArtifacts {
+		v.Report(ruleMaxArtifacts, "must be a number from 1 to %d, not %s; it is ignored", maxArtifacts, v.What())
+		return 0
+	}
+	return n
+}
+
+// notOffered are the options of ansible-operator's watches.yaml that authors cannot set, with the reason.
+var notOffered = map[string]string{
+	"role":                        "use a playbook with hosts: all and roles: [name]",
+	"selector":                    "a resource that no operator serves would look like one that waits; use namespaces",
+	"manageStatus":                "the operator reports each run in the status, and only what changed; playbooks add fields with k8s_status",
+	"watchDependentResources":     "objects that playbooks create have no owner reference that could be watched",
+	"watchClusterScopedResources": "an operator watches its own namespace only",
+	"watchAnnotationsChanges":     "annotations that ask for a run are always watched",
+	"snakeCaseParameters":         "variables always keep their names",
+	"markUnsafe":                  "texts of resources are never evaluated as templates",
+	"blacklist":                   "what playbooks create is not watched",
+}
+
+func checkNotOffered(m findings.Mapping) {
+	for _, key := range slices.Sorted(maps.Keys(notOffered)) {
+		if v := m.Get(key); v.Present() {
+			v.Report(ruleNotOffered, "%s of ansible-operator is not offered, and is ignored: %s", key, notOffered[key])
+		}
+	}
 }
 
 func readKind(v findings.Value) string {

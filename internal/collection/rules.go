@@ -54,6 +54,8 @@ var (
 	ruleKindCase         = rules.Error("kind-case", findings.SectionResources, "kind is in Pascal case: it begins with a capital letter.")
 	ruleKindUnique       = rules.Refused("kind-unique", findings.SectionResources, "No two kinds share a name, nor one that is made of it: list kind, plural, singular.")
 	ruleReconcilePeriod  = rules.Warning("reconcile-period", "", "reconcilePeriod is a duration of at least 5m; else it is ignored.")
+	ruleMaxArtifacts     = rules.Warning("max-runner-artifacts", "", "maxRunnerArtifacts is a number from 1 to 20; else it is ignored.")
+	ruleNotOffered       = rules.Warning("watches-option", "", "A resource has no option of ansible-operator's watches.yaml that authors cannot set: it is ignored.")
 	rulePlaybookPath     = rules.Refused("playbook-path", findings.SectionResources, "playbook is a path relative to the collection's root that does not leave it.")
 	ruleFinalizerPath    = rules.Refused("finalizer-path", findings.SectionResources, "finalizer is a path relative to the collection's root that does not leave it.")
 	ruleMissingPlaybook  = rules.Refused("missing-playbook", findings.SectionResources, "playbook is a file of the collection.")

@@ -134,6 +134,8 @@ type KindSettings struct {
 	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
 	// CheckMode is true if the playbook of the kind supports Ansible's check mode.
 	CheckMode bool `json:"checkMode,omitempty"`
+	// MaxArtifacts is the number of runs of an instance whose files are kept, or 0 for that of all kinds.
+	MaxArtifacts int `json:"maxArtifacts,omitempty"`
 	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.
 	Variables []Variable `json:"variables"`
 }

@@ -91,8 +91,9 @@ func resourceSchemas() keySchemas {
 		"vars":         listOf("Inputs of the playbook: fields of the kind's spec.", varSchema(), 0),
 		"hideResource": booleanSchema("Do not offer the kind in consoles."),
 
-		"reconcilePeriod":   optionalText("How often the playbook runs without a change, such as 12h; at least 5m. Administrators can set another interval. Not in the specification."),
-		"supportsCheckMode": booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
+		"reconcilePeriod":    optionalText("How often the playbook runs without a change, such as 12h; at least 5m. Administrators can set another interval. Not in the specification."),
+		"maxRunnerArtifacts": {"type": []string{"integer", "null"}, "minimum": 1, "maximum": 20, "description": "How many runs of an instance have their files kept. Administrators can set another number. Not in the specification."},
+		"supportsCheckMode":  booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
 	}
 }
 

@@ -98,6 +98,17 @@ func TestReconcilePeriod(t *testing.T) {
 	}
 }
 
+func TestMaxArtifactsOfTheAuthor(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Resources[0].MaxArtifacts = 2
+	if got := runSettings(t, c, v2beta2.RuntimeSpec{}); got.MaxArtifacts != 5 || got.Kinds["Thing"].MaxArtifacts != 2 {
+		t.Errorf("got %d, and %d for the kind", got.MaxArtifacts, got.Kinds["Thing"].MaxArtifacts)
+	}
+	if got := runSettings(t, c, v2beta2.RuntimeSpec{MaxArtifacts: ptr.To[int32](7)}); got.MaxArtifacts != 7 || got.Kinds["Thing"].MaxArtifacts != 0 {
+		t.Errorf("an administrator's 7: got %d, and %d for the kind", got.MaxArtifacts, got.Kinds["Thing"].MaxArtifacts)
+	}
+}
+
 func TestReconcilePeriodOfTheAuthor(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].ReconcilePeriod = 12 * time.Hour
