@@ -38,6 +38,8 @@ type Collection struct {
 	// Capabilities is one of CapabilityLevels, or "". Categories are sorted and some of Categories, or nil.
 	Capabilities string   `json:",omitempty"`
 	Categories   []string `json:",omitempty"`
+	// Support names who supports the collection, or "" for the provider.
+	Support string `json:",omitempty"`
 	// Icons may be empty. Not all of them are of ShownIconTypes.
 	Icons []Icon
 	// Resources has at least one element, in the order of the file.

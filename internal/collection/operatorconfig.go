@@ -19,7 +19,7 @@ import (
 // collections have besides, of which collectionPath means nothing here, and ours; in resourceExtensions ours.
 var (
 	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
-	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible", "capabilities", "categories"}
+	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible", "capabilities", "categories", "support"}
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
@@ -55,6 +55,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.MigrationReversible = readMigrationReversible(root.Get("migrationReversible"))
 	c.Capabilities = readCapabilities(root.Get("capabilities"))
 	c.Categories = readCategories(root.Get("categories"))
+	c.Support = root.Get("support").Text()
 	c.Replaces = readReplaces(root.Get("replaces"), c.ID())
 	c.Icons = readIcons(root.Get("icon"))
 	c.Roles = readRules(root.Get("roles"), false)

@@ -65,6 +65,7 @@ func rootSchemas() keySchemas {
 		"migrationPlaybook":   optionalText("Playbook that runs once for each custom resource that an older version of the collection managed, before its first run under this one. Path from the collection's root, hosts: all. Not in the specification."),
 		"migrationReversible": booleanSchema("An older version of the collection can manage custom resources that were migrated to this one. Not in the specification."),
 		"capabilities":        optionalText("What the operator can do, for its tile: Basic Install, Seamless Upgrades, Full Lifecycle, Deep Insights or Auto Pilot. Not in the specification."),
+		"support":             optionalText("Who supports the collection, for its tile. The provider if left out. Not in the specification."),
 		"categories":          {"type": []string{"array", "string", "null"}, "items": schema{"type": "string"}, "description": "Categories of OperatorHub that the tile is in. Not in the specification."},
 		"collectionPath":      optionalText("Nothing reads it. Not in the specification."),
 	}

@@ -41,7 +41,7 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 		"certified":      "false",
 		"containerImage": o.Runtime.Image,
 		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName, c.Name), maxSummary),
-		"support":        provider(c).Name,
+		"support":        cmp.Or(line(c.Support, maxName), provider(c).Name),
 	}
 	for feature, has := range features(c, o) {
 		annotations[annotationFeature+feature] = strconv.FormatBool(has)

@@ -529,6 +529,22 @@ func TestAuthorsDescribeTheirTile(t *testing.T) {
 	}
 }
 
+func TestSupport(t *testing.T) {
+	for name, tt := range map[string]struct{ provider, support, want string }{
+		"provider":         {"Acme", "", "Acme"},
+		"somebody else":    {"Acme", "The z/OS team", "The z/OS team"},
+		"nothing to see":   {"Acme", "\u200b", "Acme"},
+		"on several lines": {"Acme", "The\nz/OS team", "The z/OS team"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := plainCollection(func(c *collection.Collection) { c.Provider, c.Support = tt.provider, tt.support })
+			if got := mustCSV(t, c, testCSVOptions(collection.Group)).Annotations["support"]; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestMaturity(t *testing.T) {
 	for version, want := range map[string]string{
 		"1.2.0": "stable", "0.9.0": "alpha", "1.0.0-alpha.1": "alpha", "1.0.0-rc.1": "beta", "1.0.0-BETA": "beta", "2.0.0+build": "stable",
