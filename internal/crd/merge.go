@@ -97,7 +97,7 @@ func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributio
 		for _, version := range live.Spec.Versions {
 			contributed, ok := byName[version.Name]
 			if ok {
-				contributed.CustomResourceDefinitionVersion = asPublished(contributed.CustomResourceDefinitionVersion, version)
+				contributed.CustomResourceDefinitionVersion = versionAsPublished(contributed.CustomResourceDefinitionVersion, version)
 			} else {
 				contributed = crdVersion{CustomResourceDefinitionVersion: version, order: parseVersionName(version.Name)}
 			}

@@ -167,6 +167,8 @@ func defaults() []Change {
 	return []Change{
 		{Name: "required field loses its default", Was: vars(text("y", required, defaultTo("b"))), Is: vars(text("y", required)),
 			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
+		{Name: "required switch was published with false", Was: vars(text("y", typed(collection.Boolean), required, defaultTo(false))), Is: vars(text("y", typed(collection.Boolean), required)),
+			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "optional field loses its default, resource has it", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y")),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "optional field loses its default, resource has another value", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y")),
