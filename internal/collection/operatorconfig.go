@@ -55,7 +55,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.MigrationReversible = readMigrationReversible(root.Get("migrationReversible"))
 	c.Capabilities = readCapabilities(root.Get("capabilities"))
 	c.Categories = readCategories(root.Get("categories"))
-	c.Support = root.Get("support").Text()
+	c.Support = readSupport(root.Get("support"))
 	c.Replaces = readReplaces(root.Get("replaces"), c.ID())
 	c.Icons = readIcons(root.Get("icon"))
 	c.Roles = readRules(root.Get("roles"), false)
@@ -163,6 +163,15 @@ func readMigrationReversible(v findings.Value) bool {
 		v.Report(ruleMigrationReversible, "must be true or false, not %s; it is ignored", v.What())
 	}
 	return reversible
+}
+
+// readSupport reads a key that archives may have had before it meant something: what is no text is reported, and ignored.
+func readSupport(v findings.Value) string {
+	s, ok := v.Scalar()
+	if !ok && !v.Blank() {
+		v.Report(ruleSupport, "must be a text, not %s; it is ignored", v.What())
+	}
+	return s
 }
 
 // readReplaces reads the collection that this one replaces: domain/name, or a name in its own domain. IBM's schema has the key as any

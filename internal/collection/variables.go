@@ -71,7 +71,7 @@ func checkArray(at findings.Value, v Var, level varLevel) {
 	switch {
 	case !v.Array:
 	case v.Type == Boolean || v.Type == Password:
-		at.Report(ruleArrayType, "there are no arrays of type %s; use one of type string, number, integer or object", v.Type)
+		at.Report(ruleArrayType, "the specification has no arrays of type %s: other brokers may refuse it; use one of type string, number, integer or object", v.Type)
 	case level == objectField:
 		at.Report(ruleNestedArray, "the specification has no arrays in objects: other brokers may refuse it; make the object an array, or use a variable of its own")
 	}
@@ -158,7 +158,8 @@ func readVarType(v findings.Value, level varLevel) VarType {
 	return t
 }
 
-// readKindReference takes an empty text for no reference, as form editors write it.
+// readKindReference takes an empty text for no reference, as form editors write it. One that forms ignore is kept: playbooks run again
+// when the resource that a value names changes.
 func readKindReference(v findings.Value, of Var) string {
 	if v.Blank() {
 		return ""
@@ -171,11 +172,9 @@ func readKindReference(v findings.Value, of Var) string {
 		v.Report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", findings.Quote(s))
 		return ""
 	case of.Type != String && of.Type != "":
-		v.Report(ruleKindReferenceUnused, "is ignored, because the type is %s: the name of a resource is a string", of.Type)
-		return ""
+		v.Report(ruleKindReferenceUnused, "forms ignore it, because the type is %s: the name of a resource is a string", of.Type)
 	case len(of.Options) > 0:
-		v.Report(ruleKindReferenceUnused, "is ignored, because the form offers the options; remove one of the two")
-		return ""
+		v.Report(ruleKindReferenceUnused, "forms ignore it, because they offer the options; remove one of the two")
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/collection-operator/collection-operator/internal/findings"
@@ -72,6 +73,28 @@ func TestLoadVars(t *testing.T) {
 				t.Errorf("a secret is shown: %v", got)
 			}
 		})
+	}
+}
+
+// What an earlier version of the manager has imported can still be loaded, and means the same.
+func TestLoadTakesWhatRanBefore(t *testing.T) {
+	files := archiveOf(withVars("  - {name: a, displayName: A, type: boolean, array: true}\n" +
+		"  - {name: b, displayName: B, type: password, array: true, kindReference: Other}\n" +
+		"  - {name: c, displayName: C, type: string, options: [x], kindReference: Other}\n"))
+	c, err := Load(sealed(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errors := c.Problems.WithSeverity(findings.SeverityError); len(errors) != 2 {
+		t.Errorf("arrays of booleans and passwords conform to the specification: %v", errors)
+	}
+	want := []Var{
+		{Name: "a", DisplayName: "A", Type: Boolean, Array: true},
+		{Name: "b", DisplayName: "B", Type: Password, Array: true, KindReference: "Other"},
+		{Name: "c", DisplayName: "C", Type: String, Options: []string{"x"}, KindReference: "Other"},
+	}
+	if diff := cmp.Diff(want, c.Resources[0].Vars, cmpopts.IgnoreFields(Var{}, "Place")); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 }
 
