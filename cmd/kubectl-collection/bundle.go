@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
@@ -36,7 +35,7 @@ func bundleCommand() *cobra.Command {
 		Use:   "bundle PATH --output DIR",
 		Short: "Write a collection as a bundle for OLM",
 		Long: `Write a collection, from its archive or its folder, as a bundle of the Operator Lifecycle Manager (OLM): DIR/manifests has its
-ClusterServiceVersion and CustomResourceDefinitions, DIR/metadata says what it is and needs, and DIR/Dockerfile builds its image.
+ClusterServiceVersion and CustomResourceDefinitions, DIR/metadata says what it is, and DIR/Dockerfile builds its image.
 Prints the files.
 
 It is for reading, and for tools that want bundles. A cluster with the manager needs none, and an operator that OLM installs from
@@ -104,13 +103,8 @@ func (o *operatorOptions) bundleFiles(s *source) ([]bundleFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	dependencies, err := yaml.Marshal(bundleDependencies())
-	if err != nil {
-		return nil, err
-	}
 	files = append(files,
 		bundleFile{filepath.Join(metadataFolder, "annotations.yaml"), annotations},
-		bundleFile{filepath.Join(metadataFolder, "dependencies.yaml"), dependencies},
 		bundleFile{"Dockerfile", bundleDockerfile(bundleAnnotations(s))},
 	)
 	slices.SortFunc(files, func(a, b bundleFile) int { return strings.Compare(a.path, b.path) })
@@ -127,12 +121,6 @@ func bundleAnnotations(s *source) map[string]string {
 		bundleAnnotation + "channels.v1":        catalog.StableChannel + "," + catalog.VersionChannel(s.collection.VersionLabel()),
 		bundleAnnotation + "channel.default.v1": catalog.StableChannel,
 	}
-}
-
-// bundleDependencies says that the operator needs the manager, which owns ZosEndpoint.
-func bundleDependencies() map[string]any {
-	manager := map[string]string{"group": v2beta2.GroupVersion.Group, "kind": "ZosEndpoint", "version": v2beta2.GroupVersion.Version}
-	return map[string]any{"dependencies": []any{map[string]any{"type": "olm.gvk", "value": manager}}}
 }
 
 // bundleDockerfile builds the image of the bundle, in its folder. Its labels are the annotations of the bundle.
