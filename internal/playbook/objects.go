@@ -95,6 +95,10 @@ func hasArgument(args *yaml.Node, key string) bool { return valueOf(args, key) !
 // what roles and clusterRoles ask for.
 func (r *runRules) checkObjects(s *script) {
 	for _, use := range s.objects {
+		r.permissionsLeft -= len(use.verbs) * (1 + len(r.collection.Roles) + len(r.collection.ClusterRoles))
+		if r.permissionsLeft < 0 {
+			return
+		}
 		resource, _ := meta.UnsafeGuessKindToResource(use.kind)
 		missing := slices.DeleteFunc(slices.Clone(use.verbs), func(verb string) bool { return r.allowed(use.kind, resource.Resource, verb) })
 		if len(missing) == 0 {

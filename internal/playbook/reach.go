@@ -257,6 +257,7 @@ func (r *reach) inventoryVars(folder string) {
 				r.visit(visit{kind: asDefaults, name: name, folder: folder})
 			} else {
 				r.definesAll = true
+				r.mayUseMore(findings.Quote(name) + " is not looked into")
 			}
 		}
 	}
@@ -476,6 +477,9 @@ func (b *library) templates() *variables {
 		return b.inTemplates
 	}
 	b.inTemplates = &variables{}
+	if plugin := b.plugin(); plugin != "" {
+		b.inTemplates.mayUseMore(findings.Quote(plugin) + " may read any variable")
+	}
 	for _, name := range b.names {
 		if path.Ext(name) != templateSuffix && !slices.Contains(strings.Split(name, "/"), "templates") {
 			continue
@@ -488,4 +492,20 @@ func (b *library) templates() *variables {
 		}
 	}
 	return b.inTemplates
+}
+
+// noVariables are the folders of plugins that get only what a task passes to them.
+var noVariables = []string{"plugins/modules", "plugins/module_utils", "plugins/plugin_utils", "plugins/doc_fragments"}
+
+// plugin returns the first plugin of the collection that Ansible gives all variables to, or "".
+func (b *library) plugin() string {
+	for _, pattern := range []string{"plugins/*/*.py", "*_plugins/*.py", "*/*_plugins/*.py", "roles/*/*_plugins/*.py"} {
+		names, _ := fs.Glob(b.fsys, pattern)
+		for _, name := range names {
+			if path.Base(name) != "__init__.py" && !slices.Contains(noVariables, path.Dir(name)) {
+				return name
+			}
+		}
+	}
+	return ""
 }

@@ -52,12 +52,15 @@ var (
 // maxEffort keeps thousands of kinds with one large playbook from taking hours.
 const maxEffort = 2_000_000
 
+// maxPermissions does the same for tasks on objects in Kubernetes and a collection with many permissions.
+const maxPermissions = 5_000_000
+
 // Check looks into the playbooks of every kind, and all that they lead to. What the model has no playbook for, because its
 // path is wrong, is skipped.
 func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 	r := &runRules{
 		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reaches: map[string]*reach{},
-		reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
+		checked: map[*script]bool{}, permissionsLeft: maxPermissions, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
 	}
 	names, fit := playbookFiles(fsys)
 	if !fit {
@@ -113,6 +116,10 @@ type runRules struct {
 	reaches map[string]*reach
 	// effortLeft is how many more comparisons of a kind with its playbooks are made.
 	effortLeft int
+	// checked are the files that were looked into, whatever runs they belong to.
+	checked map[*script]bool
+	// permissionsLeft is how many more comparisons of a task with a permission are made.
+	permissionsLeft int
 	// reported keeps a problem of a file that many kinds use from being reported for each.
 	reported map[findings.Problem]bool
 	// missing are the kinds by variable that they lack.
@@ -143,21 +150,29 @@ func (r *runRules) checkRun(run *reach) {
 		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", findings.Quote(lost.name))
 	}
 	for _, s := range run.scripts {
-		if message := s.broken.Message; message != "" {
-			place := s.broken
-			place.Message = ""
-			r.once(place, rulePlaybookSyntax, "%s", message)
-		}
-		for _, p := range s.plays {
-			r.checkHosts(p)
-		}
 		if run.exposed[s] {
 			r.checkSettings(s)
 		}
-		r.checkOwnNames(s)
-		r.checkObjects(s)
-		r.checkWholeResources(s)
+		if !r.checked[s] {
+			r.checked[s] = true
+			r.checkScript(s)
+		}
 	}
+}
+
+// checkScript applies the rules for which it does not matter which run a file belongs to.
+func (r *runRules) checkScript(s *script) {
+	if message := s.broken.Message; message != "" {
+		place := s.broken
+		place.Message = ""
+		r.once(place, rulePlaybookSyntax, "%s", message)
+	}
+	for _, p := range s.plays {
+		r.checkHosts(p)
+	}
+	r.checkOwnNames(s)
+	r.checkObjects(s)
+	r.checkWholeResources(s)
 }
 
 func (r *runRules) checkHosts(p play) {

@@ -152,6 +152,14 @@ func inPlaybook(rule findings.Rule, name, content string, places ...[2]int) rule
 	return c
 }
 
+// more is a variable that no case uses.
+const more = "  - {name: more, displayName: More, type: string}\n"
+
+// unsure makes a case of a variable that is not found, and of tasks for which that proves nothing.
+func unsure(name, tasks string) ruleCase {
+	return inPlaybook(ruleUnseenVar, name, everyVar+tasks).with(configName, varsOfThing+more).at(configName, 14, 12)
+}
+
 // with lays a further file over the case's collection.
 func (c ruleCase) with(file, content string) ruleCase {
 	c.files[file] = content
@@ -286,6 +294,19 @@ var playbookCases = []ruleCase{
 		at(configName, 9, 12).at(configName, 10, 12).at(configName, 11, 12).at(configName, 12, 12).at(configName, 13, 12),
 	inPlaybook(ruleUnseenVar, "role from elsewhere", everyVar+"  roles: [other.roles.thing]\n").
 		with(configName, varsOfThing+"  - {name: more, displayName: More, type: string}\n").at(configName, 14, 12),
+	unsure("template of zos_job_submit", "    - ibm.ibm_zos_core.zos_job_submit: {src: job.jcl, location: local, use_template: true}\n"),
+	unsure("template of zos_copy", "    - zos_copy: {src: files/a.cfg, dest: /a, use_template: '{{ flag }}'}\n"),
+	unsure("template of zos_copy in one line", "    - zos_copy: src=a.cfg dest=/a use_template=yes\n"),
+	unsure("template of k8s", "    - kubernetes.core.k8s: {template: manifest.yaml}\n"),
+	unsure("templates of k8s", "    - kubernetes.core.k8s: {template: [{path: a.j2}, {path: b.yml}]}\n"),
+	unsure("folder of variables", "    - include_vars: {dir: vars, name: more}\n"),
+	unsure("variables of a group", "").with("group_vars/all", "x: '{{ more }}'\n"),
+	unsure("part of a template", "    - template: {src: a.j2, dest: /a}\n").with("templates/a.j2", "{% include 'part.cfg' %}"),
+	unsure("own lookup", "").with("plugins/lookup/mine.py", "pass\n"),
+	unsure("own filter beside the playbook", "").with("filter_plugins/mine.py", "pass\n"),
+	inPlaybook(ruleUnusedVar, "own module and *.j2 files", everyVar+"    - zos_copy: {src: a.j2, dest: /a, use_template: true}\n    - zos_copy: {src: a.cfg, dest: /a, use_template: false}\n    - k8s: {template: a.j2}\n").
+		with(configName, varsOfThing+more).with("plugins/modules/mine.py", "pass\n").with("plugins/lookup/__init__.py", "pass\n").
+		with("templates/a.j2", "{% include 'b.j2' %}").with("templates/b.j2", "b\n").at(configName, 14, 12),
 	inPlaybook(ruleUnseenVar, "field of an object", everyVar+"    - debug: {msg: '{{ box.left }}'}\n").
 		with(configName, varsOfThing+"  - {name: box, displayName: Box, type: object, required: true, objectVariables: [{name: left, displayName: L, type: string}, {name: right, displayName: R, type: string}]}\n").at(configName, 14, 134),
 	inPlaybook(ruleUnusedVar, "unused", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ state }} {{ names[count] if flag }}'}\n    - debug: {comment: x}\n").at(configName, 11, 12),

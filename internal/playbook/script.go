@@ -219,9 +219,12 @@ func (r *scriptReader) follow(l lead) {
 	r.leads = append(r.leads, l)
 }
 
+// maxOwnNames bounds the names of one file that are kept.
+const maxOwnNames = 200
+
 // fullName notes the full name of a module, role or playbook that Ansible cannot find.
 func (r *nameReader) fullName(name string, place findings.Problem) {
-	if slices.ContainsFunc(r.unfindable, func(own string) bool { return strings.HasPrefix(name, own) }) {
+	if len(r.ownNames) < maxOwnNames && slices.ContainsFunc(r.unfindable, func(own string) bool { return strings.HasPrefix(name, own) }) {
 		r.ownNames = append(r.ownNames, named{place: place, name: name})
 	}
 }

@@ -105,6 +105,7 @@ func (r *scriptReader) action(module string, args *yaml.Node) {
 	default:
 		// Modules may set variables, and those that do are called so.
 		r.definesAll = r.definesAll || strings.HasSuffix(module, "_facts") && module != "gather_facts"
+		r.templatesOf(module, args)
 		r.need(args)
 	}
 }
@@ -140,9 +141,11 @@ func (r *scriptReader) includeVars(args *yaml.Node) {
 		}
 	}
 	r.need(args)
-	if !named || l.name != "" {
-		r.follow(l)
+	if named && l.name == "" { // The variables are members of that one; their values may use others.
+		r.mayUseMore(l.notFollowed())
+		return
 	}
+	r.follow(l)
 }
 
 // firstWord is the file in "file.yml key=value".
@@ -235,12 +238,42 @@ func (r *nameReader) debug(args *yaml.Node) {
 	r.need(args)
 }
 
-// template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
+// template reads a task that fills a template.
 func (r *nameReader) template(args *yaml.Node) {
-	if !strings.HasSuffix(strings.TrimSpace(argument(args, "src")), templateSuffix) {
-		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, args.Line, templateSuffix))
-	}
+	r.fills(args, argument(args, "src"))
 	r.need(args)
+}
+
+// fills takes a template that a task fills. One that is none of the collection's *.j2 files may use any variable.
+func (r *nameReader) fills(task *yaml.Node, template string) {
+	if !strings.HasSuffix(strings.TrimSpace(template), templateSuffix) {
+		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, task.Line, templateSuffix))
+	}
+}
+
+// templatesOf takes the templates of modules that fill some if they are asked to: use_template of ibm.ibm_zos_core, and template of
+// kubernetes.core.
+func (r *nameReader) templatesOf(module string, args *yaml.Node) {
+	if text, ok := textOf(args); ok && strings.Contains(text, "use_template") {
+		r.fills(args, "")
+	}
+	if use := valueOf(args, "use_template"); use != nil {
+		text, _ := textOf(resolved(use))
+		if wanted, known := findings.ParseBoolean(text); wanted || !known {
+			r.fills(args, argument(args, "src"))
+		}
+	}
+	template := valueOf(args, "template")
+	if template == nil || !strings.HasPrefix(module, "k8s") {
+		return
+	}
+	for _, item := range elementsOf(template) {
+		name, isText := textOf(item)
+		if !isText {
+			name = argument(item, "path")
+		}
+		r.fills(args, name)
+	}
 }
 
 // maxConditionNames bounds the variables of one condition.
