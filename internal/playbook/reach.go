@@ -71,9 +71,19 @@ func newLibrary(fsys fs.FS, names []string, c *collection.Collection) *library {
 		scripts: map[scriptKey]*script{}, own: c.Galaxy.Namespace + "." + c.Galaxy.Name + ".",
 	}
 	if strings.Contains(b.own, "-") {
-		b.unfindable = []string{b.own, strings.ReplaceAll(b.own, "-", "_")}
+		b.unfindable = []string{b.own}
+		if legal := strings.ReplaceAll(b.own, "-", "_"); !mayInstall(c, strings.TrimSuffix(legal, ".")) {
+			b.unfindable = append(b.unfindable, legal)
+		}
 	}
 	return b
+}
+
+// mayInstall reports whether the requirements of a collection may install another one of a name: only the names of those from Galaxy are
+// known.
+func mayInstall(c *collection.Collection, name string) bool {
+	_, needed := c.Galaxy.Dependencies[name]
+	return needed || slices.ContainsFunc(c.Dependencies.Collections, func(r collection.Requirement) bool { return r.Type != collection.FromGalaxy || r.Name == name })
 }
 
 // script returns a file that exists.

@@ -260,6 +260,10 @@ var playbookCases = []ruleCase{
 
 	inPlaybook(ruleOwnName, "legal", task("acme.demo.make: {}\n    - include_role: {name: acme.demo.thing}")),
 	inPlaybook(ruleOwnName, "of others", task("ibm.ibm_zos_core.zos_copy: {}\n    - make: {}\n    - include_role: {name: thing}")).with("galaxy.yml", hyphened),
+	inPlaybook(ruleOwnName, "another collection is called so", task("acme.my_demo.make: {}")).with("galaxy.yml", hyphened).
+		with("requirements.yml", "collections: [{name: acme.my_demo}]\n"),
+	inPlaybook(ruleOwnName, "a required file may be called so", task("acme.my_demo.make: {}")).with("galaxy.yml", hyphened).
+		with("requirements.yml", "collections: [{name: 'https://acme.example/a.tar.gz', type: url}]\n"),
 	inPlaybook(ruleOwnName, "with hyphens, and with _ instead", task("acme.my-demo.make: {}\n    - acme.my_demo.make:\n    - include_role:\n        name: acme.my_demo.thing\n    - action: acme.my-demo.make x=1")+"- import_playbook: acme.my_demo.provision\n",
 		[2]int{8, 26}, [2]int{9, 7}, [2]int{11, 9}, [2]int{12, 15}, [2]int{13, 20}).with("galaxy.yml", hyphened),
 
