@@ -26,6 +26,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
 )
@@ -179,7 +180,7 @@ func (c *collecting) cluster() []query {
 			otherwise: &query{resource: resource, labels: manager, set: set, namespace: c.scope.ManagerNamespace},
 		})
 	}
-	for _, name := range []string{"collection-operator-settings", "collection-operator-ca"} {
+	for _, name := range []string{dynamicconfig.Name, dynamicconfig.StatusName, "collection-operator-ca"} {
 		queries = append(queries, query{resource: core("configmaps"), namespace: c.scope.ManagerNamespace, name: name})
 	}
 	if c.hasOLM {

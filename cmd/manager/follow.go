@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
+	"github.com/collection-operator/collection-operator/internal/replica"
+)
+
+// seenSettings is the ConfigMap and why it is not used, or nil.
+type seenSettings struct {
+	config  *corev1.ConfigMap
+	problem error
+}
+
+// choose sets the settings to run with: those of the ConfigMap, or the last good ones. If there are none, it waits for a correct
+// ConfigMap. Without a ConfigMap, the command line is wrong, which is an error.
+func (p *process) choose(ctx context.Context, probeAddress string) error {
+	config, err := p.source.Read(ctx)
+	if err != nil {
+		return err
+	}
+	status, err := p.source.ReadStatus(ctx)
+	if err != nil {
+		return err
+	}
+	p.changes = p.source.Watch(ctx)
+	problem, err := p.choosePossible(ctx, config, status.InUse)
+	if err != nil || problem == nil {
+		return err
+	}
+	waiting := serveWaiting(probeAddress)
+	defer waiting.Close()
+	for problem != nil {
+		if len(config.Data) == 0 {
+			return problem
+		}
+		p.log.Error(problem, nothingUsed)
+		waits := dynamicconfig.Status{Problem: problem, Observed: config.ResourceVersion, InUse: status.InUse}
+		if err := p.source.Report(ctx, config, waits, nothingUsed); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case config = <-p.changes:
+		}
+		if problem, err = p.choosePossible(ctx, config, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choosePossible sets the settings to run with if there are any, and else returns why the ConfigMap cannot be used. lastGood is nil if
+// no manager has run yet.
+func (p *process) choosePossible(ctx context.Context, config *corev1.ConfigMap, lastGood map[string]string) (problem, err error) {
+	chosen, problem, err := p.judge(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	p.seen.Store(&seenSettings{config, problem})
+	if problem == nil {
+		p.running, p.isTrial = chosen, lastGood != nil && !maps.Equal(lastGood, chosen.data)
+		return nil, nil
+	}
+	if lastGood == nil {
+		return problem, nil
+	}
+	last, lastProblem := p.invocation.with(lastGood)
+	if lastProblem != nil {
+		return fmt.Errorf("%w\nand the last good settings are not valid for this version of the manager: %w", problem, lastProblem), nil
+	}
+	if err := last.settings.namespaces.keepPermitted(ctx, p.client); err != nil {
+		return nil, err
+	}
+	p.log.Error(problem, lastGoodUsed)
+	p.running = last
+	return nil, nil
+}
+
+// judge returns why the settings of a ConfigMap cannot be used, and an error if that cannot be found out.
+func (p *process) judge(ctx context.Context, config *corev1.ConfigMap) (c *candidate, problem, err error) {
+	c, problem = p.invocation.with(config.Data)
+	if problem != nil {
+		return c, problem, nil
+	}
+	if hash, reason, _ := strings.Cut(p.refused, " "); hash == c.hash() {
+		return c, fmt.Errorf("the manager did not start with these settings: %s; correct them, or delete the manager's pods to try again", reason), nil
+	}
+	err = c.settings.namespaces.keepPermitted(ctx, p.client)
+	if errors.Is(err, errNotPermitted) {
+		return c, err, nil
+	}
+	return c, nil, err
+}
+
+// serveWaiting lets the pod live, but not be ready, while there are no settings to run with.
+func serveWaiting(address string) *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, nothingUsed, http.StatusServiceUnavailable) })
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.ListenAndServe() }()
+	return server
+}
+
+// manage runs a manager until the settings change.
+func (p *process) manage(ctx context.Context, mgr manager.Manager, peers *replica.Peers) error {
+	if err := mgr.Add(trial{p}); err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go p.follow(ctx, end, mgr.Elected(), peers)
+	err := mgr.Start(ctx)
+	if errors.Is(context.Cause(ctx), errNewSettings) {
+		return errNewSettings
+	}
+	return err
+}
+
+// trial proves that a manager runs with its settings.
+type trial struct{ *process }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (trial) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable. The manager calls it when its caches are synced. Its servers may still fail: controller-runtime
+// starts them without waiting for their errors.
+func (t trial) Start(ctx context.Context) error {
+	if t.isTrial {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(trialTime):
+		}
+	}
+	close(t.proven)
+	return nil
+}
+
+// follow ends the manager when the settings have changed and can be used. The leader reports what becomes of them.
+func (p *process) follow(ctx context.Context, end context.CancelCauseFunc, elected <-chan struct{}, peers *replica.Peers) {
+	leads, proven := false, p.proven
+	var pending *corev1.ConfigMap
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-elected:
+			leads, elected = true, nil
+		case <-proven:
+			proven = nil
+		case pending = <-p.changes:
+		case <-again:
+		}
+		again = nil
+		if pending != nil {
+			restart, err := p.consider(ctx, pending)
+			switch {
+			case err != nil:
+				p.log.Error(err, "the settings could not be checked, trying again")
+				again = time.After(judgeInterval)
+				continue
+			case restart:
+				p.await(ctx, leads, peers)
+				end(errNewSettings)
+				return
+			}
+			pending = nil
+		}
+		if leads && proven == nil {
+			p.report(ctx)
+		}
+	}
+}
+
+// consider reports whether the manager must start again to use the settings.
+func (p *process) consider(ctx context.Context, config *corev1.ConfigMap) (restart bool, err error) {
+	c, problem, err := p.judge(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	before := p.seen.Swap(&seenSettings{config, problem})
+	if problem != nil {
+		if before.problem == nil || before.problem.Error() != problem.Error() {
+			p.log.Error(problem, lastGoodUsed)
+		}
+		return false, nil
+	}
+	if !c.equals(p.running) {
+		p.log.Info("starting again with new settings", "resourceVersion", config.ResourceVersion)
+		return true, nil
+	}
+	p.running.data = c.data
+	return false, nil
+}
+
+// await gives another manager the time to start with the new settings, so that one of them always serves.
+func (p *process) await(ctx context.Context, leads bool, peers *replica.Peers) {
+	if !leads || !peers.Any(ctx) {
+		return
+	}
+	timer := time.NewTimer(leaderDelay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// report writes what became of the settings.
+func (p *process) report(ctx context.Context) {
+	seen := p.seen.Load()
+	status := dynamicconfig.Status{Problem: seen.problem, Observed: seen.config.ResourceVersion, InUse: p.running.data}
+	if err := p.source.Report(ctx, seen.config, status, lastGoodUsed); err != nil {
+		p.log.Error(err, "the status of the settings is not written")
+	}
+}
+
+// valid reports whether the manager runs with the settings of the ConfigMap.
+func (p *process) valid() bool { return p.seen.Load().problem == nil }

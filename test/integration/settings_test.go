@@ -1,0 +1,171 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// writeSettings creates or replaces the manager's settings until the spec ends, when the manager uses none again.
+func writeSettings(ctx context.Context, data map[string]string) *corev1.ConfigMap {
+	GinkgoHelper()
+	settings := configMap(ManagerNamespace, "collection-operator-settings")
+	if K8s.Get(ctx, client.ObjectKeyFromObject(settings), settings) == nil {
+		settings.Data = data
+		Expect(K8s.Update(ctx, settings)).To(Succeed())
+		return settings
+	}
+	settings.Data = data
+	Create(ctx, settings)
+	return settings
+}
+
+// settingsStatus is what the manager says about its settings.
+func settingsStatus(ctx context.Context) func(Gomega) map[string]string {
+	return func(g Gomega) map[string]string {
+		status := configMap(ManagerNamespace, "collection-operator-settings-status")
+		Get(ctx, g, status)
+		return status.Data
+	}
+}
+
+// expectSettings waits until the leader uses the settings as they are, or nothing if they do not exist, or uses the last good ones.
+func expectSettings(ctx context.Context, settings *corev1.ConfigMap, valid string) {
+	GinkgoHelper()
+	version := ""
+	if settings != nil {
+		version = settings.ResourceVersion
+	}
+	Eventually(settingsStatus(ctx)).WithContext(ctx).Should(And(HaveKeyWithValue("observedResourceVersion", version), HaveKeyWithValue("valid", valid)))
+}
+
+// removeSettings makes the manager that runs use none.
+func removeSettings(ctx context.Context) {
+	GinkgoHelper()
+	Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
+	expectSettings(ctx, nil, "true")
+}
+
+func isReady(m *managerProcess) bool {
+	response, err := http.Get("http://" + m.healthAddress + "/readyz")
+	return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+var _ = Describe("The manager's settings", func() {
+	elsewhere := map[string]string{"allowed-source-prefixes": "https://archives.example.com/"}
+
+	// expectForbidden creates an OperatorCollection that may not be fetched with the settings elsewhere.
+	expectForbidden := func(ctx context.Context) *v2beta2.OperatorCollection {
+		GinkgoHelper()
+		oc := newCollection(newNamespace(ctx), "oc", newSample().pinned())
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonSourceForbidden)))
+		return oc
+	}
+
+	It("are those of the ConfigMap, in the same process, and wrong ones leave the last good ones", func(ctx context.Context) {
+		DeferCleanup(removeSettings, NodeTimeout(time.Minute))
+		serveTLS(ctx)
+		process := theManager.command.Process.Pid
+		authorized := newScraper(ctx, newNamespace(ctx), "prometheus", true)
+
+		By("using a setting that is new")
+		settings := writeSettings(ctx, elsewhere)
+		expectSettings(ctx, settings, "true")
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"allowed-source-prefixes":"https://archives.example.com/"}`))
+		oc := expectForbidden(ctx)
+		Expect(authorized.metrics(ctx, NewWithT(GinkgoT()))).To(haveSeries("settings_valid", nil, Equal("1")))
+
+		By("reporting all that is wrong")
+		settings = writeSettings(ctx, map[string]string{"fetch-timeuot": "1s", "allowed-source-prefixes": "everything", "max-kinds-per-namespace": "9000", "storage-dir": "/tmp"})
+		expectSettings(ctx, settings, "false")
+		all := And(
+			ContainSubstring("key fetch-timeuot: there is no such setting"), ContainSubstring(`key allowed-source-prefixes: invalid argument "everything"`),
+			ContainSubstring("--max-kinds-per-namespace must be at least 1, and --max-kinds at least that"),
+			ContainSubstring("key storage-dir: it cannot be changed while the manager runs"))
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(
+			HaveKeyWithValue("message", all), HaveKeyWithValue("inUse", ContainSubstring("archives.example.com"))))
+		Eventually(notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(ConsistOf(And(HavePrefix("the last good settings are used: "), all)))
+		Expect(authorized.metrics(ctx, NewWithT(GinkgoT()))).To(haveSeries("settings_valid", nil, Equal("0")))
+		expectForbidden(ctx)
+		Expect(theManager.exited).NotTo(BeClosed())
+		Expect(theManager.command.Process.Pid).To(Equal(process))
+
+		By("keeping the last good ones when the manager starts meanwhile")
+		theManager.stop()
+		theManager.start(ctx)
+		process = theManager.command.Process.Pid
+		expectForbidden(ctx)
+		expectSettings(ctx, settings, "false")
+
+		By("going back if the manager does not start with new ones")
+		settings = writeSettings(ctx, map[string]string{"metrics-bind-address": "192.0.2.1:8444"})
+		expectSettings(ctx, settings, "false")
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("message", ContainSubstring("the manager did not start with these settings")))
+		expectForbidden(ctx)
+
+		By("using them when they are correct")
+		settings = writeSettings(ctx, map[string]string{"fetch-timeout": "2s"})
+		expectSettings(ctx, settings, "true")
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Expect(theManager.exited).NotTo(BeClosed())
+		Expect(theManager.command.Process.Pid).To(Equal(process))
+	}, NodeTimeout(3*time.Minute))
+
+	It("that are wrong from the first start on are waited for", func(ctx context.Context) {
+		theManager.stop()
+		DeferCleanup(removeSettings, NodeTimeout(time.Minute))
+		Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings-status"))
+		settings := writeSettings(ctx, map[string]string{"allowed-source-prefixes": "everything"})
+		started := make(chan struct{})
+		go func() {
+			defer GinkgoRecover()
+			defer close(started)
+			theManager.start(ctx)
+		}()
+		expectSettings(ctx, settings, "false")
+		status := func(path string) func() (int, error) {
+			return func() (int, error) {
+				response, err := http.Get("http://" + theManager.healthAddress + path)
+				if err != nil {
+					return 0, err
+				}
+				return response.StatusCode, response.Body.Close()
+			}
+		}
+		Eventually(status("/healthz")).WithContext(ctx).Should(Equal(http.StatusOK))
+		Expect(status("/readyz")()).To(Equal(http.StatusServiceUnavailable))
+		Eventually(notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(ContainElement(HavePrefix("the manager waits for correct settings")))
+		settings = writeSettings(ctx, elsewhere)
+		Eventually(started).WithContext(ctx).Should(BeClosed())
+		expectSettings(ctx, settings, "true")
+		expectForbidden(ctx)
+	}, NodeTimeout(2*time.Minute))
+
+	It("reach two managers one after the other", func(ctx context.Context) {
+		pair := startPair(ctx)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings")) }, NodeTimeout(time.Minute))
+		settings := writeSettings(ctx, elsewhere)
+		Eventually(func(g Gomega) {
+			if !isReady(pair.managers[0]) && !isReady(pair.managers[1]) {
+				StopTrying("no manager is ready").Now()
+			}
+			g.Expect(settingsStatus(ctx)(g)).To(HaveKeyWithValue("observedResourceVersion", settings.ResourceVersion))
+		}).WithContext(ctx).Should(Succeed())
+		expectSettings(ctx, settings, "true")
+		expectForbidden(ctx)
+		for _, m := range pair.managers {
+			Expect(strings.Count(m.log(), "starting again with new settings")).To(Equal(1))
+			Expect(m.exited).NotTo(BeClosed())
+		}
+	}, NodeTimeout(2*time.Minute))
+})
