@@ -80,6 +80,8 @@ var _ = Describe("The manager's settings", func() {
 
 		By("using a setting that is new")
 		settings := writeSettings(ctx, elsewhere)
+		Run(ctx, findKubectl(), "wait", "configmap/collection-operator-settings-status", "-n", ManagerNamespace, "--timeout=1m",
+			"--for=jsonpath={.data.observedResourceVersion}="+settings.ResourceVersion)
 		expectSettings(ctx, settings, "true")
 		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"allowed-source-prefixes":"https://archives.example.com/"}`))
 		oc := expectForbidden(ctx)
