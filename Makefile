@@ -154,7 +154,7 @@ generate: ## Regenerate deep copies, CRDs, RBAC and golden files.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection -update
+	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection ./cmd/manager -update
 
 .PHONY: dashboard
 dashboard: build devcluster ## Draw the picture of the dashboard in docs/operations.md from metrics of the integration specs.

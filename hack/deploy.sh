@@ -29,7 +29,7 @@ trap 'rm -rf "$overlay"' EXIT
 		patches:
 		  - patch: |
 		      - {op: replace, path: /spec/template/spec/containers/0/image, value: "$manager_image"}
-		      # A pod reads its settings when it starts.
+		      # The arguments of a pod have the image, too, for when the settings are lost.
 		      - {op: add, path: /spec/template/metadata/annotations/zoscb.ibm.com~1settings, value: "$runtime_image $architectures"}
 		    target: {kind: StatefulSet, name: collection-operator-controller-manager}
 		  - patch: |

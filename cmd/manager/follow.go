@@ -9,23 +9,23 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
 	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
-// seenSettings is the ConfigMap and why it is not used, or nil.
+// seenSettings are settings and why they are not used, or nil.
 type seenSettings struct {
-	config  *corev1.ConfigMap
-	problem error
+	settings *source.Settings
+	problem  error
 }
 
-// choose sets the settings to run with: those of the ConfigMap, or the last good ones. If there are none, it waits for a correct
-// ConfigMap. Without a ConfigMap, the command line is wrong, which is an error.
+// choose sets the settings to run with: those of the objects, or the last good ones. If there are none, it waits for correct ones.
+// Without objects, the command line is wrong, which is an error.
 func (p *process) choose(ctx context.Context, probeAddress string) error {
-	config, err := p.source.Read(ctx)
+	objects, err := p.source.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,41 +34,41 @@ func (p *process) choose(ctx context.Context, probeAddress string) error {
 		return err
 	}
 	p.changes = p.source.Watch(ctx)
-	problem, err := p.choosePossible(ctx, config, status.InUse)
+	problem, err := p.choosePossible(ctx, objects, status.InUse)
 	if err != nil || problem == nil {
 		return err
 	}
 	waiting := serveWaiting(probeAddress)
 	defer waiting.Close()
 	for problem != nil {
-		if len(config.Data) == 0 {
+		if objects.ConfigMap.ResourceVersion == "" && len(objects.Brokers) == 0 {
 			return problem
 		}
 		p.log.Error(problem, nothingUsed)
-		waits := dynamicconfig.Status{Problem: problem, Observed: config.ResourceVersion, InUse: status.InUse}
-		if err := p.source.Report(ctx, config, waits, nothingUsed); err != nil {
+		waits := dynamicconfig.Status{Problem: problem, Observed: objects.ConfigMap.ResourceVersion, InUse: status.InUse}
+		if err := p.source.Report(ctx, objects, waits, nothingUsed); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case config = <-p.changes:
+		case objects = <-p.changes:
 		}
-		if problem, err = p.choosePossible(ctx, config, nil); err != nil {
+		if problem, err = p.choosePossible(ctx, objects, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// choosePossible sets the settings to run with if there are any, and else returns why the ConfigMap cannot be used. lastGood is nil if
+// choosePossible sets the settings to run with if there are any, and else returns why the objects cannot be used. lastGood is nil if
 // no manager has run yet.
-func (p *process) choosePossible(ctx context.Context, config *corev1.ConfigMap, lastGood map[string]string) (problem, err error) {
-	chosen, problem, err := p.judge(ctx, config)
+func (p *process) choosePossible(ctx context.Context, objects *source.Settings, lastGood map[string]string) (problem, err error) {
+	chosen, problem, err := p.judge(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
-	p.seen.Store(&seenSettings{config, problem})
+	p.seen.Store(&seenSettings{objects, problem})
 	if problem == nil {
 		p.running, p.isTrial = chosen, lastGood != nil && !maps.Equal(lastGood, chosen.data)
 		return nil, nil
@@ -88,10 +88,11 @@ func (p *process) choosePossible(ctx context.Context, config *corev1.ConfigMap, 
 	return nil, nil
 }
 
-// judge returns why the settings of a ConfigMap cannot be used, and an error if that cannot be found out.
-func (p *process) judge(ctx context.Context, config *corev1.ConfigMap) (c *candidate, problem, err error) {
-	c, problem = p.invocation.with(config.Data)
-	if problem != nil {
+// judge returns why the settings cannot be used, and an error if that cannot be found out.
+func (p *process) judge(ctx context.Context, objects *source.Settings) (c *candidate, problem, err error) {
+	data, problem := objects.Data()
+	c, candidateProblem := p.invocation.with(data)
+	if problem = errors.Join(problem, candidateProblem); problem != nil {
 		return c, problem, nil
 	}
 	if hash, reason, _ := strings.Cut(p.refused, " "); hash == c.hash() {
@@ -108,7 +109,9 @@ func (p *process) judge(ctx context.Context, config *corev1.ConfigMap) (c *candi
 func serveWaiting(address string) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, nothingUsed, http.StatusServiceUnavailable) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, nothingUsed, http.StatusServiceUnavailable)
+	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.ListenAndServe() }()
 	return server
@@ -122,7 +125,18 @@ func (p *process) manage(ctx context.Context, mgr manager.Manager, peers *replic
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go p.follow(ctx, end, mgr.Elected(), peers)
-	err := mgr.Start(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case <-p.started:
+			err = <-ended
+		default: // controller-runtime does not end a manager whose caches are not synced. It has done nothing yet.
+		}
+	}
 	if errors.Is(context.Cause(ctx), errNewSettings) {
 		return errNewSettings
 	}
@@ -138,6 +152,7 @@ func (trial) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable. The manager calls it when its caches are synced. Its servers may still fail: controller-runtime
 // starts them without waiting for their errors.
 func (t trial) Start(ctx context.Context) error {
+	close(t.started)
 	if t.isTrial {
 		select {
 		case <-ctx.Done():
@@ -152,7 +167,7 @@ func (t trial) Start(ctx context.Context) error {
 // follow ends the manager when the settings have changed and can be used. The leader reports what becomes of them.
 func (p *process) follow(ctx context.Context, end context.CancelCauseFunc, elected <-chan struct{}, peers *replica.Peers) {
 	leads, proven := false, p.proven
-	var pending *corev1.ConfigMap
+	var pending *source.Settings
 	var again <-chan time.Time
 	for {
 		select {
@@ -171,7 +186,7 @@ func (p *process) follow(ctx context.Context, end context.CancelCauseFunc, elect
 			switch {
 			case err != nil:
 				p.log.Error(err, "the settings could not be checked, trying again")
-				again = time.After(judgeInterval)
+				again = time.After(retryInterval)
 				continue
 			case restart:
 				p.await(ctx, leads, peers)
@@ -181,18 +196,21 @@ func (p *process) follow(ctx context.Context, end context.CancelCauseFunc, elect
 			pending = nil
 		}
 		if leads && proven == nil {
-			p.report(ctx)
+			if err := p.report(ctx); err != nil {
+				p.log.Error(err, "the status of the settings is not written, trying again")
+				again = time.After(retryInterval)
+			}
 		}
 	}
 }
 
 // consider reports whether the manager must start again to use the settings.
-func (p *process) consider(ctx context.Context, config *corev1.ConfigMap) (restart bool, err error) {
-	c, problem, err := p.judge(ctx, config)
+func (p *process) consider(ctx context.Context, objects *source.Settings) (restart bool, err error) {
+	c, problem, err := p.judge(ctx, objects)
 	if err != nil {
 		return false, err
 	}
-	before := p.seen.Swap(&seenSettings{config, problem})
+	before := p.seen.Swap(&seenSettings{objects, problem})
 	if problem != nil {
 		if before.problem == nil || before.problem.Error() != problem.Error() {
 			p.log.Error(problem, lastGoodUsed)
@@ -200,7 +218,7 @@ func (p *process) consider(ctx context.Context, config *corev1.ConfigMap) (resta
 		return false, nil
 	}
 	if !c.equals(p.running) {
-		p.log.Info("starting again with new settings", "resourceVersion", config.ResourceVersion)
+		p.log.Info("starting again with new settings", "resourceVersion", objects.ConfigMap.ResourceVersion)
 		return true, nil
 	}
 	p.running.data = c.data
@@ -221,12 +239,10 @@ func (p *process) await(ctx context.Context, leads bool, peers *replica.Peers) {
 }
 
 // report writes what became of the settings.
-func (p *process) report(ctx context.Context) {
+func (p *process) report(ctx context.Context) error {
 	seen := p.seen.Load()
-	status := dynamicconfig.Status{Problem: seen.problem, Observed: seen.config.ResourceVersion, InUse: p.running.data}
-	if err := p.source.Report(ctx, seen.config, status, lastGoodUsed); err != nil {
-		p.log.Error(err, "the status of the settings is not written")
-	}
+	status := dynamicconfig.Status{Problem: seen.problem, Observed: seen.settings.ConfigMap.ResourceVersion, InUse: p.running.data}
+	return p.source.Report(ctx, seen.settings, status, lastGoodUsed)
 }
 
 // valid reports whether the manager runs with the settings of the ConfigMap.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -26,8 +26,8 @@ import (
 const (
 	// leaderDelay is how long the leader waits with new settings, so that another manager has started with them and serves meanwhile.
 	leaderDelay = 10 * time.Second
-	// judgeInterval is the time between attempts to check settings that could not be checked.
-	judgeInterval = 10 * time.Second
+	// retryInterval is the time between attempts to check or report settings while the API server does not answer.
+	retryInterval = 10 * time.Second
 
 	// trialTime is how long a manager must run until new settings are the last good ones.
 	trialTime = 2 * time.Second
@@ -42,7 +42,7 @@ const (
 // errNewSettings is why a manager ends that is to start again with new settings.
 var errNewSettings = errors.New("the settings have changed")
 
-// process runs a manager with the settings of a ConfigMap. When these change, it ends the manager and executes its program again: the
+// process runs a manager with the settings of objects in its namespace. When these change, it ends the manager and executes its program again: the
 // pod and its container stay, and no state of the former manager is left. Wrong settings change nothing.
 type process struct {
 	invocation *invocation
@@ -53,20 +53,20 @@ type process struct {
 	environ []string
 	refused string
 
-	// changes has the ConfigMap after each change.
-	changes <-chan *corev1.ConfigMap
+	// changes has the settings after each change.
+	changes <-chan *source.Settings
 	// running are the settings of the manager. isTrial is true if others are known to be good, and these are not yet.
 	running *candidate
 	isTrial bool
-	// proven is closed when a manager runs with them.
-	proven chan struct{}
-	// seen is the last ConfigMap.
+	// started is closed when the caches of a manager are synced, and proven when it runs with these settings.
+	started, proven chan struct{}
+	// seen are the last settings.
 	seen atomic.Pointer[seenSettings]
 }
 
 // runProcess returns when the context ends, or with the manager's error.
 func runProcess(ctx context.Context, i *invocation, environ []string) error {
-	p := &process{invocation: i, proven: make(chan struct{})}
+	p := &process{invocation: i, started: make(chan struct{}), proven: make(chan struct{})}
 	for _, variable := range environ {
 		if refused, ok := strings.CutPrefix(variable, refusedVariable+"="); ok {
 			p.refused = refused
@@ -120,7 +120,11 @@ func (p *process) connect(ctx context.Context, namespace string) error {
 	if p.client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	p.source, err = source.New(ctx, p.client, namespace)
+	resources, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	p.source, err = source.New(ctx, p.client, resources, namespace)
 	return err
 }
 

@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/collection-operator/collection-operator/api/v2beta1"
 )
 
 // options are flags of each sort.
@@ -187,4 +190,55 @@ func FuzzFromData(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestFromBroker(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec v2beta1.ZosCloudBrokerSpec
+		want map[string]string
+		// ignored are fields without effect.
+		ignored []string
+		problem string
+	}{
+		"nothing":           {spec: v2beta1.ZosCloudBrokerSpec{License: &v2beta1.License{Accept: true}}, want: map[string]string{}},
+		"a level":           {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "DEBUG"}, want: map[string]string{"zap-log-level": "debug"}},
+		"another level":     {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "loud"}, problem: `spec.logLevel is "loud", and must be one of debug, info, error`},
+		"all namespaces":    {spec: v2beta1.ZosCloudBrokerSpec{MultiNamespace: new(true)}, want: map[string]string{"namespaces": ""}},
+		"its own namespace": {spec: v2beta1.ZosCloudBrokerSpec{MultiNamespace: new(false)}, want: map[string]string{"namespaces": "home"}},
+		"a server": {
+			spec: v2beta1.ZosCloudBrokerSpec{GalaxyConfig: &v2beta1.GalaxyConfig{GalaxyURL: "https://hub"}}, want: map[string]string{"galaxy-url": "https://hub"},
+		},
+		"a server that is switched off": {
+			spec: v2beta1.ZosCloudBrokerSpec{GalaxyConfig: &v2beta1.GalaxyConfig{Enabled: new(false), GalaxyURL: "https://hub"}}, want: map[string]string{},
+		},
+		"what the workload has": {
+			spec: v2beta1.ZosCloudBrokerSpec{Storage: &runtime.RawExtension{}, Resources: &runtime.RawExtension{}}, want: map[string]string{},
+			ignored: []string{"spec.storage", "spec.resources"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := FromBroker(&test.spec, "home")
+			if test.problem != "" && (err == nil || err.Error() != test.problem) || test.problem == "" && err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(test.ignored, IgnoredFields(&test.spec)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	under := map[string]string{"galaxy-url": "a", "zap-log-level": "info", "namespaces": "home"}
+	got := Overlay(under, map[string]string{"galaxyURL": "b", "COLLECTION_OPERATOR_NAMESPACES": "", "zap-log-level": "debug", "fetch-timeout": "1s"})
+	want := map[string]string{"galaxyURL": "b", "COLLECTION_OPERATOR_NAMESPACES": "", "zap-log-level": "debug", "fetch-timeout": "1s", "namespaces": "home"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(under) != 3 || Overlay(nil, nil) == nil {
+		t.Error("it changes its arguments, or returns nil")
+	}
 }

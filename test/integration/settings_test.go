@@ -8,9 +8,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -53,6 +58,25 @@ func removeSettings(ctx context.Context) {
 	GinkgoHelper()
 	Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
 	expectSettings(ctx, nil, "true")
+}
+
+func newBroker(name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "zoscb.ibm.com/v2beta1", "kind": "ZosCloudBroker", "metadata": map[string]any{"namespace": ManagerNamespace, "name": name}, "spec": spec,
+	}}
+}
+
+// expectBroker waits for the status of a ZosCloudBroker.
+func expectBroker(ctx context.Context, broker *unstructured.Unstructured, phase string, ready types.GomegaMatcher, message string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		Get(ctx, g, broker)
+		status := &v2beta1.ZosCloudBroker{}
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(broker.Object, status)).To(Succeed())
+		g.Expect(status.Status.ObservedGeneration).To(Equal(broker.GetGeneration()))
+		g.Expect(status.Status.Phase).To(Equal(phase))
+		g.Expect(meta.FindStatusCondition(status.Status.Conditions, v2beta2.ConditionReady)).To(And(ready, WithMessage(message)))
+	}).WithContext(ctx).Should(Succeed())
 }
 
 func isReady(m *managerProcess) bool {
@@ -153,9 +177,43 @@ var _ = Describe("The manager's settings", func() {
 		expectForbidden(ctx)
 	}, NodeTimeout(2*time.Minute))
 
+	It("may be those of a ZosCloudBroker, in which the ConfigMap has precedence", func(ctx context.Context) {
+		broker := newBroker("broker", map[string]any{
+			"license": map[string]any{"accept": true}, "logLevel": "DEBUG", "galaxyConfig": map[string]any{"enabled": true, "galaxyURL": "https://hub.example.com"},
+			"storage": map[string]any{"size": "1Gi"}, "another": "field",
+		})
+		Create(ctx, broker)
+		DeferCleanup(func(ctx context.Context) {
+			Remove(ctx, broker)
+			removeSettings(ctx)
+			Eventually(settingsStatus(ctx)).WithContext(ctx).Should(HaveKeyWithValue("inUse", "{}"))
+		}, NodeTimeout(time.Minute))
+		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect, because the workload of the manager has them: spec.storage")
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxy-url":"https://hub.example.com","zap-log-level":"debug"}`))
+
+		By("letting the ConfigMap win")
+		settings := writeSettings(ctx, map[string]string{"galaxyURL": "https://other.example.com"})
+		expectSettings(ctx, settings, "true")
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxyURL":"https://other.example.com","zap-log-level":"debug"}`))
+
+		By("reporting what is wrong, and keeping the phase that clients need")
+		Patch(ctx, broker, `{"spec":{"logLevel":"loud"}}`)
+		expectBroker(ctx, broker, "Successful", ConditionFalse(), `the last good settings are used: ZosCloudBroker "broker": spec.logLevel is "loud"`)
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(HaveKeyWithValue("valid", "false"), HaveKeyWithValue("inUse", ContainSubstring("debug"))))
+		Eventually(notes(ctx, broker, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(HaveLen(1))
+
+		By("using only the oldest")
+		second := newBroker("second", map[string]any{})
+		Create(ctx, second)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, second) }, NodeTimeout(time.Minute))
+		expectBroker(ctx, second, "Failed", ConditionFalse(), `ZosCloudBroker "broker" is older`)
+		Patch(ctx, broker, `{"spec":{"logLevel":"info"}}`)
+		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used")
+	}, NodeTimeout(2*time.Minute))
+
 	It("reach two managers one after the other", func(ctx context.Context) {
+		DeferCleanup(removeSettings, NodeTimeout(time.Minute)) // When the usual manager runs again.
 		pair := startPair(ctx)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings")) }, NodeTimeout(time.Minute))
 		settings := writeSettings(ctx, elsewhere)
 		Eventually(func(g Gomega) {
 			if !isReady(pair.managers[0]) && !isReady(pair.managers[1]) {

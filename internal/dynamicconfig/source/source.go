@@ -1,4 +1,4 @@
-// Package source reads and watches the ConfigMap with the manager's settings, and reports what became of them.
+// Package source reads and watches the objects with the manager's settings, and reports what became of them.
 package source
 
 import (
@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
@@ -27,13 +29,18 @@ const (
 	fieldOwner = "collection-operator-settings"
 	// maxNote limits the note of an event in bytes. The API server allows 1 KiB.
 	maxNote = 1000
+	// maxConditionMessage limits the message of a condition in bytes. The API server allows 32 KiB.
+	maxConditionMessage = 8 << 10
 )
 
 // Source has the settings of the managers of a namespace. Its methods are safe for concurrent use.
 type Source struct {
 	client    kubernetes.Interface
+	dynamic   dynamic.Interface
 	namespace string
 	recorder  events.EventRecorder
+	// servesBrokers is true if the cluster served ZosCloudBrokers when the settings were read.
+	servesBrokers bool
 
 	mu sync.Mutex
 	// written is the data of the status, as it was read or written last.
@@ -41,18 +48,23 @@ type Source struct {
 }
 
 // New returns the settings of the managers of a namespace. Events are recorded until the context ends.
-func New(ctx context.Context, client kubernetes.Interface, namespace string) (*Source, error) {
+func New(ctx context.Context, client kubernetes.Interface, resources dynamic.Interface, namespace string) (*Source, error) {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, fmt.Errorf("recording events: %w", err)
 	}
 	recorder := broadcaster.NewRecorder(clientgoscheme.Scheme, "collection-operator")
-	return &Source{client: client, namespace: namespace, recorder: recorder}, nil
+	return &Source{client: client, dynamic: resources, namespace: namespace, recorder: recorder}, nil
 }
 
-// Read returns the settings. Without them, the ConfigMap has no resourceVersion.
-func (s *Source) Read(ctx context.Context) (*corev1.ConfigMap, error) {
-	return s.get(ctx, dynamicconfig.Name)
+// Read returns the settings.
+func (s *Source) Read(ctx context.Context) (*Settings, error) {
+	config, err := s.get(ctx, dynamicconfig.Name)
+	if err != nil {
+		return nil, err
+	}
+	brokers, err := s.listBrokers(ctx)
+	return &Settings{ConfigMap: config, Brokers: brokers}, err
 }
 
 // ReadStatus returns what became of the settings that a manager has seen last.
@@ -84,26 +96,20 @@ func (s *Source) absent(name string) *corev1.ConfigMap {
 
 // Watch returns a channel with the settings, first as they are, then after each change. Of changes that follow each other while nobody
 // receives, only the last is sent. It ends with the context.
-func (s *Source) Watch(ctx context.Context) <-chan *corev1.ConfigMap {
-	changed, settings := make(chan struct{}, 1), make(chan *corev1.ConfigMap)
+func (s *Source) Watch(ctx context.Context) <-chan *Settings {
+	changed, settings := make(chan struct{}, 1), make(chan *Settings)
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
 		default: // The last change was not received yet.
 		}
 	}
-	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewListWatchFromClient(s.client.CoreV1().RESTClient(), "configmaps", s.namespace,
-			fields.OneTermEqualSelector(metav1.ObjectNameField, dynamicconfig.Name)),
-		ObjectType: &corev1.ConfigMap{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-		},
-	})
-	go informer.RunWithContext(ctx)
+	configs, configsSynced := follow(ctx, notify, &corev1.ConfigMap{}, cache.NewListWatchFromClient(s.client.CoreV1().RESTClient(), "configmaps",
+		s.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, dynamicconfig.Name)))
+	brokers, brokersSynced := s.followBrokers(ctx, notify)
 	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			notify() // It may have been deleted before the watch began.
+		if cache.WaitForCacheSync(ctx.Done(), configsSynced, brokersSynced) {
+			notify() // What existed before may have been deleted before the watch began.
 		}
 		for {
 			select {
@@ -111,24 +117,38 @@ func (s *Source) Watch(ctx context.Context) <-chan *corev1.ConfigMap {
 				return
 			case <-changed:
 			}
-			current, isThere, _ := store.GetByKey(s.namespace + "/" + dynamicconfig.Name)
-			config, ok := current.(*corev1.ConfigMap)
-			if !isThere || !ok {
-				config = s.absent(dynamicconfig.Name)
+			if !configsSynced() || !brokersSynced() {
+				continue
+			}
+			current := &Settings{ConfigMap: s.absent(dynamicconfig.Name), Brokers: brokers()}
+			if object, isThere, _ := configs.GetByKey(s.namespace + "/" + dynamicconfig.Name); isThere {
+				current.ConfigMap = object.(*corev1.ConfigMap)
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case settings <- config:
+			case settings <- current:
 			}
 		}
 	}()
 	return settings
 }
 
-// Report writes the status if it differs from the one that was read or written last, and records an event about the settings if their
-// problem is another one. consequence says what the manager does about a problem.
-func (s *Source) Report(ctx context.Context, settings *corev1.ConfigMap, status dynamicconfig.Status, consequence string) error {
+// follow watches objects, and notifies of each change.
+func follow(ctx context.Context, notify func(), object runtime.Object, objects cache.ListerWatcher) (cache.Store, cache.InformerSynced) {
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: objects, ObjectType: object,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		},
+	})
+	go informer.RunWithContext(ctx)
+	return store, informer.HasSynced
+}
+
+// Report writes the status if it differs from the one that was read or written last, and that of the ZosCloudBrokers. If the problem is
+// another one, it records an event about each of the settings. consequence says what the manager does about a problem.
+func (s *Source) Report(ctx context.Context, settings *Settings, status dynamicconfig.Status, consequence string) error {
 	data, err := status.Data()
 	if err != nil {
 		return err
@@ -136,7 +156,7 @@ func (s *Source) Report(ctx context.Context, settings *corev1.ConfigMap, status 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if maps.Equal(s.written, data) {
-		return nil
+		return s.reportBrokers(ctx, settings.Brokers, status, consequence)
 	}
 	config := corev1apply.ConfigMap(dynamicconfig.StatusName, s.namespace).WithData(data)
 	_, err = s.client.CoreV1().ConfigMaps(s.namespace).Apply(ctx, config, metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
@@ -145,8 +165,10 @@ func (s *Source) Report(ctx context.Context, settings *corev1.ConfigMap, status 
 	}
 	if status.Problem != nil && (s.written[dynamicconfig.KeyMessage] != data[dynamicconfig.KeyMessage] || s.written[dynamicconfig.KeyObserved] != data[dynamicconfig.KeyObserved]) {
 		note := printable.Line(consequence+": "+status.Message(), maxNote)
-		s.recorder.Eventf(settings, nil, corev1.EventTypeWarning, v2beta2.ReasonSettingsInvalid, "Read", "%s", note)
+		for _, object := range settings.objects() {
+			s.recorder.Eventf(object, nil, corev1.EventTypeWarning, v2beta2.ReasonSettingsInvalid, "Read", "%s", note)
+		}
 	}
 	s.written = data
-	return nil
+	return s.reportBrokers(ctx, settings.Brokers, status, consequence)
 }
