@@ -17,6 +17,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY api api
 COPY cmd cmd
+COPY config config
 COPY internal internal
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine
 RUN internal/engine/install.sh /out/engine --engine-binary /out/bin/engine
