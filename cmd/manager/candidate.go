@@ -45,18 +45,21 @@ type candidate struct {
 	values dynamicconfig.Values
 	// environment has variables of a proxy.
 	environment map[string]string
+	// warnings are about keys without effect.
+	warnings []string
 	// data of the ConfigMap. It is not nil.
 	data map[string]string
 }
 
 // with returns the settings with the data of a ConfigMap. It has precedence over the command line, which comes from those who packaged the
-// manager, and over environment variables. The error has all problems; the settings are usable nevertheless for a log.
+// manager, and over environment variables. Those in the ConfigMap keep the place that they had in earlier versions: the last. The error has all problems; the settings are usable nevertheless for a log.
 func (i *invocation) with(data map[string]string) (*candidate, error) {
 	c := &candidate{data: map[string]string{}}
 	maps.Copy(c.data, data)
 	flags := c.settings.newFlags()
 	config, err := dynamicconfig.FromData(flags, data, flagsOfPod)
-	c.values, c.environment = dynamicconfig.Merge(i.environment, i.arguments, config.Flags), config.Environment
+	c.values = dynamicconfig.Merge(config.Variables, i.environment, i.arguments, config.Flags)
+	c.environment, c.warnings = config.Environment, config.Warnings
 	return c, errors.Join(err, c.values.Set(flags), c.settings.validate())
 }
 

@@ -62,6 +62,14 @@ func TestAllProblemsOfTheConfigMapAreReported(t *testing.T) {
 	}
 }
 
+func TestVariablesInTheConfigMapAreTheLast(t *testing.T) {
+	variable := map[string]string{"COLLECTION_OPERATOR_FETCH_TIMEOUT": "1s", "COLLECTION_OPERATOR_MAX_KINDS": "3000", "COLLECTION_OPERATOR_MAX_WORKERS": "3"}
+	c, err := invoke(t, map[string]string{"COLLECTION_OPERATOR_MAX_KINDS": "4000"}, usual...).with(variable)
+	if err != nil || c.settings.fetchTimeout != 5*time.Second || c.settings.budgets.kinds.Total != 4000 || c.settings.budgets.workers.Total != 3 {
+		t.Errorf("got %s, %d, %d, %v", c.settings.fetchTimeout, c.settings.budgets.kinds.Total, c.settings.budgets.workers.Total, err)
+	}
+}
+
 func TestFlagsOfThePodExist(t *testing.T) {
 	var s settings
 	flags := s.newFlags()

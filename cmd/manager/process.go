@@ -20,27 +20,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
-	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 const (
-	// leaderDelay is how long the leader waits with new settings, so that another manager has started with them and serves meanwhile.
-	leaderDelay = 10 * time.Second
+	// readyInterval is the time between checks whether this manager is ready, or another one, while that is awaited.
+	readyInterval = time.Second
+	// awaitLimit is how long the leader waits for another manager to be ready with new settings until it reports that.
+	awaitLimit = time.Minute
+	// permissionInterval is the time between checks whether settings can be used that wait for a change of something else in the cluster.
+	permissionInterval = time.Minute
 	// retryInterval is the time between attempts to check or report settings while the API server does not answer.
 	retryInterval = 10 * time.Second
 
 	// trialTime is how long a manager must run until new settings are the last good ones.
 	trialTime = 2 * time.Second
 
-	// refusedVariable is the environment variable with the hash of settings with which the manager did not start, and the reason.
+	// startLimit is the time in which the caches must be synced with new settings.
+	startLimit = 2 * time.Minute
+
+	// refusedVariable is the environment variable with the refusal of settings.
 	refusedVariable = "MANAGER_REFUSED_SETTINGS"
 
 	lastGoodUsed = "the last good settings are used"
 	nothingUsed  = "the manager waits for correct settings, since no others were used before"
 )
 
-// errNewSettings is why a manager ends that is to start again with new settings.
-var errNewSettings = errors.New("the settings have changed")
+var (
+	// errNewSettings is why a manager ends that is to start again with new settings.
+	errNewSettings = errors.New("the settings have changed")
+	errNotSynced   = fmt.Errorf("the caches are not synced after %s", startLimit)
+	// errOtherProduct means that a manager that starts now would find another product, or cannot find that out.
+	errOtherProduct = errors.New("the manager cannot start again now")
+)
 
 // process runs a manager with the settings of objects in its namespace. When these change, it ends the manager and executes its program again: the
 // pod and its container stay, and no state of the former manager is left. Wrong settings change nothing.
@@ -51,7 +62,7 @@ type process struct {
 	log        logr.Logger
 	// environ is the environment at the start, without refusedVariable, and refused the value of that.
 	environ []string
-	refused string
+	refused refusal
 
 	// changes has the settings after each change.
 	changes <-chan *source.Settings
@@ -69,7 +80,7 @@ func runProcess(ctx context.Context, i *invocation, environ []string) error {
 	p := &process{invocation: i, started: make(chan struct{}), proven: make(chan struct{})}
 	for _, variable := range environ {
 		if refused, ok := strings.CutPrefix(variable, refusedVariable+"="); ok {
-			p.refused = refused
+			p.refused = parseRefusal(refused)
 		} else {
 			p.environ = append(p.environ, variable)
 		}
@@ -92,22 +103,17 @@ func runProcess(ctx context.Context, i *invocation, environ []string) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, errNewSettings):
-		return p.execute("")
-	case err != nil && !p.isProven():
+		return p.execute(p.refused)
+	case err != nil && !p.isProven() && !isTransient(err):
 		p.log.Error(err, "the manager did not start with new settings, and starts again with the last good ones")
-		return p.execute(p.running.hash() + " " + printable.Line(err.Error(), 1024))
+		return p.execute(p.refused.again(p.running.hash(), err, time.Now()))
 	}
 	return err
 }
 
 // isProven is false if a manager has failed with settings of which it is not known that they are good, and others are.
 func (p *process) isProven() bool {
-	select {
-	case <-p.proven:
-		return true
-	default:
-		return !p.isTrial
-	}
+	return !p.isTrial || isClosed(p.proven)
 }
 
 // connect does not use a proxy: Go reads its variables once, and they may be among the settings.
@@ -129,14 +135,11 @@ func (p *process) connect(ctx context.Context, namespace string) error {
 }
 
 // execute replaces this program by itself. It returns only an error.
-func (p *process) execute(refused string) error {
+func (p *process) execute(refused refusal) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	environ := slices.Clone(p.environ)
-	if refused != "" {
-		environ = append(environ, refusedVariable+"="+refused)
-	}
+	environ := append(slices.Clone(p.environ), refusedVariable+"="+refused.String())
 	return fmt.Errorf("executing %s again: %w", program, syscall.Exec(program, os.Args, environ))
 }

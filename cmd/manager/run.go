@@ -220,7 +220,7 @@ func run(ctx context.Context, s settings, p *process) error {
 	if err := errors.Join(registerMetrics(mgr, s, added, ready.catalog, certificates, p.valid), ready.addTo(mgr)); err != nil {
 		return err
 	}
-	return p.manage(ctx, mgr, peers)
+	return p.manage(ctx, mgr, peers, ready)
 }
 
 // portOf returns the port of a listen address. The port may be a service name.

@@ -206,10 +206,10 @@ func waiting(reason string) string {
 		`waiting: {reason: ` + reason + `, message: it waits for ` + reason + `, since: "2026-11-22T11:00:00Z"}}`
 }
 
-// settingsStatus is what the manager says about wrong settings, with those that are used.
-func settingsStatus(inUse string) string {
+// settingsStatus is what the manager says about wrong settings, with those that were used last, and whether it waits.
+func settingsStatus(waiting string) string {
 	return `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: system, name: collection-operator-settings-status}, ` +
-		`data: {valid: "false", message: "key max-kins: there is no such setting", inUse: "` + inUse + `"}}`
+		`data: {valid: "false", message: "key max-kins: there is no such setting", inUse: "{\"max-kinds\":\"9\"}", waiting: "` + waiting + `"}}`
 }
 
 const deleted = `metadata: {deletionTimestamp: "2026-11-22T11:00:00Z"}` + "\n"
@@ -256,11 +256,11 @@ var diagnoses = map[string]struct {
 		changes: change{"manager": "spec: {replicas: 0}\nstatus: {readyReplicas: 0}"}, want: []string{"error statefulset/manager in system: ScaledToZero"},
 	},
 	"settings that are wrong": {
-		changes: change{"settings": settingsStatus(`{\"max-kinds\":\"9\"}`)},
+		changes: change{"settings": settingsStatus("false")},
 		want:    []string{"warning configmap/collection-operator-settings in system: SettingsInvalid"},
 	},
 	"a manager that waits for settings": {
-		changes: change{"settings": settingsStatus("null"), "manager": "status: {readyReplicas: 0}", "collection": "metadata: {generation: 2}"},
+		changes: change{"settings": settingsStatus("true"), "manager": "status: {readyReplicas: 0}", "collection": "metadata: {generation: 2}"},
 		want: []string{"error configmap/collection-operator-settings in system: SettingsInvalid; " +
 			"affects statefulset/manager in system, operatorcollection/files in zos"},
 	},

@@ -20,15 +20,15 @@ func checkSettings(d *diagnosis) {
 		if config.Name != dynamicconfig.StatusName {
 			continue
 		}
-		status, err := dynamicconfig.ParseStatus(config.Data)
-		if err != nil || status.Problem == nil {
+		status, _ := dynamicconfig.ParseStatus(config.Data)
+		if status.Problem == nil {
 			continue
 		}
 		f := Finding{
 			Severity: findings.SeverityWarning, Object: settingsOf(config.Namespace), Reason: v2beta2.ReasonSettingsInvalid,
 			Message: "the manager uses the last good settings: " + status.Problem.Error(), Next: reasons[v2beta2.ReasonSettingsInvalid].next,
 		}
-		if status.InUse == nil {
+		if status.Waiting {
 			f.Severity, f.Message = findings.SeverityError, "the manager waits for correct settings: "+status.Problem.Error()
 		}
 		d.report(f)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,46 +28,61 @@ var proxyVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_pro
 
 // Config is what the ConfigMap says.
 type Config struct {
+	// Flags have precedence over all other sources.
 	Flags Values
+	// Variables are those of keys that are environment variables of flags, as earlier versions used them: other variables and arguments
+	// have precedence.
+	Variables Values
 	// Environment has environment variables of a proxy.
 	Environment map[string]string
+	// Warnings are about keys that have no effect, sorted.
+	Warnings []string
 }
 
 // FromData reads the data of the ConfigMap: names of flags without dashes, and values as on the command line. A flag of the pod, which
 // is one of ofPod, is refused: the pod would not fit it. The error has all problems, each of which names the key.
 //
-// The keys of earlier versions count as long as the name of the flag is not a key.
+// Earlier versions took all keys as environment variables: those that are of no flag are warnings. Other keys of theirs count as long as
+// the name of the flag is not a key.
 func FromData(flags *pflag.FlagSet, data map[string]string, ofPod []string) (Config, error) {
-	config := Config{Flags: Values{}, Environment: map[string]string{}}
+	config := Config{Flags: Values{}, Variables: Values{}, Environment: map[string]string{}}
 	var errs []error
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		text := data[key]
-		size += len(key) + len(text)
-		if slices.Contains(proxyVariables, key) {
-			config.Environment[key] = text
-			continue
-		}
-		name, isFormer := flagOf(key)
-		flag := flags.Lookup(name)
-		_, isShadowed := data[name]
-		switch {
-		case flag == nil:
-			errs = append(errs, fmt.Errorf("key %s: there is no such setting; remove it, or correct its name", key))
-		case slices.Contains(ofPod, name):
-			errs = append(errs, fmt.Errorf("key %s: it cannot be changed while the manager runs, because the manager's pod depends on it; remove it, and set the flag --%s in the workload of the manager", key, name))
-		case !isFormer && hasPassword(text):
-			errs = append(errs, fmt.Errorf("key %s: the URL has a password, which everybody who may read the ConfigMap could use; remove it", key))
-		case !isFormer:
-			config.Flags[name] = Value{Origin: "key " + key, Texts: split(flag, text)}
-		case text != "" && !isShadowed:
-			config.Flags[name] = Value{Origin: "key " + key, Texts: split(flag, text)}
-		}
+		size += len(key) + len(data[key])
+		errs = append(errs, config.read(flags, data, key, ofPod))
 	}
 	if size > maxBytes {
 		errs = append(errs, fmt.Errorf("the settings have %d bytes, of which at most %d are allowed", size, maxBytes))
 	}
 	return config, errors.Join(errs...)
+}
+
+// read reads one key.
+func (c *Config) read(flags *pflag.FlagSet, data map[string]string, key string, ofPod []string) error {
+	text := data[key]
+	name, isFormer := flagOf(key)
+	flag, isOfPod := flags.Lookup(name), slices.Contains(ofPod, name)
+	isProxy := slices.Contains(proxyVariables, key)
+	_, isShadowed := data[name]
+	switch {
+	case !isProxy && isVariable.MatchString(key) && (flag == nil || isOfPod):
+		c.Warnings = append(c.Warnings, fmt.Sprintf("key %s has no effect: it is no setting; remove it", key))
+	case isProxy && hasProxyPassword(text), hasPassword(text):
+		return fmt.Errorf("key %s: the URL has a password, which everybody who may read the ConfigMap could use; remove it", key)
+	case isProxy:
+		c.Environment[key] = text
+	case flag == nil:
+		return fmt.Errorf("key %s: there is no such setting; remove it, or correct its name", key)
+	case isOfPod:
+		return fmt.Errorf("key %s: it cannot be changed while the manager runs, because the manager's pod depends on it; remove it, and set the flag --%s in the workload of the manager", key, name)
+	case isFormer && (text == "" || isShadowed):
+	case strings.HasPrefix(key, VariablePrefix):
+		c.Variables[name] = Value{Origin: "key " + key, Texts: split(flag, text)}
+	default:
+		c.Flags[name] = Value{Origin: "key " + key, Texts: split(flag, text)}
+	}
+	return nil
 }
 
 // flagOf returns the name of the flag of a key, and whether the key is one of earlier versions.
@@ -81,11 +96,14 @@ func flagOf(key string) (name string, isFormer bool) {
 	return key, false
 }
 
-func hasPassword(text string) bool {
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.User == nil {
-		return false
-	}
-	_, isSet := parsed.User.Password()
-	return isSet
-}
+var (
+	// isVariable matches names of environment variables.
+	isVariable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+	// password matches a URL with a password, also in a list or another text.
+	password = regexp.MustCompile(`//[^/\s]*:[^/\s]*@`)
+)
+
+func hasPassword(text string) bool { return password.MatchString(text) }
+
+// hasProxyPassword also finds one in a proxy without a scheme, such as user:password@proxy:3128.
+func hasProxyPassword(text string) bool { return hasPassword("//" + text) }

@@ -44,22 +44,42 @@ func TestFromData(t *testing.T) {
 		data map[string]string
 		want map[string][]string
 		// problems are in the error.
-		problems []string
+		problems, warnings []string
 	}{
-		"nothing":           {},
-		"values":            {data: map[string]string{"fetch-timeout": "7s", "runtime-image": "x"}, want: map[string][]string{"fetch-timeout": {"7s"}, "runtime-image": {"x"}}},
-		"a list":            {data: map[string]string{"prefixes": "https://a/,\n https://b/ "}, want: map[string][]string{"prefixes": {"https://a/", "https://b/"}}},
-		"an empty list":     {data: map[string]string{"prefixes": ""}, want: map[string][]string{"prefixes": {}}},
-		"an empty value":    {data: map[string]string{"galaxy-url": ""}, want: map[string][]string{"galaxy-url": {""}}},
-		"former keys":       {data: map[string]string{"runtimeImage": "x", "COLLECTION_OPERATOR_FETCH_TIMEOUT": "7s"}, want: map[string][]string{"runtime-image": {"x"}, "fetch-timeout": {"7s"}}},
-		"a former and new":  {data: map[string]string{"runtimeImage": "x", "runtime-image": "y"}, want: map[string][]string{"runtime-image": {"y"}}},
-		"an empty former":   {data: map[string]string{"COLLECTION_OPERATOR_FETCH_TIMEOUT": ""}},
-		"a former password": {data: map[string]string{"galaxyURL": "https://u:p@galaxy"}, want: map[string][]string{"galaxy-url": {"https://u:p@galaxy"}}},
+		"nothing":          {},
+		"values":           {data: map[string]string{"fetch-timeout": "7s", "runtime-image": "x"}, want: map[string][]string{"fetch-timeout": {"7s"}, "runtime-image": {"x"}}},
+		"a list":           {data: map[string]string{"prefixes": "https://a/,\n https://b/ "}, want: map[string][]string{"prefixes": {"https://a/", "https://b/"}}},
+		"an empty list":    {data: map[string]string{"prefixes": ""}, want: map[string][]string{"prefixes": {}}},
+		"an empty value":   {data: map[string]string{"galaxy-url": ""}, want: map[string][]string{"galaxy-url": {""}}},
+		"former keys":      {data: map[string]string{"runtimeImage": "x", "COLLECTION_OPERATOR_FETCH_TIMEOUT": "7s"}, want: map[string][]string{"runtime-image": {"x"}, "variable fetch-timeout": {"7s"}}},
+		"a former and new": {data: map[string]string{"runtimeImage": "x", "runtime-image": "y"}, want: map[string][]string{"runtime-image": {"y"}}},
+		"an empty former":  {data: map[string]string{"COLLECTION_OPERATOR_FETCH_TIMEOUT": ""}},
+		"an old and new": {
+			data: map[string]string{"COLLECTION_OPERATOR_FETCH_TIMEOUT": "7s", "fetch-timeout": "8s"}, want: map[string][]string{"fetch-timeout": {"8s"}},
+		},
+		"foreign variables": {
+			data: map[string]string{"GOMEMLIMIT": "1GiB", "TZ": "", "COLLECTION_OPERATOR_X": "1", "COLLECTION_OPERATOR_STORAGE_DIR": "/x", "galaxyURL": ""},
+			warnings: []string{
+				"key COLLECTION_OPERATOR_STORAGE_DIR has no effect: it is no setting; remove it", "key COLLECTION_OPERATOR_X has no effect: it is no setting; remove it",
+				"key GOMEMLIMIT has no effect: it is no setting; remove it", "key TZ has no effect: it is no setting; remove it",
+			},
+		},
+		"passwords": {
+			data: map[string]string{
+				"galaxyURL": "https://u:secret@galaxy", "prefixes": "https://a/,https://u:secret@b/", "COLLECTION_OPERATOR_PREFIXES": "https://u:secret%zz@b/",
+				"HTTPS_PROXY": "u:secret@proxy:3128", "http_proxy": "http://u:secret@proxy", "runtime-image": "registry:5000/x:1@sha256:abc",
+			},
+			want: map[string][]string{"runtime-image": {"registry:5000/x:1@sha256:abc"}},
+			problems: []string{
+				"key galaxyURL: the URL has a password", "key prefixes: the URL has a password", "key COLLECTION_OPERATOR_PREFIXES: the URL has a password",
+				"key HTTPS_PROXY: the URL has a password", "key http_proxy: the URL has a password",
+			},
+		},
 		"all problems": {
-			data: map[string]string{"fetch-timeuot": "7s", "COLLECTION_OPERATOR_X": "1", "storage-dir": "/x", "galaxy-url": "https://u:secret@galaxy", "runtime-image": "x"},
+			data: map[string]string{"fetch-timeuot": "7s", "storage-dir": "/x", "galaxy-url": "https://u:secret@galaxy", "runtime-image": "x"},
 			want: map[string][]string{"runtime-image": {"x"}},
 			problems: []string{
-				"key COLLECTION_OPERATOR_X: there is no such setting", "key fetch-timeuot: there is no such setting",
+				"key fetch-timeuot: there is no such setting",
 				"key galaxy-url: the URL has a password", "key storage-dir: it cannot be changed while the manager runs",
 			},
 		},
@@ -78,6 +98,14 @@ func TestFromData(t *testing.T) {
 			texts := map[string][]string{}
 			for flag, value := range got.Flags {
 				texts[flag] = value.Texts
+			}
+			for flag, value := range got.Variables {
+				if _, isSet := texts[flag]; !isSet {
+					texts["variable "+flag] = value.Texts
+				}
+			}
+			if diff := cmp.Diff(test.warnings, got.Warnings); diff != "" {
+				t.Error(diff)
 			}
 			if test.want == nil {
 				test.want = map[string][]string{}
@@ -136,7 +164,11 @@ func TestALaterSourceReplacesAnEarlierOne(t *testing.T) {
 func TestWrongValuesAreNamed(t *testing.T) {
 	o := newOptions()
 	config, _ := FromData(o.flags, map[string]string{"fetch-timeout": "soon", "prefixes": "https://a/ nowhere"}, nil)
+	config.Flags["reserved"] = Value{Origin: "key reserved", Texts: []string{"https://u:secret@x"}}
 	err := config.Flags.Set(o.flags)
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("it shows a password: %v", err)
+	}
 	for _, want := range []string{`key fetch-timeout: invalid argument "soon"`, `key prefixes: invalid argument "nowhere"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s, got %v", want, err)
@@ -146,7 +178,8 @@ func TestWrongValuesAreNamed(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	for name, status := range map[string]Status{
-		"never used": {Problem: errors.New("key x: wrong\nkey y: wrong"), Observed: "7"},
+		"never used": {Problem: errors.New("key x: wrong\nkey y: wrong"), Observed: "7", Waiting: true},
+		"waits":      {Problem: errors.New("key x: wrong"), Waiting: true, InUse: map[string]string{"fetch-timeout": "7s"}},
 		"none used":  {InUse: map[string]string{}},
 		"used":       {Observed: "8", InUse: map[string]string{"fetch-timeout": "7s"}},
 	} {
@@ -156,7 +189,7 @@ func TestStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := ParseStatus(data)
-			if err != nil || got.Message() != status.Message() || got.Observed != status.Observed || !cmp.Equal(got.InUse, status.InUse) {
+			if err != nil || got.Message() != status.Message() || got.Observed != status.Observed || got.Waiting != status.Waiting || !cmp.Equal(got.InUse, status.InUse) {
 				t.Errorf("got %+v, %v of %v", got, err, data)
 			}
 		})
@@ -164,8 +197,10 @@ func TestStatus(t *testing.T) {
 	if got, err := ParseStatus(nil); err != nil || got.Problem != nil || got.InUse != nil {
 		t.Errorf("without data: %+v, %v", got, err)
 	}
-	if _, err := ParseStatus(map[string]string{KeyInUse: "{"}); err == nil {
-		t.Error("want an error")
+	for _, text := range []string{"{", `{"a":"b","c":1}`} {
+		if got, err := ParseStatus(map[string]string{KeyInUse: text}); err == nil || got.InUse != nil {
+			t.Errorf("%s: got %v, %v", text, got.InUse, err)
+		}
 	}
 }
 
@@ -198,11 +233,15 @@ func TestFromBroker(t *testing.T) {
 		want map[string]string
 		// ignored are fields without effect.
 		ignored []string
-		problem string
 	}{
-		"nothing":           {spec: v2beta1.ZosCloudBrokerSpec{License: &v2beta1.License{Accept: true}}, want: map[string]string{}},
-		"a level":           {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "DEBUG"}, want: map[string]string{"zap-log-level": "debug"}},
-		"another level":     {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "loud"}, problem: `spec.logLevel is "loud", and must be one of debug, info, error`},
+		"nothing":   {spec: v2beta1.ZosCloudBrokerSpec{License: &v2beta1.License{Accept: true}}, want: map[string]string{}},
+		"a level":   {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "DEBUG"}, want: map[string]string{"zap-log-level": "debug"}},
+		"a warning": {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "WARN"}, want: map[string]string{"zap-log-level": "info"}},
+		"a trace":   {spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "trace"}, want: map[string]string{"zap-log-level": "debug"}},
+		"another level": {
+			spec: v2beta1.ZosCloudBrokerSpec{LogLevel: "loud"}, want: map[string]string{},
+			ignored: []string{"spec.logLevel, which is none of trace, debug, info, warn and error"},
+		},
 		"all namespaces":    {spec: v2beta1.ZosCloudBrokerSpec{MultiNamespace: new(true)}, want: map[string]string{"namespaces": ""}},
 		"its own namespace": {spec: v2beta1.ZosCloudBrokerSpec{MultiNamespace: new(false)}, want: map[string]string{"namespaces": "home"}},
 		"a server": {
@@ -213,18 +252,14 @@ func TestFromBroker(t *testing.T) {
 		},
 		"what the workload has": {
 			spec: v2beta1.ZosCloudBrokerSpec{Storage: &runtime.RawExtension{}, Resources: &runtime.RawExtension{}}, want: map[string]string{},
-			ignored: []string{"spec.storage", "spec.resources"},
+			ignored: []string{"spec.storage, which the workload of the manager has", "spec.resources, which the workload of the manager has"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := FromBroker(&test.spec, "home")
-			if test.problem != "" && (err == nil || err.Error() != test.problem) || test.problem == "" && err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, FromBroker(&test.spec, "home")); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(test.ignored, IgnoredFields(&test.spec)); diff != "" {
+			if diff := cmp.Diff(test.ignored, Ignored(&test.spec)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -13,7 +13,7 @@ const (
 	// StatusName is the name of the ConfigMap in which managers say what became of the settings, and keep those that they use.
 	StatusName = "collection-operator-settings-status"
 
-	// KeyValid is its key that is "true" if the settings are used, or "false" if they are wrong and the last good ones are used.
+	// KeyValid is its key that is "true" if the settings are used, or "false" if they are not.
 	KeyValid = "valid"
 	// KeyMessage is its key with the problems, one on each line.
 	KeyMessage = "message"
@@ -21,6 +21,11 @@ const (
 	KeyObserved = "observedResourceVersion"
 	// KeyInUse is its key with the data of the settings that are used, in JSON.
 	KeyInUse = "inUse"
+
+	// KeyWaiting is its key that is "true" if the manager waits for correct settings, and does not run.
+	KeyWaiting = "waiting"
+	// KeyWarnings is its key with what has no effect in the settings, one on each line.
+	KeyWarnings = "warnings"
 
 	// maxMessage limits the message in bytes.
 	maxMessage = 16 << 10
@@ -30,9 +35,14 @@ const (
 type Status struct {
 	// Problem is why the settings are not used, or nil.
 	Problem error
+	// Warnings are about keys that have no effect.
+	Warnings []string
+	// Waiting is true if the manager waits for correct settings, and does not run.
+	Waiting bool
 	// Observed is the resourceVersion of the settings, or "".
 	Observed string
-	// InUse is the data of the settings that are used. It is nil if no settings were used yet, and empty if there were none.
+	// InUse is the data of the settings that are used, or were used last. It is nil if no settings were used yet, and empty if there were
+	// none.
 	InUse map[string]string
 }
 
@@ -52,12 +62,14 @@ func (s Status) Data() (map[string]string, error) {
 	}
 	return map[string]string{
 		KeyValid: fmt.Sprint(s.Problem == nil), KeyMessage: s.Message(), KeyObserved: s.Observed, KeyInUse: string(inUse),
+		KeyWaiting: fmt.Sprint(s.Waiting), KeyWarnings: printable.Cut(printable.Lines(strings.Join(s.Warnings, "\n")), maxMessage),
 	}, nil
 }
 
-// ParseStatus returns what the data of the ConfigMap says. Without data, there is no status.
+// ParseStatus returns what the data of the ConfigMap says, without warnings. Without data, there is no status. What cannot be read is an
+// error, and counts as settings that were not used yet.
 func ParseStatus(data map[string]string) (Status, error) {
-	status := Status{Observed: data[KeyObserved]}
+	status := Status{Observed: data[KeyObserved], Waiting: data[KeyWaiting] == "true"}
 	if data[KeyValid] == "false" {
 		status.Problem = errors.New(strings.TrimSpace(data[KeyMessage]))
 	}
@@ -65,6 +77,7 @@ func ParseStatus(data map[string]string) (Status, error) {
 		return status, nil
 	}
 	if err := json.Unmarshal([]byte(data[KeyInUse]), &status.InUse); err != nil {
+		status.InUse = nil
 		return status, fmt.Errorf("key %s of ConfigMap %q: %w", KeyInUse, StatusName, err)
 	}
 	return status, nil

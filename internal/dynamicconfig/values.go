@@ -94,7 +94,11 @@ func (v Values) Set(flags *pflag.FlagSet) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		for _, text := range v[name].Texts {
-			if err := flags.Set(name, text); err != nil {
+			err := flags.Set(name, text)
+			if err != nil && hasPassword(text) {
+				err = errors.New("the value cannot be read, and is not shown because it has a password")
+			}
+			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", v[name].Origin, err))
 				break
 			}

@@ -121,12 +121,6 @@ func isLive(pod *corev1.Pod, now time.Time) bool {
 	return now.Sub(pod.CreationTimestamp.Time) < notReadyGrace
 }
 
-// Any reports whether there is another live manager.
-func (p *Peers) Any(ctx context.Context) bool {
-	live, err := p.live(ctx)
-	return err != nil || len(live) > 0
-}
-
 // forget drops what is known of pods that do not exist any more, and what is too old to be used.
 func (p *Peers) forget(pods []corev1.Pod) {
 	exists := func(uid types.UID) bool {

@@ -103,11 +103,13 @@ var _ = Describe("The manager's settings", func() {
 		authorized := newScraper(ctx, newNamespace(ctx), "prometheus", true)
 
 		By("using a setting that is new")
-		settings := writeSettings(ctx, elsewhere)
+		settings := writeSettings(ctx, map[string]string{"allowed-source-prefixes": elsewhere["allowed-source-prefixes"], "GOMEMLIMIT": "1GiB"})
 		Run(ctx, findKubectl(), "wait", "configmap/collection-operator-settings-status", "-n", ManagerNamespace, "--timeout=1m",
 			"--for=jsonpath={.data.observedResourceVersion}="+settings.ResourceVersion)
 		expectSettings(ctx, settings, "true")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"allowed-source-prefixes":"https://archives.example.com/"}`))
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(
+			HaveKeyWithValue("inUse", `{"GOMEMLIMIT":"1GiB","allowed-source-prefixes":"https://archives.example.com/"}`),
+			HaveKeyWithValue("warnings", ContainSubstring("key GOMEMLIMIT has no effect")), HaveKeyWithValue("waiting", "false")))
 		oc := expectForbidden(ctx)
 		Expect(authorized.metrics(ctx, NewWithT(GinkgoT()))).To(haveSeries("settings_valid", nil, Equal("1")))
 
@@ -150,7 +152,10 @@ var _ = Describe("The manager's settings", func() {
 	It("that are wrong from the first start on are waited for", func(ctx context.Context) {
 		theManager.stop()
 		DeferCleanup(removeSettings, NodeTimeout(time.Minute))
-		Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings-status"))
+		status := configMap(ManagerNamespace, "collection-operator-settings-status")
+		Remove(ctx, status)
+		status.ResourceVersion, status.Data = "", map[string]string{"inUse": "{"} // What cannot be read counts as nothing.
+		Expect(K8s.Create(ctx, status)).To(Succeed())
 		settings := writeSettings(ctx, map[string]string{"allowed-source-prefixes": "everything"})
 		started := make(chan struct{})
 		go func() {
@@ -159,7 +164,7 @@ var _ = Describe("The manager's settings", func() {
 			theManager.start(ctx)
 		}()
 		expectSettings(ctx, settings, "false")
-		status := func(path string) func() (int, error) {
+		probe := func(path string) func() (int, error) {
 			return func() (int, error) {
 				response, err := http.Get("http://" + theManager.healthAddress + path)
 				if err != nil {
@@ -168,8 +173,9 @@ var _ = Describe("The manager's settings", func() {
 				return response.StatusCode, response.Body.Close()
 			}
 		}
-		Eventually(status("/healthz")).WithContext(ctx).Should(Equal(http.StatusOK))
-		Expect(status("/readyz")()).To(Equal(http.StatusServiceUnavailable))
+		Eventually(probe("/healthz")).WithContext(ctx).Should(Equal(http.StatusOK))
+		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("waiting", "true"))
+		Expect(probe("/readyz")()).To(Equal(http.StatusServiceUnavailable))
 		Eventually(notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(ContainElement(HavePrefix("the manager waits for correct settings")))
 		settings = writeSettings(ctx, elsewhere)
 		Eventually(started).WithContext(ctx).Should(BeClosed())
@@ -188,7 +194,7 @@ var _ = Describe("The manager's settings", func() {
 			removeSettings(ctx)
 			Eventually(settingsStatus(ctx)).WithContext(ctx).Should(HaveKeyWithValue("inUse", "{}"))
 		}, NodeTimeout(time.Minute))
-		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect, because the workload of the manager has them: spec.storage")
+		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect: spec.storage, which the workload of the manager has")
 		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxy-url":"https://hub.example.com","zap-log-level":"debug"}`))
 
 		By("letting the ConfigMap win")
@@ -197,8 +203,9 @@ var _ = Describe("The manager's settings", func() {
 		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxyURL":"https://other.example.com","zap-log-level":"debug"}`))
 
 		By("reporting what is wrong, and keeping the phase that clients need")
-		Patch(ctx, broker, `{"spec":{"logLevel":"loud"}}`)
-		expectBroker(ctx, broker, "Successful", ConditionFalse(), `the last good settings are used: ZosCloudBroker "broker": spec.logLevel is "loud"`)
+		Remove(ctx, settings)
+		Patch(ctx, broker, `{"spec":{"galaxyConfig":{"galaxyURL":"ftp://hub.example.com"}}}`)
+		expectBroker(ctx, broker, "Successful", ConditionFalse(), "the last good settings are used: --galaxy-url must be an http or https address")
 		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(HaveKeyWithValue("valid", "false"), HaveKeyWithValue("inUse", ContainSubstring("debug"))))
 		Eventually(notes(ctx, broker, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(HaveLen(1))
 
@@ -207,8 +214,8 @@ var _ = Describe("The manager's settings", func() {
 		Create(ctx, second)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, second) }, NodeTimeout(time.Minute))
 		expectBroker(ctx, second, "Failed", ConditionFalse(), `ZosCloudBroker "broker" is older`)
-		Patch(ctx, broker, `{"spec":{"logLevel":"info"}}`)
-		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used")
+		Patch(ctx, broker, `{"spec":{"logLevel":"loud","galaxyConfig":null}}`)
+		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect: spec.logLevel, which is none of trace, debug, info, warn and error; spec.storage")
 	}, NodeTimeout(2*time.Minute))
 
 	It("reach two managers one after the other", func(ctx context.Context) {

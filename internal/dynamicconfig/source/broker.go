@@ -37,17 +37,16 @@ type Settings struct {
 }
 
 // Data returns the settings as those of a ConfigMap. The ConfigMap has precedence over a ZosCloudBroker.
-func (s *Settings) Data() (map[string]string, error) {
+func (s *Settings) Data() map[string]string {
 	if len(s.Brokers) == 0 {
-		return dynamicconfig.Overlay(nil, s.ConfigMap.Data), nil
+		return dynamicconfig.Overlay(nil, s.ConfigMap.Data)
 	}
 	broker := s.Brokers[0]
-	under, err := dynamicconfig.FromBroker(&broker.Spec, broker.Namespace)
-	if err != nil {
-		err = fmt.Errorf("ZosCloudBroker %q: %w", broker.Name, err)
-	}
-	return dynamicconfig.Overlay(under, s.ConfigMap.Data), err
+	return dynamicconfig.Overlay(dynamicconfig.FromBroker(&broker.Spec, broker.Namespace), s.ConfigMap.Data)
 }
+
+// Exist reports whether there is any of them.
+func (s *Settings) Exist() bool { return s.ConfigMap.ResourceVersion != "" || len(s.Brokers) > 0 }
 
 // objects are those that exist and count.
 func (s *Settings) objects() []runtime.Object {
@@ -136,13 +135,13 @@ func (s *Source) reportBrokers(ctx context.Context, brokers []*v2beta1.ZosCloudB
 func brokerStatus(broker *v2beta1.ZosCloudBroker, status dynamicconfig.Status, consequence string) v2beta1.ZosCloudBrokerStatus {
 	if status.Problem == nil {
 		message := "the settings are used"
-		if ignored := dynamicconfig.IgnoredFields(&broker.Spec); len(ignored) > 0 {
-			message += "; without effect, because the workload of the manager has them: " + strings.Join(ignored, ", ")
+		if ignored := dynamicconfig.Ignored(&broker.Spec); len(ignored) > 0 {
+			message += "; without effect: " + strings.Join(ignored, "; ")
 		}
 		return withConditions(broker, v2beta1.PhaseSuccessful, metav1.ConditionTrue, v2beta2.ReasonSucceeded, message)
 	}
 	phase := v2beta1.PhaseSuccessful
-	if status.InUse == nil {
+	if status.Waiting {
 		phase = v2beta1.PhaseFailed
 	}
 	return withConditions(broker, phase, metav1.ConditionFalse, v2beta2.ReasonSettingsInvalid, consequence+": "+status.Message())

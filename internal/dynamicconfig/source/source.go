@@ -67,16 +67,16 @@ func (s *Source) Read(ctx context.Context) (*Settings, error) {
 	return &Settings{ConfigMap: config, Brokers: brokers}, err
 }
 
-// ReadStatus returns what became of the settings that a manager has seen last.
-func (s *Source) ReadStatus(ctx context.Context) (dynamicconfig.Status, error) {
+// ReadStatus returns the data of the status that a manager has written last.
+func (s *Source) ReadStatus(ctx context.Context) (map[string]string, error) {
 	config, err := s.get(ctx, dynamicconfig.StatusName)
 	if err != nil {
-		return dynamicconfig.Status{}, err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.written = config.Data
-	return dynamicconfig.ParseStatus(config.Data)
+	return config.Data, nil
 }
 
 func (s *Source) get(ctx context.Context, name string) (*corev1.ConfigMap, error) {

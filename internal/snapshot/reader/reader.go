@@ -183,6 +183,10 @@ func (c *collecting) cluster() []query {
 	for _, name := range []string{dynamicconfig.Name, dynamicconfig.StatusName, "collection-operator-ca"} {
 		queries = append(queries, query{resource: core("configmaps"), namespace: c.scope.ManagerNamespace, name: name})
 	}
+	if c.snapshot.ServesAPI {
+		brokers := schema.GroupVersionResource{Group: v2beta2.GroupVersion.Group, Version: "v2beta1", Resource: "zoscloudbrokers"}
+		queries = append(queries, query{resource: brokers, namespace: c.scope.ManagerNamespace})
+	}
 	if c.hasOLM {
 		queries = append(queries, query{resource: olm("v1alpha1", "catalogsources"), namespace: c.scope.ManagerNamespace})
 	}
