@@ -37,7 +37,8 @@ type ZosCloudBrokerSpec struct {
 	// License has no effect.
 	// +optional
 	License *License `json:"license,omitempty"`
-	// LogLevel is the least level that is logged, as the setting zap-log-level: debug, info or error, in any case.
+	// LogLevel is the least level that is logged, as the setting zap-log-level: debug, info or error, in any case. trace is
+	// debug, and warn is info. Another value has no effect.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	LogLevel string `json:"logLevel,omitempty"`

@@ -315,7 +315,7 @@ func (c *collecting) readSecrets(ctx context.Context) {
 	var names []string
 	for _, kind := range c.snapshot.Kinds() {
 		isCollections := kind.Group == collection.Group || strings.HasSuffix(kind.Group, "."+collection.Group)
-		if kind.Group != v2beta2.GroupVersion.Group && !isCollections {
+		if kind == snapshot.ZosCloudBroker || kind.Group != v2beta2.GroupVersion.Group && !isCollections {
 			continue
 		}
 		for _, object := range c.snapshot.Of(kind) {
