@@ -267,6 +267,7 @@ func TestArchive(t *testing.T) {
 		"gathered/cluster/clusterrole.rbac.authorization.k8s.io/.._zoscb_zos_acme.yaml",
 		"gathered/doctor.json", "gathered/doctor.txt",
 		"gathered/namespaces/other/configmap/acme-files-operator-runtime.yaml",
+		"gathered/namespaces/system/zoscloudbroker.zoscb.ibm.com/broker.yaml",
 		"gathered/namespaces/zos/configmap/acme-files-canary-operator-runtime.yaml",
 		"gathered/namespaces/zos/configmap/acme-files-operator-runtime.yaml",
 		"gathered/namespaces/zos/configmap/anything.yaml",
