@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/collection-operator/collection-operator/api/v2beta1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
@@ -96,6 +97,7 @@ func TestOperationsHaveEveryReason(t *testing.T) {
 
 func TestEveryFieldHasAHeading(t *testing.T) {
 	for page, object := range map[string]any{
+		"spec/zoscloudbroker.md":     v2beta1.ZosCloudBroker{},
 		"spec/operatorcollection.md": v2beta2.OperatorCollection{},
 		"spec/suboperatorconfig.md":  v2beta2.SubOperatorConfig{},
 		"spec/zosendpoint.md":        v2beta2.ZosEndpoint{},

@@ -29,13 +29,11 @@ trap 'rm -rf "$overlay"' EXIT
 		patches:
 		  - patch: |
 		      - {op: replace, path: /spec/template/spec/containers/0/image, value: "$manager_image"}
-		      # A pod reads its settings when it starts.
-		      - {op: add, path: /spec/template/metadata/annotations/zoscb.ibm.com~1settings, value: "$runtime_image $architectures"}
+		      - {op: test, path: /spec/template/spec/containers/0/env/0/name, value: RUNTIME_IMAGE}
+		      - {op: replace, path: /spec/template/spec/containers/0/env/0/value, value: "$runtime_image"}
+		      - {op: test, path: /spec/template/spec/containers/0/env/1/name, value: RUNTIME_ARCHITECTURES}
+		      - {op: replace, path: /spec/template/spec/containers/0/env/1/value, value: "$architectures"}
 		    target: {kind: StatefulSet, name: collection-operator-controller-manager}
-		  - patch: |
-		      - {op: replace, path: /data/runtimeImage, value: "$runtime_image"}
-		      - {op: replace, path: /data/runtimeArchitectures, value: "$architectures"}
-		    target: {kind: ConfigMap, name: collection-operator-settings}
 	END
 } >"$overlay/kustomization.yaml"
 

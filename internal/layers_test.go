@@ -15,6 +15,7 @@ const module = "github.com/collection-operator/collection-operator/"
 // layers says which of our own packages each package may import. Data flows from fetch to apply, once; only controller
 // knows them all.
 var layers = map[string][]string{
+	"api/v2beta1":              {},
 	"api/v2beta2":              {},
 	"config":                   {},
 	"internal/dialguard":       {},
@@ -35,10 +36,10 @@ var layers = map[string][]string{
 	"internal/explain":         {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/diff":            {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
 	"internal/snapshot":        {"api/v2beta2"},
-	"internal/snapshot/reader": {"api/v2beta2", "internal/collection", "internal/render", "internal/snapshot"},
+	"internal/snapshot/reader": {"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/render", "internal/snapshot"},
 	"internal/doctor": {
-		"api/v2beta2", "internal/collection", "internal/endpoint", "internal/explain", "internal/findings", "internal/printable", "internal/render",
-		"internal/runstatus", "internal/snapshot",
+		"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/endpoint", "internal/explain", "internal/findings",
+		"internal/printable", "internal/render", "internal/runstatus", "internal/snapshot",
 	},
 	"internal/mustgather": {"internal/doctor", "internal/findings", "internal/gate", "internal/printable", "internal/render", "internal/snapshot"},
 	"internal/preflight":  {"api/v2beta2", "internal/apply", "internal/status", "internal/upgrade"},
@@ -58,13 +59,15 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/archive", "internal/collection", "internal/crd", "internal/endpoint", "internal/engine", "internal/gate",
 		"internal/podclient", "internal/printable", "internal/render", "internal/runstatus",
 	},
-	"internal/runner":     {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
-	"cmd/engine":          {"internal/environment", "internal/podclient", "internal/podlock", "internal/printable", "internal/runner"},
-	"internal/gate":       {},
-	"internal/rollout":    {},
-	"internal/runstatus":  {"internal/endpoint", "internal/gate", "internal/printable"},
-	"internal/credential": {"internal/endpoint", "internal/status"},
-	"internal/grants":     {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
+	"internal/runner":               {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
+	"cmd/engine":                    {"internal/environment", "internal/podclient", "internal/podlock", "internal/printable", "internal/runner"},
+	"internal/gate":                 {},
+	"internal/rollout":              {},
+	"internal/runstatus":            {"internal/endpoint", "internal/gate", "internal/printable"},
+	"internal/dynamicconfig":        {"api/v2beta1", "internal/printable"},
+	"internal/dynamicconfig/source": {"api/v2beta1", "api/v2beta2", "internal/dynamicconfig", "internal/printable"},
+	"internal/credential":           {"internal/endpoint", "internal/status"},
+	"internal/grants":               {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping": {
 		"api/v2beta2", "internal/collection", "internal/credential", "internal/endpoint", "internal/instances", "internal/printable",
 		"internal/render", "internal/status",
@@ -95,8 +98,9 @@ var layers = map[string][]string{
 	},
 	"cmd/manager": {
 		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
-		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/environment", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/metrics", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
+		"internal/crd", "internal/credential", "internal/dialguard", "internal/dynamicconfig", "internal/dynamicconfig/source", "internal/endpoint",
+		"internal/environment", "internal/fetch", "internal/gate", "internal/grants",
+		"internal/install/olm", "internal/metrics", "internal/printable", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
 		"internal/servingcert", "internal/servingcert/keeper", "internal/upload",
 	}, "internal/environment": {},
 	"internal/trust":              {},
@@ -112,7 +116,7 @@ var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
-	"internal/doctor", "internal/mustgather",
+	"internal/doctor", "internal/mustgather", "internal/dynamicconfig",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

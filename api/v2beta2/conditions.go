@@ -240,6 +240,8 @@ const (
 	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime, or, in another namespace
 	// than that of the SubOperatorConfig, does not exist.
 	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
+	// ReasonSettingsInvalid is the reason of an event about the ConfigMap collection-operator-settings: the manager cannot use it.
+	ReasonSettingsInvalid = "SettingsInvalid"
 	// ReasonTrustedAuthoritiesInvalid is the reason of an event about the ConfigMap collection-operator-trusted-ca: it cannot be
 	// used, or a part of it is skipped.
 	ReasonTrustedAuthoritiesInvalid = "TrustedAuthoritiesInvalid"

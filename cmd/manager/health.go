@@ -55,6 +55,11 @@ func (r *readiness) Start(context.Context) error {
 	return nil
 }
 
+// check reports whether the manager is ready.
+func (r *readiness) check() error {
+	return errors.Join(r.checkStorage(nil), r.checkCaches(nil), r.checkArchives(nil), r.checkCatalog(nil))
+}
+
 func (r *readiness) checkStorage(*http.Request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

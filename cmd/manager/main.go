@@ -18,7 +18,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var s settings
+	var s settings // For the usage and wrong arguments.
 	policies := policiesCommand()
 	root := &cobra.Command{
 		Use:           "manager",
@@ -27,13 +27,14 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+			invocation, err := newInvocation(os.Args[1:], os.LookupEnv)
+			if err != nil {
 				return err
 			}
 			for _, name := range unknownVariables(os.Environ(), cmd.Flags(), policies.Flags()) {
 				cmd.PrintErrf("warning: environment variable %s is ignored: there is no such flag\n", name)
 			}
-			return run(cmd.Context(), s)
+			return runProcess(cmd.Context(), invocation, os.Environ())
 		},
 	}
 	s.addFlags(root.Flags())

@@ -46,7 +46,7 @@ func (s *metricsSettings) options(certificates **keeper.Keeper) metricsserver.Op
 }
 
 // registerMetrics registers all metrics of this manager. The catalog and the keeper are nil if there is none.
-func registerMetrics(mgr manager.Manager, s settings, c *controllers, server *catalog.Server, k *keeper.Keeper) error {
+func registerMetrics(mgr manager.Manager, s settings, c *controllers, server *catalog.Server, k *keeper.Keeper, settingsValid func() bool) error {
 	if s.metrics.address == "0" {
 		return nil
 	}
@@ -55,7 +55,7 @@ func registerMetrics(mgr manager.Manager, s settings, c *controllers, server *ca
 		return fmt.Errorf("setting up a controller: %w", err)
 	}
 	state := &metrics.State{
-		Client: mgr.GetClient(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure, Runs: runs.Of,
+		Client: mgr.GetClient(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure, Runs: runs.Of, SettingsValid: settingsValid,
 		Budgets: func(ctx context.Context) ([]metrics.Budget, error) {
 			return c.importer.Budgets.Measure(ctx, mgr.GetClient(), s.budgets.endpoints)
 		},

@@ -14,9 +14,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
+// errNotPermitted means that the manager may not use the selected namespaces.
+var errNotPermitted = errors.New("the manager may not list Secrets")
+
 // namespaceSettings select the namespaces that the manager uses.
 type namespaceSettings struct {
 	names []string
+	// refused are selected namespaces that the manager may not use.
+	refused []string
 }
 
 func (s *namespaceSettings) addFlags(flags *pflag.FlagSet) {
@@ -32,39 +37,50 @@ func (s *namespaceSettings) validate() error {
 	return nil
 }
 
-// keepPermitted drops the namespaces in which the manager may not read Secrets, and logs them: the caches of all namespaces would wait
-// for one that was deleted together with its RoleBinding.
-func (s *namespaceSettings) keepPermitted(ctx context.Context) error {
+// keepPermitted drops the namespaces in which the manager may not read Secrets: the caches of all namespaces would wait for one that was
+// deleted together with its RoleBinding. If none is left, the error is errNotPermitted.
+func (s *namespaceSettings) keepPermitted(ctx context.Context, reviewer kubernetes.Interface) error {
 	if len(s.names) == 0 {
-		return nil
-	}
-	config, err := ctrl.GetConfig()
-	if err != nil {
+		permitted, err := mayListSecrets(ctx, reviewer, metav1.NamespaceAll)
+		if err == nil && !permitted {
+			err = fmt.Errorf("--namespaces selects all namespaces, and %w in all: select some", errNotPermitted)
+		}
 		return err
 	}
-	reviewer, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	var permitted []string
+	var kept []string
 	for _, name := range s.names {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Version: "v1", Resource: "secrets", Verb: "list", Namespace: name},
-		}}
-		review, err := reviewer.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("checking the permissions in namespace %q: %w", name, err)
+		permitted, err := mayListSecrets(ctx, reviewer, name)
+		switch {
+		case err != nil:
+			return err
+		case permitted:
+			kept = append(kept, name)
+		default:
+			s.refused = append(s.refused, name)
 		}
-		if review.Status.Allowed {
-			permitted = append(permitted, name)
-			continue
-		}
+	}
+	if len(kept) == 0 {
+		return fmt.Errorf("--namespaces: %w in any of them: bind ClusterRole collection-operator-manager-namespace to its ServiceAccount there", errNotPermitted)
+	}
+	s.names = kept
+	return nil
+}
+
+func mayListSecrets(ctx context.Context, reviewer kubernetes.Interface, namespace string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Version: "v1", Resource: "secrets", Verb: "list", Namespace: namespace},
+	}}
+	review, err := reviewer.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("checking the permissions in namespace %q: %w", namespace, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// logRefused logs the namespaces that keepPermitted has dropped.
+func (s *namespaceSettings) logRefused() {
+	for _, name := range s.refused {
 		ctrl.Log.Error(nil, "a selected namespace is not used until ClusterRole collection-operator-manager-namespace is bound there and the manager restarts",
 			"namespace", name, "reason", "the manager may not list Secrets there")
 	}
-	if len(permitted) == 0 {
-		return errors.New("--namespaces: the manager may list Secrets in none of them: bind ClusterRole collection-operator-manager-namespace to its ServiceAccount there")
-	}
-	s.names = permitted
-	return nil
 }

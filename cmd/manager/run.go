@@ -163,18 +163,14 @@ func (s *settings) validate() error {
 	return errors.Join(errs...)
 }
 
-func run(ctx context.Context, s settings) error {
-	if err := s.validate(); err != nil {
-		return err
-	}
+// run runs a manager with valid settings.
+func run(ctx context.Context, s settings, p *process) error {
 	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	if err := s.useProxy(); err != nil {
 		return err
 	}
-	if err := s.namespaces.keepPermitted(ctx); err != nil {
-		return err
-	}
+	s.namespaces.logRefused()
 	var certificates *keeper.Keeper
 	mgr, err := newManager(s, s.metrics.options(&certificates))
 	if err != nil {
@@ -221,10 +217,10 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(registerMetrics(mgr, s, added, ready.catalog, certificates), ready.addTo(mgr)); err != nil {
+	if err := errors.Join(registerMetrics(mgr, s, added, ready.catalog, certificates, p.valid), ready.addTo(mgr)); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return p.manage(ctx, mgr, peers, ready)
 }
 
 // portOf returns the port of a listen address. The port may be a service name.

@@ -75,6 +75,7 @@ const running = `
   leader_election_master_status{job="collection-operator-metrics",name="collection-operator.zoscb.ibm.com",pod="m-1"} 0x2000
   controller_runtime_reconcile_errors_total{job="collection-operator-metrics",controller="operatorcollection",pod="m-0"} 0+1x2000
   collection_operator_serving_certificate_expiry_timestamp_seconds{pod="m-0"} 7776000x2000
+  collection_operator_settings_valid{pod="m-0"} 1x2000
   collection_operator_collections{object_namespace="team",collection="acme/files",condition="Ready",status="True",reason="Succeeded",pod="m-0"} 3x2000
   collection_operator_installations{object_namespace="prod",collection="acme/files",method="Direct",ready="true",reason="",pod="m-0"} 1x2000
   collection_operator_fetches_total{result="Succeeded",pod="m-0"} 0+1x2000
@@ -114,6 +115,9 @@ var alerts = map[string]struct {
 	},
 	"CollectionOperatorCertificateExpiring": {
 		series: `collection_operator_serving_certificate_expiry_timestamp_seconds{pod="m-1"} 604700x2000`, after: time.Hour, labels: `{}`,
+	},
+	"CollectionOperatorSettingsInvalid": {
+		series: `collection_operator_settings_valid{pod="m-1"} 0x2000`, after: 5 * time.Minute, labels: `{pod="m-1"}`,
 	},
 	"CollectionOperatorCollectionNotReady": {
 		// Its reason changes, and so does the leader.

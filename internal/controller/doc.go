@@ -17,6 +17,8 @@ package controller
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections;suboperatorconfigs;zosendpoints,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/status;suboperatorconfigs/status;zosendpoints/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/finalizers;suboperatorconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=zoscloudbrokers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=zoscloudbrokers/status,verbs=patch
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=runs,verbs=record
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=administration,verbs=use
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update;patch;delete

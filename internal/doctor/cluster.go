@@ -104,7 +104,7 @@ func (d *diagnosis) reportManager(m Manager) {
 	case m.Ready > 0:
 		f.Severity = findings.SeverityWarning // The other one works.
 	}
-	var causes []Ref
+	causes := []Ref{settingsOf(m.Namespace)}
 	for _, pod := range d.pods {
 		if pod.Namespace == m.Namespace && pod.Labels[snapshot.LabelManager] == snapshot.ManagerName {
 			if problem := d.podProblem(pod); problem != "" {

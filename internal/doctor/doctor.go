@@ -88,6 +88,7 @@ type check struct {
 // checks in the order of causes: what comes later depends on what comes before.
 var checks = []check{
 	{"api", checkAPI},
+	{"settings", checkSettings},
 	{"manager", checkManager},
 	{"namespaces", checkNamespaces},
 	{"crds", checkDefinitions},

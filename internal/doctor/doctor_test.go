@@ -206,6 +206,12 @@ func waiting(reason string) string {
 		`waiting: {reason: ` + reason + `, message: it waits for ` + reason + `, since: "2026-11-22T11:00:00Z"}}`
 }
 
+// settingsStatus is what the manager says about wrong settings, with those that were used last, and whether it waits.
+func settingsStatus(waiting string) string {
+	return `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: system, name: collection-operator-settings-status}, ` +
+		`data: {valid: "false", message: "key max-kins: there is no such setting", inUse: "{\"max-kinds\":\"9\"}", waiting: "` + waiting + `"}}`
+}
+
 const deleted = `metadata: {deletionTimestamp: "2026-11-22T11:00:00Z"}` + "\n"
 
 var crashing = `status: {phase: Running, conditions: null, containerStatuses: [{name: manager, ready: false, restartCount: 9,` +
@@ -248,6 +254,15 @@ var diagnoses = map[string]struct {
 	},
 	"a manager that is scaled to zero": {
 		changes: change{"manager": "spec: {replicas: 0}\nstatus: {readyReplicas: 0}"}, want: []string{"error statefulset/manager in system: ScaledToZero"},
+	},
+	"settings that are wrong": {
+		changes: change{"settings": settingsStatus("false")},
+		want:    []string{"warning configmap/collection-operator-settings in system: SettingsInvalid"},
+	},
+	"a manager that waits for settings": {
+		changes: change{"settings": settingsStatus("true"), "manager": "status: {readyReplicas: 0}", "collection": "metadata: {generation: 2}"},
+		want: []string{"error configmap/collection-operator-settings in system: SettingsInvalid; " +
+			"affects statefulset/manager in system, operatorcollection/files in zos"},
 	},
 	"two managers": {
 		changes: change{"other": strings.NewReplacer("namespace: system", "namespace: tools", "StatefulSet", "Deployment").Replace(healthy["manager"])},

@@ -101,6 +101,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonRuntimeNotSupported:         act("remove the setting from spec.runtime, or set install: Direct"),
 	v2beta2.ReasonRuntimeObjectMissing:        act("create the object that the message names, with its label"),
 	v2beta2.ReasonRuntimeObjectNotAllowed:     act("ask the owner of the namespace for the label that the message names"),
+	v2beta2.ReasonSettingsInvalid:             act("correct the ConfigMap collection-operator-settings in the manager's namespace: docs/settings.md"),
 	v2beta2.ReasonTrustedAuthoritiesInvalid:   act("correct the ConfigMap collection-operator-trusted-ca in the manager's namespace"),
 
 	v2beta2.ReasonInvalidVariables:  act("correct the item of spec.variables that the message names"),

@@ -57,6 +57,8 @@ type State struct {
 	Catalog func() *Catalog
 	// CertificateExpires returns when the serving certificate expires, or the zero time. It is nil if there is none.
 	CertificateExpires func() time.Time
+	// SettingsValid reports whether this manager uses the settings of its ConfigMap.
+	SettingsValid func() bool
 }
 
 // Catalog is the size of the catalog for the Operator Lifecycle Manager.
@@ -97,6 +99,7 @@ var (
 	catalogBundles  = describe("catalog_bundles", "Versions of collections in the catalog that this manager serves to the Operator Lifecycle Manager.")
 	catalogBytes    = describe("catalog_bytes", "Size of the ClusterServiceVersions in the catalog that this manager serves to the Operator Lifecycle Manager.")
 	certificate     = describe("serving_certificate_expiry_timestamp_seconds", "Time at which the certificate expires that this manager serves.")
+	settingsValid   = describe("settings_valid", "1 if this manager uses the settings of its ConfigMap, 0 if they are wrong and it uses the last good ones.")
 )
 
 // Collect implements [prometheus.Collector]. If something cannot be read, the scrape fails, and shows the error.
@@ -112,6 +115,9 @@ func (s *State) Collect(to chan<- prometheus.Metric) {
 		if at := s.CertificateExpires(); !at.IsZero() {
 			gauge(to, certificate, seconds(at))
 		}
+	}
+	if s.SettingsValid != nil {
+		gauge(to, settingsValid, number(s.SettingsValid()))
 	}
 	select {
 	case <-s.Elected:

@@ -42,6 +42,7 @@ var planted = map[string]string{
 	"variable as assignment":      "planted-variable2",
 	"variable as object":          "planted-variable3",
 	"environment":                 "planted-env",
+	"field without a meaning":     "planted-broker",
 	"manifest in an InstallPlan":  "planted-manifest",
 	"bundle of an InstallPlan":    "planted-bundle",
 	"annotation of a pod":         "planted-pod-annotation",
@@ -117,6 +118,10 @@ metadata: {namespace: zos, name: lpar1}
 spec:
   host: lpar1.example.com
   variables: ["ansible_password: <variable as text>", "ansible_become_pass=<variable as assignment>", {name: my_token, value: [<variable as object>]}, "pyz: /usr/lpp/python", "zoau=/usr/lpp/zoau"]`, `
+apiVersion: zoscb.ibm.com/v2beta1
+kind: ZosCloudBroker
+metadata: {namespace: system, name: broker}
+spec: {logLevel: debug, unknown: {key: <field without a meaning>}}`, `
 apiVersion: suboperator.zoscb.ibm.com/v1
 kind: DataFile
 metadata: {namespace: zos, name: hello, annotations: {zoscb.ibm.com/run-record: "<run record>"}}
@@ -262,6 +267,7 @@ func TestArchive(t *testing.T) {
 		"gathered/cluster/clusterrole.rbac.authorization.k8s.io/.._zoscb_zos_acme.yaml",
 		"gathered/doctor.json", "gathered/doctor.txt",
 		"gathered/namespaces/other/configmap/acme-files-operator-runtime.yaml",
+		"gathered/namespaces/system/zoscloudbroker.zoscb.ibm.com/broker.yaml",
 		"gathered/namespaces/zos/configmap/acme-files-canary-operator-runtime.yaml",
 		"gathered/namespaces/zos/configmap/acme-files-operator-runtime.yaml",
 		"gathered/namespaces/zos/configmap/anything.yaml",

@@ -41,6 +41,8 @@ var (
 	shownVariables = []string{
 		"ansible_connection", "ansible_host", "ansible_port", "ansible_python_interpreter", "ansible_remote_tmp", "ansible_user", "pyz", "zoau",
 	}
+	// shownBrokerFields are fields of a ZosCloudBroker that the manager uses.
+	shownBrokerFields = []string{"license", "logLevel", "multiNamespace", "galaxyConfig"}
 )
 
 // redactor replaces secrets.
@@ -159,6 +161,8 @@ func (r *redactor) object(object *unstructured.Unstructured) map[string]any {
 	switch {
 	case kind == snapshot.ZosEndpoint:
 		r.endpointVariables(spec)
+	case kind == snapshot.ZosCloudBroker:
+		r.brokerFields(spec)
 	case kind == snapshot.InstallPlan:
 		withoutManifests(copied.Object)
 	case kind == snapshot.ClusterServiceVersion:
@@ -193,6 +197,15 @@ func hideAnnotations(annotations map[string]any) {
 	for name := range annotations {
 		if !shownAnnotations.MatchString(name) || name == hiddenAnnotation {
 			annotations[name] = redacted
+		}
+	}
+}
+
+// brokerFields hides what the manager does not use: the API server keeps it unchecked.
+func (r *redactor) brokerFields(spec map[string]any) {
+	for name, value := range spec {
+		if !slices.Contains(shownBrokerFields, name) {
+			spec[name] = r.hide(value)
 		}
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,9 +28,7 @@ func readManifest(t *testing.T, name string, into any) {
 }
 
 func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
-	var values corev1.ConfigMap
 	var manager appsv1.StatefulSet
-	readManifest(t, "settings.yaml", &values)
 	readManifest(t, "manager.yaml", &manager)
 	container := manager.Spec.Template.Spec.Containers[0]
 	flags := map[string]string{}
@@ -52,16 +48,22 @@ func TestDefaultSettingsAreThoseOfTheManifests(t *testing.T) {
 	if manager.Spec.Template.Labels[ManagerLabel] != ManagerLabelValue {
 		t.Errorf("the manager's pod cannot be found by its labels %v", manager.Spec.Template.Labels)
 	}
+	values := map[string]string{}
+	for _, variable := range container.Env {
+		values[variable.Name] = variable.Value
+		if variable.ValueFrom != nil && variable.ValueFrom.ConfigMapKeyRef != nil {
+			t.Errorf("variable %s comes from a ConfigMap: the next pod does not start when somebody removes the key", variable.Name)
+		}
+	}
 	for _, name := range []string{"POD_NAMESPACE", "POD_NAME"} {
-		if !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == name }) {
+		if _, isSet := values[name]; !isSet {
 			t.Errorf("nothing sets the manager's variable %s", name)
 		}
 	}
 	want := Settings{
-		RuntimeImage:   values.Data["runtimeImage"],
-		Architectures:  strings.Split(values.Data["runtimeArchitectures"], ","),
+		RuntimeImage:   values["RUNTIME_IMAGE"],
+		Architectures:  strings.Split(values["RUNTIME_ARCHITECTURES"], ","),
 		ArtifactServer: server,
-		Dependencies:   DependencySettings{GalaxyURL: values.Data["galaxyURL"], PipIndexURL: values.Data["pipIndexURL"]},
 	}
 	if err := want.SetArtifactURL(strings.Replace(flags["--artifact-url"], "$(POD_NAMESPACE)", manager.Namespace, 1)); err != nil {
 		t.Error(err)

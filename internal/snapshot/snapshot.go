@@ -42,6 +42,7 @@ const CatalogName = "collection-operator-catalog"
 var (
 	OperatorCollection = v2beta2.GroupVersion.WithKind("OperatorCollection").GroupKind()
 	SubOperatorConfig  = v2beta2.GroupVersion.WithKind("SubOperatorConfig").GroupKind()
+	ZosCloudBroker     = schema.GroupKind{Group: v2beta2.GroupVersion.Group, Kind: "ZosCloudBroker"}
 	ZosEndpoint        = v2beta2.GroupVersion.WithKind("ZosEndpoint").GroupKind()
 
 	Namespace   = corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind()

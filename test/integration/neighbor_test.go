@@ -84,7 +84,7 @@ var _ = Describe("A good neighbour", func() {
 		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
 		Get(ctx, NewWithT(GinkgoT()), manager)
 		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/theirs:1"))
-		Expect(manager.Spec.Template.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/settings", ContainSubstring("registry.invalid/runtime:1")))
+		Expect(manager.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "RUNTIME_IMAGE", Value: "registry.invalid/runtime:1"}))
 
 		By("refusing when it has changed a CRD")
 		Remove(ctx, manager)

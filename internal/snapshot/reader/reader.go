@@ -26,6 +26,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
 )
@@ -179,8 +180,12 @@ func (c *collecting) cluster() []query {
 			otherwise: &query{resource: resource, labels: manager, set: set, namespace: c.scope.ManagerNamespace},
 		})
 	}
-	for _, name := range []string{"collection-operator-settings", "collection-operator-ca"} {
+	for _, name := range []string{dynamicconfig.Name, dynamicconfig.StatusName, "collection-operator-ca"} {
 		queries = append(queries, query{resource: core("configmaps"), namespace: c.scope.ManagerNamespace, name: name})
+	}
+	if c.snapshot.ServesAPI {
+		brokers := schema.GroupVersionResource{Group: v2beta2.GroupVersion.Group, Version: "v2beta1", Resource: "zoscloudbrokers"}
+		queries = append(queries, query{resource: brokers, namespace: c.scope.ManagerNamespace})
 	}
 	if c.hasOLM {
 		queries = append(queries, query{resource: olm("v1alpha1", "catalogsources"), namespace: c.scope.ManagerNamespace})
@@ -310,7 +315,7 @@ func (c *collecting) readSecrets(ctx context.Context) {
 	var names []string
 	for _, kind := range c.snapshot.Kinds() {
 		isCollections := kind.Group == collection.Group || strings.HasSuffix(kind.Group, "."+collection.Group)
-		if kind.Group != v2beta2.GroupVersion.Group && !isCollections {
+		if kind == snapshot.ZosCloudBroker || kind.Group != v2beta2.GroupVersion.Group && !isCollections {
 			continue
 		}
 		for _, object := range c.snapshot.Of(kind) {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
+	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
+)
+
+// seenSettings are settings and why they are not used, or nil.
+type seenSettings struct {
+	settings *source.Settings
+	warnings []string
+	problem  error
+}
+
+// choose sets the settings to run with: those of the objects, or the last good ones. If there are none, it waits for correct ones.
+// Without objects, the command line is wrong, which is an error.
+func (p *process) choose(ctx context.Context, probeAddress string) error {
+	objects, err := p.source.Read(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := p.source.ReadStatus(ctx)
+	if err != nil {
+		return err
+	}
+	status, err := dynamicconfig.ParseStatus(data)
+	if err != nil {
+		p.log.Error(err, "the last good settings are lost")
+	}
+	p.changes = p.source.Watch(ctx)
+	problem, err := p.choosePossible(ctx, objects, status.InUse)
+	if err != nil || problem == nil {
+		return err
+	}
+	waiting := serveWaiting(probeAddress)
+	defer waiting.Close()
+	return p.wait(ctx, objects, problem, status.InUse)
+}
+
+// wait returns when there are settings to run with.
+func (p *process) wait(ctx context.Context, objects *source.Settings, problem error, lastGood map[string]string) error {
+	logged := ""
+	for problem != nil {
+		if !objects.Exist() {
+			return problem
+		}
+		if problem.Error() != logged {
+			logged = problem.Error()
+			p.log.Error(problem, nothingUsed)
+		}
+		status := p.status(lastGood)
+		status.Problem, status.Waiting = problem, true
+		if err := p.source.Report(ctx, objects, status, nothingUsed); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case objects = <-p.changes:
+		case <-after(p.retryTime(problem)):
+		}
+		var err error
+		if problem, err = p.choosePossible(ctx, objects, lastGood); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choosePossible sets the settings to run with if there are any, and else returns why the objects cannot be used. lastGood is nil if
+// no manager has run yet.
+func (p *process) choosePossible(ctx context.Context, objects *source.Settings, lastGood map[string]string) (problem, err error) {
+	chosen, problem, err := p.judge(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	p.see(objects, chosen, problem)
+	if problem == nil {
+		p.running, p.isTrial = chosen, !maps.Equal(lastGood, chosen.data)
+		return nil, nil
+	}
+	if lastGood == nil {
+		return problem, nil
+	}
+	last, lastProblem := p.invocation.with(lastGood)
+	if lastProblem == nil {
+		lastProblem = last.settings.namespaces.keepPermitted(ctx, p.client)
+		if lastProblem != nil && !errors.Is(lastProblem, errNotPermitted) {
+			return nil, lastProblem
+		}
+	}
+	if lastProblem != nil {
+		return fmt.Errorf("%w\nand the last good settings cannot be used any more: %w", problem, lastProblem), nil
+	}
+	p.log.Error(problem, lastGoodUsed)
+	p.running, p.isTrial = last, false
+	return nil, nil
+}
+
+// judge returns why the settings cannot be used, and an error if that cannot be found out.
+func (p *process) judge(ctx context.Context, objects *source.Settings) (c *candidate, problem, err error) {
+	c, problem = p.invocation.with(objects.Data())
+	if problem != nil {
+		return c, problem, nil
+	}
+	if problem := p.refused.of(c.hash(), time.Now()); problem != nil {
+		return c, problem, nil
+	}
+	err = c.settings.namespaces.keepPermitted(ctx, p.client)
+	if errors.Is(err, errNotPermitted) {
+		return c, err, nil
+	}
+	return c, nil, err
+}
+
+// retryTime is the time after which to judge settings again that have not changed, or 0 if that is of no use.
+func (p *process) retryTime(problem error) time.Duration {
+	switch {
+	case errors.Is(problem, errRefused):
+		return max(time.Until(p.refused.Until), retryInterval)
+	case errors.Is(problem, errNotPermitted), errors.Is(problem, errOtherProduct):
+		return permissionInterval
+	}
+	return 0
+}
+
+// after returns nil for no duration.
+func after(duration time.Duration) <-chan time.Time {
+	if duration == 0 {
+		return nil
+	}
+	return time.After(duration)
+}
+
+// see notes what is known of the settings.
+func (p *process) see(objects *source.Settings, c *candidate, problem error) {
+	p.seen.Store(&seenSettings{objects, c.warnings, problem})
+}
+
+// status says what became of the settings that were seen last.
+func (p *process) status(inUse map[string]string) dynamicconfig.Status {
+	seen := p.seen.Load()
+	return dynamicconfig.Status{
+		Problem: seen.problem, Warnings: seen.warnings, Observed: seen.settings.ConfigMap.ResourceVersion, InUse: inUse,
+	}
+}
+
+// valid reports whether the manager runs with the settings of the ConfigMap.
+func (p *process) valid() bool { return p.seen.Load().problem == nil }
+
+// serveWaiting lets the pod live, but not be ready, while there are no settings to run with.
+func serveWaiting(address string) *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, nothingUsed, http.StatusServiceUnavailable)
+	})
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.ListenAndServe() }()
+	return server
+}
