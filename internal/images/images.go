@@ -25,8 +25,8 @@ var reference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*(:[0-9]+/[A-Za-z
 // maxReference is the length of a reference in bytes: OCI's limit for a name, and room for tag and digest.
 const maxReference = 512
 
-// AddObject adds the images that an object names: those of its containers, relatedImages, spec.runtime.image, the setting runtimeImage, and
-// variables RELATED_IMAGE_*. It takes what Kubernetes, OLM and file-based catalogs have as JSON. Of a pod it also takes the digests of what
+// AddObject adds the images that an object names: those of its containers, relatedImages, spec.runtime.image, the setting runtime-image,
+// and the variables RUNTIME_IMAGE and RELATED_IMAGE_*. It takes what Kubernetes, OLM and file-based catalogs have as JSON. Of a pod it also takes the digests of what
 // its node pulled. CustomResourceDefinitions name no images.
 func (l *List) AddObject(object map[string]any) {
 	switch object["kind"] {
@@ -49,9 +49,9 @@ func (l *List) visit(value any) {
 		for key, element := range value {
 			text, isText := element.(string)
 			switch {
-			case isText && (key == "image" || key == "runtimeImage"):
+			case isText && (key == "image" || key == "runtime-image" || key == "runtimeImage"):
 				l.add(text)
-			case isText && key == "value" && isRelatedImage(value["name"]):
+			case isText && key == "value" && isImageVariable(value["name"]):
 				l.add(text)
 			default:
 				l.visit(element)
@@ -60,10 +60,10 @@ func (l *List) visit(value any) {
 	}
 }
 
-// isRelatedImage reports whether a variable has the name that OLM expects of those with images.
-func isRelatedImage(name any) bool {
+// isImageVariable reports whether a variable has the name that OLM expects of those with images, or that of the manager's variable.
+func isImageVariable(name any) bool {
 	text, _ := name.(string)
-	return strings.HasPrefix(text, "RELATED_IMAGE_")
+	return text == "RUNTIME_IMAGE" || strings.HasPrefix(text, "RELATED_IMAGE_")
 }
 
 func (l *List) add(image string) {

@@ -50,12 +50,13 @@ func TestList(t *testing.T) {
 		},
 		"settings, related images and a catalog": {
 			objects: []string{
-				"{kind: ConfigMap, data: {runtimeImage: r/a@" + one + ", galaxyURL: 'https://image'}}",
+				"{kind: ConfigMap, data: {runtime-image: r/a@" + one + ", galaxy-url: 'https://image'}}",
+				"{kind: StatefulSet, spec: {template: {spec: {containers: [{env: [{name: RUNTIME_IMAGE, value: r/a@" + two + "}]}]}}}}",
 				"{kind: ClusterServiceVersion, spec: {relatedImages: [{name: manager, image: r/b@" + one + "}], install: {spec: {deployments: [{spec: {template: {spec: {containers: [{env: [{name: RELATED_IMAGE_RUNTIME, value: r/c@" + one + "}, {name: OTHER, value: r/no}]}]}}}}]}}}}",
 				"{schema: olm.bundle, image: r/d@" + one + ", relatedImages: [{image: r/e@" + one + "}]}",
 				"{kind: CatalogSource, spec: {image: r/f@" + one + "}}",
 			},
-			want: []string{"r/a@" + one, "r/b@" + one, "r/c@" + one, "r/d@" + one, "r/e@" + one, "r/f@" + one},
+			want: []string{"r/a@" + one, "r/a@" + two, "r/b@" + one, "r/c@" + one, "r/d@" + one, "r/e@" + one, "r/f@" + one},
 		},
 		"a schema": {objects: []string{"{kind: CustomResourceDefinition, spec: {versions: [{schema: {properties: {image: {default: r/a}}}}], image: r/a}}"}},
 		"no references": {
