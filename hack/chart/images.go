@@ -33,7 +33,7 @@ func (i image) check(flag string, allowTags bool) error {
 	host, _, found := strings.Cut(i.repository, "/")
 	switch {
 	case !found || host != "localhost" && !strings.ContainsAny(host, ".:"):
-		return fmt.Errorf("-%s: image %q names no registry, so that nodes would look it up in a public one: name it as registry.example.com/name@sha256:...", flag, i.repository)
+		return fmt.Errorf("-%s: image %q names no registry: name it as registry.example.com/name@sha256:..., since nodes would look it up in a public one", flag, i.repository)
 	case i.digest != "" && !imageDigest.MatchString(i.digest):
 		return fmt.Errorf("-%s: %s is no digest: name the image as %s@sha256:... with 64 digits", flag, i.digest, i.repository)
 	case i.digest == "" && !allowTags:
