@@ -21,7 +21,7 @@ func (i image) validBytecode() error {
 		stale += count
 	}
 	if stale > 0 {
-		return fmt.Errorf("%d .pyc files are not valid for the times of their sources: export SOURCE_DATE_EPOCH=0 where packages are installed, in hack/devcluster/files/standins", stale)
+		return fmt.Errorf("%d .pyc files are not valid for the times of their sources: export SOURCE_DATE_EPOCH=0 PYTHONDONTWRITEBYTECODE=1 where packages are installed, in hack/devcluster/files/standins", stale)
 	}
 	return nil
 }
