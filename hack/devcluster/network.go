@@ -143,6 +143,7 @@ table ip %[1]s {
 	}
 	chain forward {
 		type filter hook forward priority 0;
+		ct state established,related accept
 		ip saddr %[2]s ip daddr != { %[2]s, %[3]s } reject with icmp type net-unreachable
 	}
 	chain input {

@@ -128,10 +128,10 @@ func (l *List) pulled(image string, pulled digest.Digest) {
 func (l *List) References() []string {
 	found := map[string]bool{}
 	for image := range l.named {
-		name, _, _ := strings.Cut(image, "@")
+		name, pinned, _ := strings.Cut(image, "@")
 		switch {
 		case IsPinned(image):
-			found[image] = true
+			found[withoutTag(name)+"@"+pinned] = true // Clients such as skopeo refuse a tag beside a digest.
 		case len(l.digests[image]) > 0:
 			for pulled := range l.digests[image] {
 				found[withoutTag(name)+"@"+pulled.String()] = true

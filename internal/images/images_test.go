@@ -25,6 +25,10 @@ func TestList(t *testing.T) {
 			objects: []string{"{kind: Pod, spec: {containers: [{name: a, image: r/a@" + one + "}]}}", "{kind: OperatorCollection, spec: {runtime: {image: r/a@" + one + "}}}"},
 			want:    []string{"r/a@" + one},
 		},
+		"a tag beside a digest": {
+			objects: []string{"{kind: Pod, spec: {containers: [{name: a, image: 'r:5000/a:v1@" + one + "'}, {name: b, image: 'r:5000/a@" + one + "'}]}}"},
+			want:    []string{"r:5000/a@" + one},
+		},
 		"a tag whose digest a node knows": {
 			objects: []string{
 				"{kind: Deployment, spec: {template: {spec: {containers: [{name: a, image: 'r:5000/a:v1'}]}}}}",
