@@ -65,7 +65,7 @@ wait_for() {
 
 # build_id identifies the content of the development cluster's images, whose tags do not change.
 build_id() {
-	cat "$PWD"/.devcluster/cache/oci/*/index.json | sha256sum | cut -c 1-16
+	cat "$PWD"/.devcluster/cache/oci/{manager,runtime}/index.json | sha256sum | cut -c 1-16
 }
 
 install_manager() {

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -31,19 +33,40 @@ func (b buildah) storage(elements ...string) string {
 	return b.state(append([]string{"containers"}, elements...)...)
 }
 
-// prepare writes the configuration of the storage. Without skip_mount_home a mount would stay behind.
-func (b buildah) prepare() error {
-	driver := "overlay"
+// driver is the name of the storage driver.
+func (b buildah) driver() string {
 	if onOverlay(b.root) {
-		driver = "vfs"
+		return "vfs"
 	}
-	configuration := fmt.Sprintf("[storage]\ndriver = %q\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n",
-		driver, b.storage("images"), b.storage("run"))
-	return errors.Join(os.MkdirAll(b.storage("tmp"), 0o755), writeFile(b.storage("storage.conf"), configuration, 0o644))
+	return "overlay"
 }
 
+// prepare writes the configuration of the storage, and removes what interrupted builds left. Without skip_mount_home a mount
+// would stay behind.
+func (b buildah) prepare(ctx context.Context) error {
+	configuration := fmt.Sprintf("[storage]\ndriver = %q\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n",
+		b.driver(), b.storage("images"), b.storage("run"))
+	if err := errors.Join(os.MkdirAll(b.storage("tmp"), 0o755), writeFile(b.storage("storage.conf"), configuration, 0o644)); err != nil {
+		return err
+	}
+	return b.run(ctx, "rm", "--all")
+}
+
+// unmount unmounts what interrupted builds left, after a build that is running.
+func (b buildah) unmount() error {
+	unlock, err := lock(b.project, "images.lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return unmountBelow(b.storage())
+}
+
+// command gives buildah time to end the commands that it runs when the context is cancelled.
 func (b buildah) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "buildah", args...)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 10 * time.Second
 	command.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+b.storage("storage.conf"), "BUILDAH_ISOLATION=chroot", "TMPDIR="+b.storage("tmp"))
 	return command
 }
@@ -61,14 +84,26 @@ func (b buildah) build(ctx context.Context, i imageBuild) error {
 	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...))
 }
 
-// prune removes what no image needs any more, with what builds left that did not end.
-func (b buildah) prune(ctx context.Context) error {
-	for _, args := range [][]string{{"rm", "--all"}, {"rmi", "--prune"}} {
-		if output, err := b.command(ctx, args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("buildah %s: %w\n%s", strings.Join(args, " "), err, tail(string(output), 5))
-		}
+func (b buildah) run(ctx context.Context, args ...string) error {
+	if output, err := b.command(ctx, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("buildah %s: %w\n%s", strings.Join(args, " "), err, tail(string(output), 5))
 	}
 	return nil
+}
+
+// has reports whether the storage has all images.
+func (b buildah) has(ctx context.Context, names ...string) bool {
+	for _, name := range names {
+		if b.run(ctx, "inspect", "--type=image", name) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// prune removes what no image needs any more.
+func (b buildah) prune(ctx context.Context) error {
+	return b.run(ctx, "rmi", "--prune")
 }
 
 // layout is the folder of an image that was built, an OCI image layout. All share the folder blobs beside them.
@@ -122,7 +157,12 @@ func (b buildah) adopt(name, folder string) error {
 	if err := os.MkdirAll(b.layout(v1.ImageBlobsDir, "sha256"), 0o755); err != nil {
 		return err
 	}
+	moved := map[digest.Digest]bool{} // An image may have the same layer twice.
 	for _, part := range append(list.Layers, list.Config) {
+		if moved[part.Digest] {
+			continue
+		}
+		moved[part.Digest] = true
 		if err := os.Rename(filepath.Join(folder, part.Digest.Encoded()), b.blob(part.Digest)); err != nil {
 			return err
 		}
@@ -210,9 +250,9 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// goVariables are the settings of this machine for downloads of Go modules, as build arguments.
+// goVariables are the Go version of this machine and its settings for downloads of modules, as build arguments.
 func goVariables(ctx context.Context) ([]string, error) {
-	names := []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE"}
+	names := []string{"GOVERSION", "GOPROXY", "GOSUMDB", "GONOSUMDB", "GOPRIVATE"}
 	values, err := goEnvironment(ctx, names...)
 	for i := range values {
 		values[i] = names[i] + "=" + values[i]

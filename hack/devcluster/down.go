@@ -44,6 +44,7 @@ func down(ctx context.Context, p project) error {
 	note(tearDownNetwork(ctx, p))
 	note(n.removeCgroups(ctx))
 	note(n.restoreSysctls())
+	note(buildah{p}.unmount())
 	if failed != nil {
 		return fmt.Errorf("the cluster was not removed completely; resolve this problem and run down again: %w", failed)
 	}

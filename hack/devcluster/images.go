@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -90,6 +91,11 @@ func checkImageNames(names []string) error {
 // buildPrograms builds the first stage of the Dockerfile, with the Go toolchain and caches of this machine. Later stages are
 // built without: what is mounted leaves empty folders in an image.
 func (b buildah) buildPrograms(ctx context.Context) error {
+	download := exec.CommandContext(ctx, "go", "mod", "download") // The build may have no network.
+	download.Dir = b.root
+	if err := runNoting("download Go modules", download); err != nil {
+		return err
+	}
 	volumes, err := goVolumes(ctx)
 	if err != nil {
 		return err
@@ -102,7 +108,8 @@ func (b buildah) imageOf(ctx context.Context, target string) (image, error) {
 	build := imageBuild{context: b.root, target: target, name: imagePrefix + target}
 	switch target {
 	case "ssh-target":
-		return b.export(ctx, build.name)
+		i, err := b.export(ctx, build.name)
+		return i, errors.Join(err, i.validBytecode())
 	case "runtime":
 		build.arguments = []string{"OPERATOR_SDK_UTIL=/usr/share/galaxy/operator_sdk/util", "KUBERNETES_CORE=/usr/share/galaxy/kubernetes/core"}
 	}
@@ -113,7 +120,7 @@ func (b buildah) imageOf(ctx context.Context, target string) (image, error) {
 	if err != nil || target == "manager-minimal" { // It is not based on UBI, as certification requires.
 		return i, err
 	}
-	return i, i.certifiable()
+	return i, errors.Join(i.certifiable(), i.validBytecode())
 }
 
 // requiredLabels are those of Red Hat's certification. Those of the base image are not ours.

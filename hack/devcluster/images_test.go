@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +115,38 @@ func TestHoldsImage(t *testing.T) {
 
 func TestSourceLinesKeepsDebianOnly(t *testing.T) {
 	targets := "Debian|http://mirror.example/debian|bookworm|main\nNodesource|https://deb.example|nodistro|main\n|http://unknown.example|x|main\n"
-	if got, want := sourceLines(targets), "deb http://mirror.example/debian bookworm main\n"; got != want {
-		t.Errorf("sourceLines = %q, want %q", got, want)
+	if got, err := sourceLines(targets); err != nil || got != "deb http://mirror.example/debian bookworm main\n" {
+		t.Errorf("sourceLines = %q, %v", got, err)
+	}
+}
+
+func TestSourcesAreReachableFromAnotherRootFileSystem(t *testing.T) {
+	list := func(content string) string {
+		file := filepath.Join(t.TempDir(), "debian.list")
+		if err := writeFile(file, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	mirrors := list("# nearest first\n\nhttps://a.example/debian\tpriority:1\nhttps://b.example/debian\n")
+	for site, want := range map[string]string{
+		"http://mirror.example/debian":    "http://mirror.example/debian",
+		"mirror+file:" + mirrors:          "https://a.example/debian",
+		"mirror+file://" + mirrors:        "https://a.example/debian",
+		"mirror://mirror.example/list":    "mirror://mirror.example/list",
+		"mirror+file:" + list("# none\n"): "names no mirror",
+		"mirror+file:" + list("file:/x"):  "only on this machine",
+		"mirror+file:/nowhere/list":       "no such file",
+		"file:/srv/debian":                "only on this machine",
+		"cdrom://[Debian 12]":             "only on this machine",
+		"copy:/srv/debian":                "only on this machine",
+	} {
+		got, err := remoteSite(site)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("remoteSite(%s) = %s, want %s", site, got, want)
+		}
 	}
 }

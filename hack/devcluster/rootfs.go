@@ -75,8 +75,8 @@ func debianSources(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("apt-get indextargets: %w", err)
 		}
-		if sources := sourceLines(string(targets)); sources != "" {
-			return sources, nil
+		if sources, err := sourceLines(string(targets)); err != nil || sources != "" {
+			return sources, err
 		}
 		if err := apt(ctx, "update"); err != nil { // The origin is only known after an update.
 			return "", err
@@ -85,14 +85,51 @@ func debianSources(ctx context.Context) (string, error) {
 	return "", errors.New("apt has no source of Debian packages")
 }
 
-func sourceLines(targets string) string {
+func sourceLines(targets string) (string, error) {
 	var sources strings.Builder
 	for line := range strings.Lines(targets) {
 		if fields := strings.Split(strings.TrimSpace(line), "|"); len(fields) == 4 && fields[0] == "Debian" {
-			fmt.Fprintf(&sources, "deb %s %s %s\n", fields[1], fields[2], fields[3])
+			site, err := remoteSite(fields[1])
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&sources, "deb %s %s %s\n", site, fields[2], fields[3])
 		}
 	}
-	return sources.String()
+	return sources.String(), nil
+}
+
+// remoteSite returns the URL of a source for another root file system, which has neither this machine's lists of mirrors
+// (apt-transport-mirror(1)) nor its packages.
+func remoteSite(site string) (string, error) {
+	for _, scheme := range []string{"mirror+file:", "mirror+copy:"} {
+		if list, ok := strings.CutPrefix(site, scheme); ok {
+			mirror, err := firstMirror(filepath.Clean(list))
+			if err != nil {
+				return "", fmt.Errorf("apt source %s: %w", site, err)
+			}
+			site = mirror
+		}
+	}
+	for _, scheme := range []string{"file:", "cdrom:", "copy:"} {
+		if strings.HasPrefix(site, scheme) {
+			return "", fmt.Errorf("apt source %s is only on this machine: name a mirror instead, with http: or https:, in /etc/apt/sources.list or /etc/apt/sources.list.d", site)
+		}
+	}
+	return site, nil
+}
+
+func firstMirror(list string) (string, error) {
+	content, err := os.ReadFile(list)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Fields(line); len(fields) > 0 && !strings.HasPrefix(fields[0], "#") {
+			return fields[0], nil
+		}
+	}
+	return "", fmt.Errorf("%s names no mirror", list)
 }
 
 // aptProxies returns this machine's proxy settings for apt.

@@ -30,14 +30,18 @@ func makeStandIns(ctx context.Context, p project) (b buildah, unlock func(), err
 		return b, nil, err
 	}
 	b = buildah{p}
-	if err := errors.Join(b.prepare(), b.standIns(ctx)); err != nil {
+	if err := b.prepare(ctx); err != nil {
+		unlock()
+		return b, nil, err
+	}
+	if err := b.standIns(ctx); err != nil {
 		unlock()
 		return b, nil, err
 	}
 	return b, unlock, nil
 }
 
-// standIns builds the stand-ins from files/standins, unless they were built from the same files.
+// standIns builds the stand-ins from files/standins, unless they were built from the same files and with the same settings.
 func (b buildah) standIns(ctx context.Context) error {
 	root, err := rootFileSystem(ctx, b.project)
 	if err != nil {
@@ -55,16 +59,17 @@ func (b buildah) standIns(ctx context.Context) error {
 	if err := b.standInContext(folder, root); err != nil {
 		return err
 	}
-	stamp, err := b.standInStamp(folder, root, names)
-	if err != nil {
-		return err
-	}
-	if have, err := os.ReadFile(b.storage("standins.stamp")); err == nil && string(have) == stamp {
-		return nil
-	}
 	arguments, err := goVariables(ctx)
 	if err != nil {
 		return err
+	}
+	stamp, err := b.standInStamp(folder, root, names, arguments)
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(b.storage("standins.stamp"))
+	if err == nil && string(have) == stamp && b.has(ctx, names["GO_IMAGE"], names["UBI_IMAGE"], names["ANSIBLE_OPERATOR"], sshTarget) {
+		return nil
 	}
 	for _, build := range []imageBuild{
 		{target: "golang", name: names["GO_IMAGE"], arguments: arguments},
@@ -82,8 +87,13 @@ func (b buildah) standIns(ctx context.Context) error {
 
 // standInContext fills the folder that the stand-ins are built from.
 func (b buildah) standInContext(folder, root string) error {
-	err := os.CopyFS(folder, os.DirFS(b.source("files", "standins")))
-	return errors.Join(err,
+	authorities, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return errors.Join(
+		os.CopyFS(folder, os.DirFS(b.source("files", "standins"))),
+		os.WriteFile(filepath.Join(folder, "ca-certificates.crt"), authorities, 0o644),
 		os.CopyFS(filepath.Join(folder, "operator_sdk_util"), os.DirFS(filepath.Join(b.root, "internal", "engine", "operator_sdk_util"))),
 		os.Link(root, filepath.Join(folder, "root.tar")),
 		os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)),
@@ -92,13 +102,13 @@ func (b buildah) standInContext(folder, root string) error {
 
 // standInStamp returns the digest of all that the stand-ins are made of. Large files are represented by their names, which
 // contain a digest of their inputs, or their stamps.
-func (b buildah) standInStamp(folder, root string, names map[string]string) (string, error) {
+func (b buildah) standInStamp(folder, root string, names map[string]string, arguments []string) (string, error) {
 	operator, err := ansibleOperator.stamp(b.project)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	fmt.Fprintln(sum, filepath.Base(root), operator, names)
+	fmt.Fprintln(sum, filepath.Base(root), operator, names, arguments, b.driver())
 	err = filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || slices.Contains([]string{"root.tar", ansibleOperator.name}, entry.Name()) {
 			return err

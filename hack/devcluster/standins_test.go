@@ -117,7 +117,7 @@ func TestCertification(t *testing.T) {
 func TestExportedImagesShareBlobs(t *testing.T) {
 	b := buildah{project{root: t.TempDir()}}
 	base, top := testLayer(t, "base"), testLayer(t, "top")
-	want := image{name: "tool", layers: []layer{base, top}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
+	want := image{name: "tool", layers: []layer{base, top, base}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
 	adoptImage(t, b, image{name: "other", layers: []layer{base}})
 	adoptImage(t, b, image{name: "tool", layers: []layer{testLayer(t, "old")}})
 	adoptImage(t, b, want)
@@ -128,7 +128,7 @@ func TestExportedImagesShareBlobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.layers) != 2 || got.config.User != "1:0" || !slices.Equal(got.config.Env, want.config.Env) {
+	if len(got.layers) != 3 || got.config.User != "1:0" || !slices.Equal(got.config.Env, want.config.Env) {
 		t.Errorf("read %+v", got)
 	}
 	for _, l := range got.layers {
@@ -136,7 +136,7 @@ func TestExportedImagesShareBlobs(t *testing.T) {
 			t.Errorf("layer %+v is %+v, %v", l, measured, err)
 		}
 	}
-	// Manifest and configuration of each, and two layers: the one that was replaced is gone.
+	// Manifest and configuration of each, and two different layers: the one that was replaced is gone.
 	if blobs, err := os.ReadDir(b.layout("tool", v1.ImageBlobsDir, "sha256")); err != nil || len(blobs) != 6 {
 		t.Errorf("%d blobs, %v", len(blobs), err)
 	}
