@@ -146,11 +146,9 @@ func (o Object) renew() {
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	annotations := o.GetAnnotations()
 	for _, name := range ownAnnotations {
-		delete(annotations, name)
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations", name)
 	}
-	o.SetAnnotations(annotations)
 }
 
 // admit completes a custom resource as the API server does, and returns all reasons for which kubectl or the API server would refuse it.

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -39,7 +39,7 @@ func (t target) complete(o *unstructured.Unstructured) (int, any) {
 	if t.name == "" {
 		return http.StatusUnprocessableEntity, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "", "metadata.name: Required value: name or generateName is required")
 	}
-	if problems := path.IsValidPathSegmentName(t.name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(t.name); len(problems) > 0 {
 		return http.StatusUnprocessableEntity, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "", "metadata.name: "+problems[0])
 	}
 	err := t.identify(o)
