@@ -14,8 +14,8 @@ export CGO_ENABLED := 0
 TEST_FLAGS := -trimpath -vet=off
 DEVCLUSTER := .devcluster/bin/devcluster
 TOOL := go tool -modfile=hack/tools/go.mod
-# The chart's settings are the flags in the manager's help.
-CHART := go run -trimpath ./cmd/manager --help | go run -C hack/chart -trimpath .
+# The chart's settings are the flags in the manager's help, without the defaults that it takes from the environment.
+CHART := env -u GALAXY_URL -u PIP_INDEX_URL -u POD_NAME -u POD_NAMESPACE go run -trimpath ./cmd/manager --help | go run -C hack/chart -trimpath .
 
 .DEFAULT_GOAL := help
 
@@ -41,8 +41,8 @@ bundle: ## Pack the operator for the Operator Lifecycle Manager: make bundle VER
 	  $(if $(MAINTAINER),--maintainer='$(MAINTAINER)')
 
 .PHONY: chart
-chart: ## Pack the Helm chart into bin/: make chart VERSION=... IMG=... RUNTIME_IMG=...
-	@$(CHART) -output=$(CURDIR)/bin -version=$(VERSION) -image=$(IMG) -runtime-image=$(RUNTIME_IMG)
+chart: ## Pack the Helm chart into bin/: make chart VERSION=... IMG=...@sha256:... RUNTIME_IMG=...@sha256:...
+	@$(CHART) -output=$(CURDIR)/bin -version=$(VERSION) -image=$(IMG) -runtime-image=$(RUNTIME_IMG) -allow-tags=$(or $(ALLOW_TAGS),false)
 
 .PHONY: catalog
 catalog: ## Make a catalog that offers what `make bundle` packed: make catalog BUNDLE_IMG=...

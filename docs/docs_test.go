@@ -2,10 +2,12 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -216,6 +218,53 @@ func TestEveryPromiseNamesItsTests(t *testing.T) {
 					t.Errorf("security.md: %s: %s has no test %s", parts[1], named[1], name)
 				}
 			}
+		}
+	}
+}
+
+// annotation is the declaration of an annotation of ours.
+var annotation = regexp.MustCompile(`(?m)^(?:const )?\s*[aA]nnotation\w* *= "((?:[a-z.]*zoscb\.ibm\.com|ansible\.sdk\.operatorframework\.io)/[a-z-]*)"$`)
+
+// inCacheOnly are annotations that no object in the cluster has.
+var inCacheOnly = []string{"zoscb.ibm.com/metadata", "zoscb.ibm.com/others"}
+
+func TestEveryAnnotationIsListed(t *testing.T) {
+	page := read(t, "spec/annotations.md")
+	found := 0
+	err := filepath.WalkDir("../internal", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, match := range annotation.FindAllStringSubmatch(read(t, path), -1) {
+			found++
+			if name := match[1]; !slices.Contains(inCacheOnly, name) && !strings.Contains(page, "`"+name) {
+				t.Errorf("docs/spec/annotations.md lacks %s of %s", name, path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 20 {
+		t.Errorf("only %d annotations were found: has their form changed?", found)
+	}
+}
+
+func TestEveryOptionOfWatchesIsListed(t *testing.T) {
+	page := read(t, "watches.md")
+	source := read(t, "../internal/render/watches.go")
+	start := strings.Index(source, "type watch struct {")
+	if start < 0 {
+		t.Fatal("type watch was not found: has it moved?")
+	}
+	text, _, _ := strings.Cut(source[start:], "\n}\n")
+	options := regexp.MustCompile(`json:"(\w+)`).FindAllStringSubmatch(text, -1)
+	// What ansible-operator has besides, and the manager does not write.
+	options = append(options, []string{"", "role"}, []string{"", "selector"}, []string{"", "watchClusterScopedResources"})
+	for _, option := range options {
+		if !strings.Contains(page, "`"+option[1]+"`") {
+			t.Errorf("docs/watches.md lacks the option %s", option[1])
 		}
 	}
 }

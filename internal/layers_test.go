@@ -31,6 +31,7 @@ var layers = map[string][]string{
 	"internal/playbook":        {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/galaxy":          {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/lint":            {"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook"},
+	"internal/images":          {},
 	"internal/explain":         {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/diff":            {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
 	"internal/snapshot":        {"api/v2beta2"},
@@ -88,7 +89,7 @@ var layers = map[string][]string{
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
-		"internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
+		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
 		"internal/servingcert/keeper", "internal/snapshot", "internal/snapshot/reader", "internal/upgrade",
 		"internal/upload", "internal/verify",
 	},
@@ -109,7 +110,7 @@ var layers = map[string][]string{
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
-	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/diff", "internal/upgrade",
+	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
 	"internal/doctor", "internal/mustgather",
 }

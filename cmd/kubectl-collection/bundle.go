@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,8 @@ func bundleCommand() *cobra.Command {
 		Use:   "bundle PATH --output DIR",
 		Short: "Write a collection as a bundle for OLM",
 		Long: `Write a collection, from its archive or its folder, as a bundle of the Operator Lifecycle Manager (OLM): DIR/manifests has its
-ClusterServiceVersion and CustomResourceDefinitions, DIR/metadata/annotations.yaml says what it is. Prints the files.
+ClusterServiceVersion and CustomResourceDefinitions, DIR/metadata says what it is, and DIR/Dockerfile builds its image.
+Prints the files.
 
 It is for reading, and for tools that want bundles. A cluster with the manager needs none, and an operator that OLM installs from
 one starts only where the manager has written what it reads. The bundle is validated by operator-framework's own code, and
@@ -101,7 +103,10 @@ func (o *operatorOptions) bundleFiles(s *source) ([]bundleFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = append(files, bundleFile{filepath.Join(metadataFolder, "annotations.yaml"), annotations})
+	files = append(files,
+		bundleFile{filepath.Join(metadataFolder, "annotations.yaml"), annotations},
+		bundleFile{"Dockerfile", bundleDockerfile(bundleAnnotations(s))},
+	)
 	slices.SortFunc(files, func(a, b bundleFile) int { return strings.Compare(a.path, b.path) })
 	return files, nil
 }
@@ -116,6 +121,17 @@ func bundleAnnotations(s *source) map[string]string {
 		bundleAnnotation + "channels.v1":        catalog.StableChannel + "," + catalog.VersionChannel(s.collection.VersionLabel()),
 		bundleAnnotation + "channel.default.v1": catalog.StableChannel,
 	}
+}
+
+// bundleDockerfile builds the image of the bundle, in its folder. Its labels are the annotations of the bundle.
+func bundleDockerfile(annotations map[string]string) []byte {
+	var b strings.Builder
+	b.WriteString("FROM scratch\n\n")
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		fmt.Fprintf(&b, "LABEL %s=%s\n", name, annotations[name])
+	}
+	fmt.Fprintf(&b, "\nCOPY %[1]s /%[1]s/\nCOPY %[2]s /%[2]s/\n", manifestsFolder, metadataFolder)
+	return []byte(b.String())
 }
 
 // manifest is an object in YAML, without what is the API server's.

@@ -55,6 +55,19 @@ func TestBundleIsReadByOperatorFramework(t *testing.T) {
 	if diff := cmp.Diff(owned, crds); diff != "" || len(crds) != 3 || !strings.HasSuffix(crds[0], ".zos-files.example.suboperator.zoscb.ibm.com v1minor0patch0") {
 		t.Errorf("CustomResourceDefinitions differ (-owned +there):\n%s", diff)
 	}
+	// A dependency on the manager's kinds is one that OLM cannot resolve where the manager was installed without OLM.
+	if diff := cmp.Diff([]string{"annotations.yaml"}, names(t, filepath.Join(dir, "metadata"))); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(dir, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"FROM scratch", "LABEL operators.operatorframework.io.bundle.package.v1=example-zos-files-operator", "COPY manifests /manifests/", "COPY metadata /metadata/"} {
+		if !strings.Contains(string(dockerfile), line+"\n") {
+			t.Errorf("the Dockerfile has no line %q:\n%s", line, dockerfile)
+		}
+	}
 	for _, file := range strings.Fields(printed) {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -192,12 +192,19 @@ func (c *cluster) types() ([]schema.GroupVersionResource, error) {
 
 // each calls a function with every object of a type in a namespace, which it reads in pages.
 func (c *cluster) each(ctx context.Context, gvr schema.GroupVersionResource, namespace string, call func(*unstructured.Unstructured) error) error {
+	return c.eachSelected(ctx, gvr, namespace, metav1.ListOptions{}, call)
+}
+
+// eachSelected is each for the objects that options select.
+func (c *cluster) eachSelected(
+	ctx context.Context, gvr schema.GroupVersionResource, namespace string, options metav1.ListOptions, call func(*unstructured.Unstructured) error,
+) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return c.dynamic.Resource(gvr).Namespace(namespace).List(ctx, options)
 	})
 	pages.PageSize = pageSize
 	pages.PageBufferSize = 0
-	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+	return pages.EachListItem(ctx, options, func(object runtime.Object) error {
 		return call(object.(*unstructured.Unstructured))
 	})
 }

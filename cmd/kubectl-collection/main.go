@@ -94,7 +94,8 @@ Kubernetes operator.`,
 	root.AddCommand(
 		initCommand(), lintCommand(), runCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), upgradeCommand(), rollbackCommand(),
-		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), versionCommand(),
+		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), imagesCommand(),
+		versionCommand(),
 	)
 	return root
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,6 +31,8 @@ type options struct {
 type defaults struct {
 	pullPolicy, replicas, resources, size any
 	architectures, prometheus, olm        []any
+	// watches says that the manager watches its settings.
+	watches bool
 }
 
 // generate returns the files of the chart, by path.
@@ -63,16 +66,20 @@ func generate(m manifests, managerHelp string, o options) (map[string][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return files, addStatic(files, o.version, rows)
+	return files, addStatic(files, o.version, rows, d.watches)
 }
 
 // addStatic adds the files that are written by hand.
-func addStatic(files map[string][]byte, version, rows string) error {
+func addStatic(files map[string][]byte, version, rows string, watches bool) error {
+	key := `printf "COLLECTION_OPERATOR_%s" ($flag | upper | replace "-" "_")`
+	if watches {
+		key = "$flag"
+	}
 	var switches strings.Builder
 	for _, c := range components {
 		fmt.Fprintf(&switches, "| [%[1]s](../../config/components/%[1]s/kustomization.yaml) | `%[2]s` |\n", c.folder, c.value)
 	}
-	replace := strings.NewReplacer("VERSION", version, "COMPONENTS\n", switches.String()+"\n", "VALUES\n", rows+"\n")
+	replace := strings.NewReplacer("VERSION", version, "COMPONENTS\n", switches.String()+"\n", "VALUES\n", rows+"\n", "SETTING_KEY", key)
 	for name, to := range map[string]string{"Chart.yaml": "", "README.md": "", "_helpers.tpl": "templates", "NOTES.txt": "templates"} {
 		text, err := static.ReadFile(path.Join("files", name))
 		if err != nil {
@@ -97,7 +104,9 @@ func (s source) defaults() (defaults, error) {
 	d.resources = find(s.base, statefulSet, container+"resources")
 	d.replicas = find(s.base, statefulSet, "spec.replicas")
 	d.size = find(s.base, statefulSet, "spec.volumeClaimTemplates.0.spec.resources.requests.storage")
-	architectures, _ := find(s.base, settingsMap, "data.runtimeArchitectures").(string)
+	d.watches = s.watches()
+	runtime, _, path := runtimePlaces(d.watches)
+	architectures, _ := find(s.base, runtime, path).(string)
 	for architecture := range strings.SplitSeq(architectures, ",") {
 		d.architectures = append(d.architectures, architecture)
 	}
@@ -112,15 +121,21 @@ func (s source) with(folder string) any {
 	return s.variants[slices.IndexFunc(components, func(c component) bool { return c.folder == folder })].value
 }
 
-// lookup returns the value at a path of names and indexes.
+// lookup returns the value at a path of names and indexes. An item of a list may also be named by its name.
 func lookup(value any, path []string) (any, error) {
 	for i, name := range path {
 		switch v := value.(type) {
 		case map[string]any:
 			value = v[name]
 		case []any:
-			var index int
-			if _, err := fmt.Sscan(name, &index); err != nil || index >= len(v) {
+			index, err := strconv.Atoi(name)
+			if err != nil {
+				index = slices.IndexFunc(v, func(item any) bool {
+					fields, _ := item.(map[string]any)
+					return fields["name"] == name
+				})
+			}
+			if index < 0 || index >= len(v) {
 				return nil, fmt.Errorf("%s: there is no %s", path[0], strings.Join(path[1:i+1], "."))
 			}
 			value = v[index]

@@ -40,8 +40,39 @@ var selected = map[string]string{
 	"single-manager":       `replicas: 1`,
 }
 
+// built are the manifests in the repository.
+var built = sync.OnceValues(func() (source, error) {
+	m, err := readManifests("../../config")
+	if err != nil {
+		return source{}, err
+	}
+	return readSource(m)
+})
+
+func sourceOf(t *testing.T) source {
+	t.Helper()
+	s, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // required are the images of the manifests.
-const required = `{image: {repository: controller, tag: latest}, runtime: {image: {repository: collection-operator/runtime, tag: latest}}}`
+func required(t *testing.T) string {
+	t.Helper()
+	s := sourceOf(t)
+	value := func(object, path string) string {
+		name, err := lookup(s.base, append([]string{object}, strings.Split(path, ".")...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := parseImage(name.(string))
+		return fmt.Sprintf("{repository: %q, tag: %q}", i.repository, i.tag)
+	}
+	runtime, image, _ := runtimePlaces(s.watches())
+	return fmt.Sprintf("{image: %s, runtime: {image: %s}}", value(statefulSet, "spec.template.spec.containers.manager.image"), value(runtime, image))
+}
 
 // parse joins values, the last of which has precedence.
 func parse(t *testing.T, texts ...string) map[string]any {
@@ -103,7 +134,7 @@ func mustRender(t *testing.T, values ...string) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := render(c, parse(t, append([]string{required}, values...)...))
+	objects, err := render(c, parse(t, append([]string{required(t)}, values...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +163,15 @@ func expected(t *testing.T, m manifests, folders []string) map[string]any {
 		}
 		objects[identity(moved)] = moved
 	}
+	settings := objects["ConfigMap/"+elsewhere+"/collection-operator-settings"].(map[string]any)
+	if settings["data"] == nil {
+		settings["data"] = map[string]any{}
+	}
 	if slices.Contains(folders, "selected-namespaces") {
 		binding := maps.Clone(objects["RoleBinding/"+elsewhere+"/collection-operator-manager"].(map[string]any))
 		binding["metadata"] = map[string]any{"name": "collection-operator-manager", "namespace": "zos"}
 		objects[identity(binding)] = binding
-		objects["ConfigMap/"+elsewhere+"/collection-operator-settings"].(map[string]any)["data"].(map[string]any)["COLLECTION_OPERATOR_NAMESPACES"] = "zos"
+		settings["data"].(map[string]any)[keyOf("namespaces", sourceOf(t).watches())] = "zos"
 	}
 	return objects
 }
@@ -154,7 +189,9 @@ func takeAdditions(t *testing.T, objects map[string]any) {
 		}
 		delete(annotations.(map[string]any), annotation)
 	}
-	remove("StatefulSet/"+elsewhere+"/collection-operator-controller-manager", "zoscb.ibm.com/settings", "spec", "template", "metadata", "annotations")
+	if !sourceOf(t).watches() {
+		remove("StatefulSet/"+elsewhere+"/collection-operator-controller-manager", "zoscb.ibm.com/settings", "spec", "template", "metadata", "annotations")
+	}
 	for id := range objects {
 		if strings.HasPrefix(id, "CustomResourceDefinition/") {
 			remove(id, "helm.sh/resource-policy", "metadata", "annotations")

@@ -25,13 +25,26 @@ func TestInstallation(t *testing.T) {
 	run(t, "kubectl", "apply", "-n", "zos", "-f", "../../config/samples/operatorcollection.yaml", "-f", "../../config/samples/zosendpoint.yaml")
 	before := collections(t)
 
+	settings := func(key string) string {
+		t.Helper()
+		return run(t, "kubectl", "get", "configmap", "collection-operator-settings", "-n", managerNamespace, "-o", "jsonpath={.data."+key+"}")
+	}
+	run(t, "kubectl", "patch", "configmap", "collection-operator-settings", "-n", managerNamespace, "--type=merge", "-p", `{"data":{"patched":"kept"}}`)
+
 	t.Run("upgrade", func(t *testing.T) {
 		upgrade := append([]string{"upgrade", "operators", newer(t), "-n", managerNamespace, "--set", "replicas=1,settings.fetch-timeout=5m"}, images...)
 		run(t, "helm", upgrade...)
 		equal(t, "1", run(t, "kubectl", "get", "statefulset", "collection-operator-controller-manager", "-n", managerNamespace, "-o", "jsonpath={.spec.replicas}"))
 		equal(t, "", run(t, "kubectl", "get", "poddisruptionbudgets", "-n", managerNamespace, "-o", "name"))
-		equal(t, "5m", run(t, "kubectl", "get", "configmap", "collection-operator-settings", "-n", managerNamespace, "-o", "jsonpath={.data.COLLECTION_OPERATOR_FETCH_TIMEOUT}"))
+		equal(t, "5m", settings(keyOf("fetch-timeout", sourceOf(t).watches())))
+		equal(t, "kept", settings("patched"))
 		equal(t, "changed by an upgrade", run(t, "kubectl", "get", "crd", "zosendpoints.zoscb.ibm.com", "-o", "jsonpath={.metadata.annotations.test}"))
+		equal(t, before, collections(t))
+	})
+	t.Run("upgrade without settings", func(t *testing.T) {
+		run(t, "helm", append([]string{"upgrade", "operators", chartFolder, "-n", managerNamespace}, images...)...)
+		equal(t, "", settings(keyOf("fetch-timeout", sourceOf(t).watches())))
+		equal(t, "kept", settings("patched"))
 		equal(t, before, collections(t))
 	})
 	t.Run("uninstall", func(t *testing.T) {

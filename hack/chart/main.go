@@ -32,6 +32,7 @@ func makeChart() error {
 	version := flag.String("version", "", "semantic version of the chart and the operator, without v; if not set, the chart is not packed")
 	manager := flag.String("image", "", "default image of the manager")
 	runtime := flag.String("runtime-image", "", "default image of operators")
+	allowTags := flag.Bool("allow-tags", false, "accept images without digest with -version")
 	flag.Parse()
 	if *output == "" {
 		return errors.New("-output is missing")
@@ -50,6 +51,9 @@ func makeChart() error {
 	o := options{version: repositoryVersion, images: images{manager: parseImage(*manager), runtime: parseImage(*runtime)}}
 	if *version != "" {
 		o.version = *version
+		if err := o.images.check(*allowTags); err != nil {
+			return err
+		}
 	}
 	files, err := generate(m, string(help), o)
 	if err != nil {

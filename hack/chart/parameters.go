@@ -12,27 +12,39 @@ const (
 	networkPolicy = "NetworkPolicy/" + namespace + "/collection-operator-controller-manager"
 )
 
+// runtimeImage is the image of operators in templates.
+const runtimeImage = `include "collection-operator.image" (dict "image" .Values.runtime.image "value" "runtime.image" "chart" .Chart)`
+
+// runtimePlaces returns the object with the image and the architectures of operators, and the paths of both: the manager that watches its
+// settings has them as variables, and the one that reads its settings when it starts has them among these.
+func runtimePlaces(watches bool) (object, image, architectures string) {
+	if watches {
+		const env = "spec.template.spec.containers.manager.env."
+		return statefulSet, env + "RUNTIME_IMAGE.value", env + "RUNTIME_ARCHITECTURES.value"
+	}
+	return settingsMap, "data.runtimeImage", "data.runtimeArchitectures"
+}
+
 // parameter is a place in an object that depends on values.
 type parameter struct {
 	object string
 	// path are names of fields. An item of a list is named by its name, or * for all items that have the rest of the path.
+	// It is empty for the object itself.
 	path   string
 	change func(any) any
 }
 
-func parameters() []parameter {
+func parameters(watches bool) []parameter {
 	pod, container := "spec.template.spec", "spec.template.spec.containers.manager"
 	claim := "spec.volumeClaimTemplates.*.spec"
-	return []parameter{
+	runtime, runtimeImagePath, runtimeArchitecturesPath := runtimePlaces(watches)
+	all := []parameter{
 		{statefulSet, "spec", single("replicas", inline(".Values.replicas"))},
 		{statefulSet, container + ".image", set(inline(`include "collection-operator.image" (dict "image" .Values.image "value" "image" "chart" .Chart) | quote`))},
 		{statefulSet, container + ".imagePullPolicy", set(inline(".Values.image.pullPolicy"))},
 		{statefulSet, container + ".resources", set(block(".Values.resources"))},
-		{statefulSet, container + ".args", unlessSet},
 		{statefulSet, container + ".env", add(entry{value: fields(".Values.env")})},
-		{statefulSet, "spec.template.metadata.annotations", add(
-			entry{key: "zoscb.ibm.com/settings", value: inline(`list .Values.runtime .Values.settings .Values.namespaces | toJson | sha256sum`)},
-			entry{value: fields(".Values.podAnnotations")})},
+		{statefulSet, "spec.template.metadata.annotations", add(entry{value: fields(".Values.podAnnotations")})},
 		{statefulSet, pod, add(
 			entry{value: optional("imagePullSecrets", ".Values.imagePullSecrets")},
 			entry{value: optional("nodeSelector", ".Values.nodeSelector")},
@@ -42,9 +54,8 @@ func parameters() []parameter {
 		{statefulSet, pod + ".volumes.archives.emptyDir.sizeLimit", set(inline(".Values.persistence.size"))},
 		{statefulSet, claim + ".resources.requests.storage", set(inline(".Values.persistence.size"))},
 		{statefulSet, claim, add(entry{value: optional("storageClassName", ".Values.persistence.storageClassName")})},
-		{settingsMap, "data.runtimeImage", set(inline(`include "collection-operator.image" (dict "image" .Values.runtime.image "value" "runtime.image" "chart" .Chart) | quote`))},
-		{settingsMap, "data.runtimeArchitectures", set(inline(`join "," .Values.runtime.architectures`))},
-		{settingsMap, "data", add(entry{value: included("collection-operator.settings")})},
+		{runtime, runtimeImagePath, set(inline(runtimeImage + " | quote"))},
+		{runtime, runtimeArchitecturesPath, set(inline(`join "," .Values.runtime.architectures | quote`))},
 		{networkPolicy, "spec.ingress.*.from.*.namespaceSelector.matchExpressions.*.values", set(block(".Values.olm.namespaces"))},
 		{"NetworkPolicy/" + namespace + "/collection-operator-monitoring", "spec.ingress.*.from.*.namespaceSelector.matchExpressions.*.values", set(block(".Values.monitoring.namespaces"))},
 		{"ServiceMonitor/" + namespace + "/collection-operator", "metadata.labels", add(entry{value: fields(".Values.monitoring.labels")})},
@@ -53,12 +64,25 @@ func parameters() []parameter {
 			set(inline(`printf "['%s']" (join "', '" .Values.allowedImages) | quote`))},
 		{"RoleBinding/" + namespace + "/collection-operator-manager", "metadata.namespace", set(inline(". | quote"))},
 	}
+	if watches {
+		// The field stays when there are no settings: if it ended, Helm would remove the keys that others have added.
+		return append(all, parameter{settingsMap, "", single("data", includedOrEmpty("collection-operator.settings"))})
+	}
+	return append(all,
+		parameter{settingsMap, "data", add(entry{value: included("collection-operator.settings")})},
+		parameter{statefulSet, container + ".args", unlessSet},
+		// The managers read their settings when they start.
+		parameter{statefulSet, "spec.template.metadata.annotations", add(entry{key: "zoscb.ibm.com/settings", value: inline(
+			"list (" + runtimeImage + ") .Values.runtime.architectures .Values.settings .Values.namespaces | toJson | sha256sum")})})
 }
 
 // parametrize changes the objects so that they depend on the chart's values.
-func parametrize(objects mapping) error {
-	for _, p := range parameters() {
-		path := append([]string{p.object}, strings.Split(p.path, ".")...)
+func parametrize(objects mapping, watches bool) error {
+	for _, p := range parameters(watches) {
+		path := []string{p.object}
+		if p.path != "" {
+			path = append(path, strings.Split(p.path, ".")...)
+		}
 		if _, found := edit(objects, path, p.change); !found {
 			return fmt.Errorf("%s has no %s any more: change the parameters in hack/chart/parameters.go", p.object, p.path)
 		}
@@ -188,5 +212,12 @@ func included(name string) template {
 	return func(indent int) string {
 		space := strings.Repeat(" ", indent)
 		return fmt.Sprintf("%[1]s{{- with include %[2]q . }}\n%[1]s{{- . | nindent %[3]d }}\n%[1]s{{- end }}\n", space, name, indent)
+	}
+}
+
+// includedOrEmpty are the fields of a mapping that a named template writes, or none.
+func includedOrEmpty(name string) template {
+	return func(indent int) string {
+		return fmt.Sprintf(" {{- with include %q . }}{{ . | nindent %d }}{{ else }} {}{{ end }}\n", name, indent)
 	}
 }

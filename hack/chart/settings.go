@@ -10,8 +10,12 @@ import (
 // flagLine matches a flag in the manager's help: its name, its type, and what it means.
 var flagLine = regexp.MustCompile(`^ +(?:-\w, )?--([a-z0-9-]+)(?: ([a-z-]+))? {2,}(\S.*)$`)
 
-// ownValues are flags that have a value of their own in the chart, or that come from the pod.
-var ownValues = []string{"help", "manager-namespace", "memory-limit", "namespaces", "pod-name", "runtime-architectures", "runtime-image"}
+// ownValues are flags that have a value of their own in the chart, or that the pod depends on.
+var ownValues = []string{"artifact-bind-address", "health-probe-bind-address", "help", "leader-elect", "manager-namespace", "memory-limit",
+	"namespaces", "pod-name", "runtime-architectures", "runtime-image", "storage-dir"}
+
+// environmentDefault matches the default of a flag that takes it from an environment variable: it is one of whoever makes the chart.
+var environmentDefault = regexp.MustCompile(`(default: environment variable .*?) \(default .*\)$`)
 
 // parseSettings returns the flags in the manager's help that are settings of the chart.
 func parseSettings(help string) ([]property, error) {
@@ -22,7 +26,8 @@ func parseSettings(help string) ([]property, error) {
 		if match == nil || slices.Contains(ownValues, match[1]) {
 			continue
 		}
-		settings = append(settings, property{name: match[1], description: match[3], schema: settingSchema(match[1], match[2], match[3])})
+		description := environmentDefault.ReplaceAllString(match[3], "$1")
+		settings = append(settings, property{name: match[1], description: description, schema: settingSchema(match[1], match[2], match[3])})
 	}
 	if len(settings) < 20 {
 		return nil, fmt.Errorf("only %d flags were found in the manager's help", len(settings))

@@ -42,6 +42,10 @@ const (
 
 // values returns the chart's values. Those that the manifests have are taken from them.
 func values(d defaults, images images, settings []property) []property {
+	flags := "Flags of the manager without --, such as fetch-timeout: 5m. docs/install.md explains them. A change restarts the managers, one after the other."
+	if d.watches {
+		flags = "Flags of the manager without --, such as fetch-timeout: 5m. docs/settings.md explains them. A change takes effect within seconds."
+	}
 	return []property{
 		{name: "image", description: "Image of the manager.", properties: append(imageProperties(images.manager),
 			property{name: "pullPolicy", description: "When nodes pull the image.", schema: schema{"type": "string", "enum": []any{"Always", "IfNotPresent", "Never"}}, value: d.pullPolicy})},
@@ -54,7 +58,7 @@ func values(d defaults, images images, settings []property) []property {
 			schema: listOf(schema{"type": "object", "required": []any{"name"}, "additionalProperties": false, "properties": schema{"name": text()}})},
 		{name: "replicas", description: "Number of managers. One of them leads, and all have all archives. With 1, nothing is reconciled while its pod is replaced, and starting operators wait.", value: d.replicas,
 			schema: schema{"type": "integer", "minimum": 1}},
-		{name: "settings", description: "Flags of the manager without --, such as fetch-timeout: 5m. docs/install.md explains them. A change restarts the managers, one after the other.", properties: settings},
+		{name: "settings", description: flags, properties: settings},
 		{name: "resources", description: "Resources of each manager. It keeps its memory below the limit.", value: d.resources, schema: schema{"type": "object"}},
 		{name: "env", description: "Further environment variables of the managers, such as HTTPS_PROXY, as in a container.", value: []any{},
 			schema: schema{"type": "array", "items": schema{"type": "object", "required": []any{"name"}, "properties": schema{"name": text()}}}},
@@ -81,7 +85,7 @@ func values(d defaults, images images, settings []property) []property {
 			{name: "enabled", description: "Collections become packages of a catalog, and OLM installs them. The manager may then create Subscriptions in all namespaces, which is nearly cluster-admin.", value: false, schema: boolean()},
 			{name: "namespaces", description: "Namespaces in which OLM reads catalogs.", value: d.olm, schema: listOf(like(namespacePattern))},
 		}},
-		{name: "crds", description: "CRDs OperatorCollection, SubOperatorConfig and ZosEndpoint.", properties: []property{
+		{name: "crds", description: "The CRDs of Collection Operator.", properties: []property{
 			{name: "install", description: "Creates and upgrades them. They are kept when the release is uninstalled. If false, apply config/crd yourself, before each upgrade too.", value: true, schema: boolean()},
 		}},
 	}

@@ -18,6 +18,10 @@ func TestValues(t *testing.T) {
 		pod       = "spec/template/spec/"
 		container = pod + "containers/0/"
 	)
+	watches := sourceOf(t).watches()
+	runtime, image, architectures := runtimePlaces(watches)
+	runtime = strings.ReplaceAll(runtime, namespace, elsewhere)
+	key := func(flag string) string { return "data/" + keyOf(flag, watches) }
 	tests := []struct {
 		name, values, object, path string
 		want                       any
@@ -25,8 +29,8 @@ func TestValues(t *testing.T) {
 		{"a tag", `image: {repository: r.example.com/m, tag: v2}`, set, container + "image", "r.example.com/m:v2"},
 		{"the tag of the version", `image: {repository: r.example.com/m, tag: ""}`, set, container + "image", "r.example.com/m:v0.1.0"},
 		{"a digest", `image: {repository: r.example.com/m, digest: "` + digest + `"}`, set, container + "image", "r.example.com/m@" + digest},
-		{"the runtime by digest", `runtime: {image: {digest: "` + digest + `"}}`, config, "data/runtimeImage", "collection-operator/runtime@" + digest},
-		{"architectures", `runtime: {architectures: [amd64, s390x]}`, config, "data/runtimeArchitectures", "amd64,s390x"},
+		{"the runtime by digest", `runtime: {image: {digest: "` + digest + `"}}`, runtime, slashed(image), "collection-operator/runtime@" + digest},
+		{"architectures", `runtime: {architectures: [amd64, s390x]}`, runtime, slashed(architectures), "amd64,s390x"},
 		{"a pull policy", `image: {pullPolicy: Always}`, set, container + "imagePullPolicy", "Always"},
 		{"pull secrets", `imagePullSecrets: [{name: registry}]`, set, pod + "imagePullSecrets/0/name", "registry"},
 		{"three managers", `replicas: 3`, set, "spec/replicas", 3.0},
@@ -35,16 +39,16 @@ func TestValues(t *testing.T) {
 		{"a toleration", `tolerations: [{key: zos, operator: Exists}]`, set, pod + "tolerations/0/key", "zos"},
 		{"a priority", `priorityClassName: high`, set, pod + "priorityClassName", "high"},
 		{"a group", `persistence: {fsGroup: 1000680000}`, set, pod + "securityContext/fsGroup", 1000680000.0},
-		{"a proxy", `env: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]`, set, container + "env/7/value", "http://proxy:3128"},
+		{"a proxy", `env: [{name: HTTPS_PROXY, value: "http://proxy:3128"}]`, set, container + "env/HTTPS_PROXY/value", "http://proxy:3128"},
 		{"an annotation", `podAnnotations: {a: b}`, set, "spec/template/metadata/annotations/a", "b"},
 		{"the size of a volume", `persistence: {size: 20Gi}`, set, "spec/volumeClaimTemplates/0/spec/resources/requests/storage", "20Gi"},
 		{"the class of a volume", `persistence: {storageClassName: fast}`, set, "spec/volumeClaimTemplates/0/spec/storageClassName", "fast"},
 		{"the size without a volume", `persistence: {enabled: false, size: 2Gi}`, set, pod + "volumes/0/emptyDir/sizeLimit", "2Gi"},
-		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, "data/COLLECTION_OPERATOR_FETCH_TIMEOUT", "5m"},
-		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, "data/COLLECTION_OPERATOR_FETCH_MAX_BYTES", "536870912"},
-		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, "data/COLLECTION_OPERATOR_ALLOW_EXEC_UPLOADS", "false"},
-		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, "data/COLLECTION_OPERATOR_FORBIDDEN_NETWORKS", "10.96.0.0/16,10.0.0.0/8"},
-		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, "data/COLLECTION_OPERATOR_RUNTIME_DEFAULTS", `{"priorityClassName":"mainframe"}`},
+		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, key("fetch-timeout"), "5m"},
+		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, key("fetch-max-bytes"), "536870912"},
+		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, key("allow-exec-uploads"), "false"},
+		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, key("forbidden-networks"), "10.96.0.0/16,10.0.0.0/8"},
+		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, key("runtime-defaults"), `{"priorityClassName":"mainframe"}`},
 		{"the namespace of Prometheus", `monitoring: {enabled: true, namespaces: [prometheus]}`, "NetworkPolicy/elsewhere/collection-operator-monitoring",
 			"spec/ingress/0/from/0/namespaceSelector/matchExpressions/0/values", []any{"prometheus"}},
 		{"labels for Prometheus", `monitoring: {enabled: true, labels: {release: kube-prometheus-stack}}`, "ServiceMonitor/elsewhere/collection-operator",
@@ -68,8 +72,21 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// An argument would have precedence over the setting.
+func slashed(path string) string { return strings.ReplaceAll(path, ".", "/") }
+
+// keyOf returns the key of a flag in ConfigMap collection-operator-settings.
+func keyOf(flag string, watches bool) string {
+	if watches {
+		return flag
+	}
+	return "COLLECTION_OPERATOR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// An argument would have precedence over the setting, unless the manager watches its settings.
 func TestSettingsReplaceArguments(t *testing.T) {
+	if sourceOf(t).watches() {
+		t.Skip("settings have precedence over arguments")
+	}
 	objects := mustRender(t, `settings: {artifact-http-bind-address: "", catalog-bind-address: ":1"}`, `olm: {enabled: true}`)
 	arguments, err := lookup(objects, []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template", "spec", "containers", "0", "args"})
 	if err != nil {
@@ -83,17 +100,44 @@ func TestSettingsReplaceArguments(t *testing.T) {
 	}
 }
 
-// The managers read their settings when they start.
-func TestSettingsRestartTheManagers(t *testing.T) {
-	annotation := []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template", "metadata", "annotations", "zoscb.ibm.com/settings"}
-	before, err := lookup(mustRender(t), annotation)
+// The pods are replaced for another image of operators, and for other settings unless the managers watch them.
+func TestWhatReplacesThePods(t *testing.T) {
+	c, err := loader.Load(chartFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, values := range []string{`settings: {fetch-timeout: 5m}`, `namespaces: [zos]`, `runtime: {image: {tag: v2}}`} {
-		if after, err := lookup(mustRender(t, values), annotation); err != nil || after == before {
-			t.Errorf("%s does not change the pods: %v", values, err)
+	const noTag = `runtime: {image: {tag: ""}}`
+	pods := func(values string) any {
+		t.Helper()
+		objects, err := render(c, parse(t, required(t), noTag, values))
+		if err != nil {
+			t.Fatal(err)
 		}
+		template, err := lookup(objects, []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return template
+	}
+	before, watches := pods(noTag), sourceOf(t).watches()
+	for values, replaced := range map[string]bool{
+		`settings: {fetch-timeout: 5m}`: !watches, `namespaces: [zos]`: !watches, `runtime: {image: {tag: v2}}`: true,
+	} {
+		if changed := !cmp.Equal(before, pods(values)); changed != replaced {
+			t.Errorf("%s: pods change: %t", values, changed)
+		}
+	}
+	c.Metadata.AppVersion = "99.0.0"
+	if cmp.Equal(before, pods(noTag)) {
+		t.Error("another version of the chart, which has another image of operators, does not change the pods")
+	}
+}
+
+// If the field ended with the last setting, Helm would remove the keys that administrators have added.
+func TestSettingsHaveAlwaysData(t *testing.T) {
+	settings, _ := mustRender(t)["ConfigMap/elsewhere/collection-operator-settings"].(map[string]any)
+	if _, ok := settings["data"].(map[string]any); !ok {
+		t.Errorf("ConfigMap collection-operator-settings has no data: %v", settings)
 	}
 }
 
@@ -105,6 +149,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"a flag that does not exist", `settings: {fetch-timeuot: 5m}`, "at '/settings': additional properties 'fetch-timeuot' not allowed"},
 		{"a flag with a value of its own", `settings: {namespaces: [zos]}`, "at '/settings': additional properties 'namespaces' not allowed"},
 		{"a duration without unit", `settings: {fetch-timeout: "5"}`, "at '/settings/fetch-timeout': '5' does not match pattern"},
+		{"a flag that the pod depends on", `settings: {storage-dir: /tmp}`, "at '/settings': additional properties 'storage-dir' not allowed"},
 		{"no number", `replicas: "2"`, "at '/replicas': got string, want integer"},
 		{"no manager", `replicas: 0`, "at '/replicas': minimum: got 0, want 1"},
 		{"a tag that YAML reads as a number", `image: {tag: 1.0}`, "at '/image/tag': got number, want string"},
@@ -121,7 +166,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := render(c, parse(t, required, test.values)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := render(c, parse(t, required(t), test.values)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})
@@ -142,15 +187,38 @@ func TestParseImage(t *testing.T) {
 	}
 }
 
+func TestImagesOfAPublishedChart(t *testing.T) {
+	const good = "r.example.com/m@" + digest
+	tests := []struct {
+		manager, runtime string
+		allowTags        bool
+		want             string
+	}{
+		{good, "localhost/m@" + digest, false, ""},
+		{"r:5000/m:v1", good, true, ""},
+		{"r.example.com/m:v1", good, false, "-image: image r.example.com/m has no digest"},
+		{good, "collection-operator/runtime@" + digest, true, `-runtime-image: image "collection-operator/runtime" names no registry`},
+		{"", good, true, `-image: image "" names no registry`},
+		{good, "r.example.com/m@sha256:0f1e", true, "-runtime-image: sha256:0f1e is no digest"},
+	}
+	for _, test := range tests {
+		err := images{parseImage(test.manager), parseImage(test.runtime)}.check(test.allowTags)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s and %s: got %v, want %s", test.manager, test.runtime, err, test.want)
+		}
+	}
+}
+
 const help = "Usage:\n\nFlags:\n" +
 	"  -h, --help                     help for manager\n" +
 	"      --fetch-timeout duration   timeout (default 10m0s)\n" +
 	"      --metrics-secure           serve metrics with TLS\n" +
-	"      --serving-name name        further name; may be repeated\n"
+	"      --serving-name name        further name; may be repeated\n" +
+	"      --galaxy-url string        Galaxy server; default: environment variable GALAXY_URL (default \"https://user:secret@galaxy.example.com\")\n"
 
 func TestSettingsOfTheHelp(t *testing.T) {
 	if _, err := parseSettings(help); err == nil {
-		t.Error("three flags were accepted as all")
+		t.Error("a few flags were accepted as all")
 	}
 	padding := ""
 	for i := range 20 {
@@ -164,8 +232,9 @@ func TestSettingsOfTheHelp(t *testing.T) {
 		{name: "fetch-timeout", description: "timeout (default 10m0s)", schema: settingSchema("fetch-timeout", "duration", "")},
 		{name: "metrics-secure", description: "serve metrics with TLS", schema: boolean()},
 		{name: "serving-name", description: "further name; may be repeated", schema: schema{"type": []any{"array", "string"}, "items": text()}},
+		{name: "galaxy-url", description: "Galaxy server; default: environment variable GALAXY_URL", schema: text()},
 	}
-	if diff := cmp.Diff(want, settings[:3], cmp.AllowUnexported(property{})); diff != "" {
+	if diff := cmp.Diff(want, settings[:4], cmp.AllowUnexported(property{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -201,12 +270,13 @@ func TestPackedChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runtime, runtimeImage, _ := runtimePlaces(sourceOf(t).watches())
 	want := map[string]string{
-		"StatefulSet/elsewhere/collection-operator-controller-manager|spec|template|spec|containers|0|image": "r.example.com/manager@" + digest,
-		"ConfigMap/elsewhere/collection-operator-settings|data|runtimeImage":                                 "r.example.com/runtime:v1.2.3",
+		statefulSet + ".spec.template.spec.containers.manager.image": "r.example.com/manager@" + digest,
+		runtime + "." + runtimeImage:                                 "r.example.com/runtime:v1.2.3",
 	}
 	for path, image := range want {
-		if got, err := lookup(objects, strings.Split(path, "|")); err != nil || got != image {
+		if got, err := lookup(objects, strings.Split(strings.ReplaceAll(path, namespace, elsewhere), ".")); err != nil || got != image {
 			t.Errorf("%s: got %v, want %s: %v", path, got, image, err)
 		}
 	}

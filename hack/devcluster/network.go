@@ -132,13 +132,19 @@ func setUpNetwork(ctx context.Context, p project) error {
 	return forwardAlways(ctx)
 }
 
-// filterRules masquerades the traffic of pods, and blocks access to the API server from the machine's network.
+// filterRules lets pods reach pods, services and the node only, as on a site without a route outside, and blocks access to the API server
+// from the machine's network. Services have been translated to pods when a packet is forwarded.
 var filterRules = fmt.Sprintf(`table ip %[1]s {}
 delete table ip %[1]s
 table ip %[1]s {
 	chain postrouting {
 		type nat hook postrouting priority 100;
 		ip saddr %[2]s ip daddr != %[2]s ip daddr != %[3]s masquerade
+	}
+	chain forward {
+		type filter hook forward priority 0;
+		ct state established,related accept
+		ip saddr %[2]s ip daddr != { %[2]s, %[3]s } reject with icmp type net-unreachable
 	}
 	chain input {
 		type filter hook input priority 0;

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"regexp"
 	"strings"
 	"time"
 
@@ -175,6 +176,9 @@ func (l *loader) jsonError(file string, content []byte, err error) {
 	l.Report(p, ruleJSON, "cannot be read as JSON: %v", err)
 }
 
+// galaxyName also takes hyphens: Ansible finds no collection with such a name, but its playbooks run as files.
+var galaxyName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
 // check reports what would keep Ansible from finding the collection: its content lies at <namespace>/<name>.
 func (g *Galaxy) check(report func(key string, rule findings.Rule, message string)) {
 	for _, field := range []struct {
@@ -184,9 +188,11 @@ func (g *Galaxy) check(report func(key string, rule findings.Rule, message strin
 		switch {
 		case *field.value == "":
 			report(field.key, ruleGalaxyName, "is required")
-		case !identifier.MatchString(*field.value) || len(*field.value) > findings.MaxQuoted:
+		case !galaxyName.MatchString(*field.value) || len(*field.value) > findings.MaxQuoted:
 			report(field.key, ruleGalaxyName, findings.Quote(*field.value)+" is not legal for Ansible: use letters, digits and _, not beginning with a digit")
 			*field.value = ""
+		case !identifier.MatchString(*field.value):
+			report(field.key, ruleGalaxyHyphen, findings.Quote(*field.value)+" has a hyphen, which is not legal for Ansible: playbooks run, but no module, role or playbook is found by its full name; use _ instead")
 		}
 	}
 	if g.Version == "" {

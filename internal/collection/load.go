@@ -26,6 +26,9 @@ const (
 
 var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
 
+// ConfigFiles returns the names that an operator-config may have at the root of a collection, which has one of them.
+func ConfigFiles() []string { return slices.Clone(configFiles) }
+
 // Keep says which files of an archive [Load] reads. Of all others it only needs to know that they exist, and their
 // checksums. It is for [archive.Read].
 func Keep(name string, _ int64) bool {

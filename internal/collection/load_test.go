@@ -269,8 +269,9 @@ func TestLoadFiles(t *testing.T) {
 		"galaxy.yml": {sound(func(f fstest.MapFS) {
 			delete(f, "MANIFEST.json")
 			f["galaxy.yml"] = &fstest.MapFile{Data: []byte("namespace: acme\nname: my-demo\nversion: 1.2.3\ndependencies: [a]\nreadme: README.md\nauthors: me\n")}
-		}), "galaxy.yml:2:7: name: \"my-demo\" is not legal for Ansible: use letters, digits and _, not beginning with a digit\n" +
-			"galaxy.yml:4:15: dependencies: must be a mapping of keys to values, not a list"},
+		}), "galaxy.yml:2:7: name: warning: \"my-demo\" has a hyphen, which is not legal for Ansible: playbooks run, but no module, role or playbook is found by its full name; use _ instead\n" +
+			"galaxy.yml:4:15: dependencies: must be a mapping of keys to values, not a list\n" +
+			"operator-config.yml:2:7: name: warning: \"demo\" differs from the collection's Galaxy name \"my-demo\""},
 		"runtime.yml": {sound(func(f fstest.MapFS) { f["meta/runtime.yml"] = &fstest.MapFile{Data: []byte("requires_ansible: {}\n")} }),
 			"meta/runtime.yml:1:19: requires_ansible: must be a text, not a mapping"},
 	}

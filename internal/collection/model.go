@@ -38,6 +38,8 @@ type Collection struct {
 	// Capabilities is one of CapabilityLevels, or "". Categories are sorted and some of Categories, or nil.
 	Capabilities string   `json:",omitempty"`
 	Categories   []string `json:",omitempty"`
+	// Support names who supports the collection, or "" for the provider.
+	Support string `json:",omitempty"`
 	// Icons may be empty. Not all of them are of ShownIconTypes.
 	Icons []Icon
 	// Resources has at least one element, in the order of the file.
@@ -105,6 +107,11 @@ type Resource struct {
 	Hidden bool
 	// SupportsCheckMode states that Playbook can run in Ansible's check mode: the kind can be checked for drift.
 	SupportsCheckMode bool
+	// ReconcilePeriod is how often Playbook runs without a change, unless an administrator sets another interval. 0 is never.
+	ReconcilePeriod time.Duration `json:",omitempty"`
+	// MaxArtifacts is the number of runs of an instance whose files are kept, unless an administrator sets another one. 0 is the
+	// default.
+	MaxArtifacts int `json:",omitempty"`
 	// Place is where the operator-config names the kind.
 	Place findings.Problem `json:"-"`
 }
@@ -221,6 +228,13 @@ func (r Resource) Singular() string { return strings.ToLower(r.Kind) }
 
 // ListKind is the kind of a list of instances: "<Kind>List".
 func (r Resource) ListKind() string { return r.Kind + "List" }
+
+// CompletesItself reports whether the API server adds an optional object that is absent, with the defaults of its fields: all
+// that are required have one. It only sets defaults of members if the object itself has one, which is {}.
+func (v Var) CompletesItself() bool {
+	return v.Type == Object && !v.Array && v.Default == nil &&
+		!slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Required && f.Default == nil })
+}
 
 // UsesPasswords reports whether a variable of the kind names a Secret.
 func (r Resource) UsesPasswords() bool {

@@ -1,9 +1,12 @@
 package collection
 
 import (
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"go.yaml.in/yaml/v3"
@@ -16,11 +19,11 @@ import (
 // collections have besides, of which collectionPath means nothing here, and ours; in resourceExtensions ours.
 var (
 	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
-	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible", "capabilities", "categories"}
+	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible", "capabilities", "categories", "support"}
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
-	resourceExtensions = []string{"supportsCheckMode"}
+	resourceExtensions = []string{"supportsCheckMode", "reconcilePeriod", "maxRunnerArtifacts"}
 )
 
 var (
@@ -52,6 +55,7 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.MigrationReversible = readMigrationReversible(root.Get("migrationReversible"))
 	c.Capabilities = readCapabilities(root.Get("capabilities"))
 	c.Categories = readCategories(root.Get("categories"))
+	c.Support = readSupport(root.Get("support"))
 	c.Replaces = readReplaces(root.Get("replaces"), c.ID())
 	c.Icons = readIcons(root.Get("icon"))
 	c.Roles = readRules(root.Get("roles"), false)
@@ -161,6 +165,15 @@ func readMigrationReversible(v findings.Value) bool {
 	return reversible
 }
 
+// readSupport reads a key that archives may have had before it meant something: what is no text is reported, and ignored.
+func readSupport(v findings.Value) string {
+	s, ok := v.Scalar()
+	if !ok && !v.Blank() {
+		v.Report(ruleSupport, "must be a text, not %s; it is ignored", v.What())
+	}
+	return s
+}
+
 // readReplaces reads the collection that this one replaces: domain/name, or a name in its own domain. IBM's schema has the key as any
 // text, so that an archive with another text is no worse.
 func readReplaces(v findings.Value, own ID) ID {
@@ -211,7 +224,8 @@ func readResource(v findings.Value) Resource {
 	if !ok {
 		return Resource{}
 	}
-	m.WarnUnknown(slices.Concat(resourceKeys, resourceExtensions)...)
+	m.WarnUnknown(slices.Concat(resourceKeys, resourceExtensions, slices.Sorted(maps.Keys(notOffered)))...)
+	checkNotOffered(m)
 	r := Resource{
 		Kind:        readKind(m.Get("kind")),
 		DisplayName: m.Get("displayName").Text(),
@@ -221,6 +235,8 @@ func readResource(v findings.Value) Resource {
 		Place:       m.Get("kind").Place(),
 
 		SupportsCheckMode: m.Get("supportsCheckMode").Boolean(),
+		ReconcilePeriod:   readReconcilePeriod(m.Get("reconcilePeriod")),
+		MaxArtifacts:      readMaxArtifacts(m.Get("maxRunnerArtifacts")),
 	}
 	if playbook := m.Get("playbook"); playbook.Blank() {
 		playbook.Report(findings.RuleRequired, "is required: the path of the playbook that manages this kind")
@@ -234,6 +250,59 @@ func readResource(v findings.Value) Resource {
 		r.DisplayName = r.Kind
 	}
 	return r
+}
+
+// minReconcilePeriod is the shortest interval at which playbooks run without a change, here as for administrators.
+const minReconcilePeriod = 5 * time.Minute
+
+func readReconcilePeriod(v findings.Value) time.Duration {
+	if v.Blank() {
+		return 0
+	}
+	s, _ := v.Scalar()
+	period, err := time.ParseDuration(s)
+	if err != nil || period != 0 && period < minReconcilePeriod {
+		v.Report(ruleReconcilePeriod, "must be a duration of at least 5m, such as 12h or 1h30m, not %s; it is ignored", v.What())
+		return 0
+	}
+	return period
+}
+
+// maxArtifacts is the highest number of runs of a resource whose files are kept, here as for administrators.
+const maxArtifacts = 20
+
+func readMaxArtifacts(v findings.Value) int {
+	if v.Blank() {
+		return 0
+	}
+	s, _ := v.Scalar()
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxArtifacts {
+		v.Report(ruleMaxArtifacts, "must be a number from 1 to %d, not %s; it is ignored", maxArtifacts, v.What())
+		return 0
+	}
+	return n
+}
+
+// notOffered are the options of ansible-operator's watches.yaml that authors cannot set, with the reason.
+var notOffered = map[string]string{
+	"role":                        "use a playbook with hosts: all and roles: [name]",
+	"selector":                    "a resource that no operator serves would look like one that waits; use namespaces",
+	"manageStatus":                "the operator reports each run in the status, and only what changed; playbooks add fields with k8s_status",
+	"watchDependentResources":     "objects that playbooks create have no owner reference that could be watched",
+	"watchClusterScopedResources": "an operator watches its own namespace only",
+	"watchAnnotationsChanges":     "annotations that ask for a run are always watched",
+	"snakeCaseParameters":         "variables always keep their names",
+	"markUnsafe":                  "texts of resources are never evaluated as templates",
+	"blacklist":                   "what playbooks create is not watched",
+}
+
+func checkNotOffered(m findings.Mapping) {
+	for _, key := range slices.Sorted(maps.Keys(notOffered)) {
+		if v := m.Get(key); v.Present() {
+			v.Report(ruleNotOffered, "%s of ansible-operator is not offered, and is ignored: %s", key, notOffered[key])
+		}
+	}
 }
 
 func readKind(v findings.Value) string {

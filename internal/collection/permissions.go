@@ -30,7 +30,7 @@ func readRoleItem(v findings.Value, cluster bool) []rbacv1.PolicyRule {
 	if !ok {
 		return nil
 	}
-	if _, nested := m.Fields["rules"]; !nested {
+	if _, nested := m.Fields["rules"]; !nested && len(m.Keys) > 0 {
 		return readRule(m, cluster)
 	}
 	m.WarnUnknown("rules")

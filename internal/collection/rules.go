@@ -53,6 +53,10 @@ var (
 	ruleKindName         = rules.Refused("kind-name", findings.SectionResources, "kind consists of letters and digits, begins with a letter, and is at most 59 characters long.")
 	ruleKindCase         = rules.Error("kind-case", findings.SectionResources, "kind is in Pascal case: it begins with a capital letter.")
 	ruleKindUnique       = rules.Refused("kind-unique", findings.SectionResources, "No two kinds share a name, nor one that is made of it: list kind, plural, singular.")
+	ruleReconcilePeriod  = rules.Warning("reconcile-period", "", "reconcilePeriod is a duration of at least 5m; else it is ignored.")
+	ruleMaxArtifacts     = rules.Warning("max-runner-artifacts", "", "maxRunnerArtifacts is a number from 1 to 20; else it is ignored.")
+	ruleSupport          = rules.Warning("support", "", "support is a text; else it is ignored.")
+	ruleNotOffered       = rules.Warning("watches-option", "", "A resource has no option of ansible-operator's watches.yaml that authors cannot set: it is ignored.")
 	rulePlaybookPath     = rules.Refused("playbook-path", findings.SectionResources, "playbook is a path relative to the collection's root that does not leave it.")
 	ruleFinalizerPath    = rules.Refused("finalizer-path", findings.SectionResources, "finalizer is a path relative to the collection's root that does not leave it.")
 	ruleMissingPlaybook  = rules.Refused("missing-playbook", findings.SectionResources, "playbook is a file of the collection.")
@@ -66,7 +70,8 @@ var (
 	ruleReservedVar           = rules.Refused("reserved-var", findings.SectionProvided, "No variable has a name that Ansible or the operator sets itself: ansible_*, zoscb_*, k8s_*, zosendpoint and names for the whole resource.")
 	ruleAnsibleKeyword        = rules.Warning("ansible-keyword", "", "No variable has the name of an Ansible keyword, such as name, tags or port, or of something that Ansible has itself, such as groups.")
 	ruleVarType               = rules.Refused("var-type", findings.SectionVariables, "type is string, number, integer, boolean, password or object.")
-	ruleArrayType             = rules.Error("array-type", findings.SectionVariables, "Only string, number, integer and object variables of a resource are arrays.")
+	ruleArrayType             = rules.Error("array-type", findings.SectionVariables, "Only string, number, integer and object variables are arrays, and no booleans and passwords.")
+	ruleNestedArray           = rules.Error("nested-array", findings.SectionFields, "No field of an object is an array.")
 	ruleNestedObject          = rules.Refused("nested-object", findings.SectionFields, "There are no objects inside objects.")
 	ruleObjectVariables       = rules.Refused("object-variables", findings.SectionVariables, "A variable of type object has objectVariables.")
 	ruleObjectVariablesUnused = rules.Warning("object-variables-unused", findings.SectionVariables, "Only a variable of type object has objectVariables; else they are ignored.")
@@ -80,6 +85,7 @@ var (
 	ruleDefaultTemplate       = rules.Warning("default-template", findings.SectionVariables, "default is no template ({{ }}): it reaches the playbook as text.")
 	ruleDefaultSecret         = rules.Warning("default-secret", findings.SectionVariables, "The default of a password is the name of a Secret.")
 	ruleKindReference         = rules.Error("kind-reference", findings.SectionVariables, "kindReference is a name that a kind may have; else it is ignored.")
+	ruleKindReferenceUnused   = rules.Warning("kind-reference-unused", findings.SectionVariables, "Only a variable of type string without options has a kindReference; else forms ignore it.")
 	ruleKindReferenceUnknown  = rules.Warning("kind-reference-unknown", findings.SectionVariables, "kindReference names a kind of the collection, or ZosEndpoint.")
 )
 
@@ -92,7 +98,8 @@ var (
 
 // The rules about Galaxy metadata and dependencies.
 var (
-	ruleGalaxyName         = rules.Refused("galaxy-name", "", "The Galaxy metadata has a namespace and a name that are legal for Ansible, and a version.")
+	ruleGalaxyName         = rules.Refused("galaxy-name", "", "The Galaxy metadata has a namespace and a name of letters, digits, _ and -, and a version.")
+	ruleGalaxyHyphen       = rules.Warning("galaxy-hyphen", "", "Galaxy's namespace and name are legal for Ansible: without hyphens. Else playbooks run, but Ansible does not find the collection by its name.")
 	ruleGalaxyMetadata     = rules.Error("galaxy-metadata", "", "Each value of the Galaxy metadata has the right type.")
 	ruleRequiresAnsible    = rules.Warning("requires-ansible", "", "requires_ansible in meta/runtime.yml is a version range; else it is ignored.")
 	ruleRequirements       = rules.Refused("requirements", "", "Collection requirements name collections that can be asked for, or files that the collection holds; at most 500.")

@@ -49,24 +49,32 @@ func readVars(v findings.Value, level varLevel) []Var {
 func readVar(m findings.Mapping, level varLevel) Var {
 	m.WarnUnknown(varKeys...)
 	v := Var{
-		Name:          readVarName(m.Get("name"), level),
-		Description:   m.Get("description").Text(),
-		Type:          readVarType(m.Get("type"), level),
-		Required:      m.Get("required").Boolean(),
-		Array:         m.Get("array").Boolean(),
-		KindReference: readKindReference(m.Get("kindReference")),
+		Name:        readVarName(m.Get("name"), level),
+		Description: m.Get("description").Text(),
+		Type:        readVarType(m.Get("type"), level),
+		Required:    m.Get("required").Boolean(),
+		Array:       m.Get("array").Boolean(),
 	}
 	v.DisplayName = readDisplayName(m.Get("displayName"), v.Name)
-	if v.Array && (level == objectField || v.Type == Boolean || v.Type == Password) {
-		m.Get("array").Report(ruleArrayType, "the specification has arrays for string, number, integer and object variables of a resource only")
-	}
+	checkArray(m.Get("array"), v, level)
 	v.Options = readOptions(m.Get("options"), v.Type)
+	v.KindReference = readKindReference(m.Get("kindReference"), v)
 	v.Fields = readFields(m.Get("objectVariables"), v.Type, level)
 	v.Default = readDefault(m.Get("default"), v)
 	if v.Type == Object && !v.Array && !v.Required && v.Default == nil {
 		checkOptionalObject(m, v)
 	}
 	return v
+}
+
+func checkArray(at findings.Value, v Var, level varLevel) {
+	switch {
+	case !v.Array:
+	case v.Type == Boolean || v.Type == Password:
+		at.Report(ruleArrayType, "the specification has no arrays of type %s: other brokers may refuse it; use one of type string, number, integer or object", v.Type)
+	case level == objectField:
+		at.Report(ruleNestedArray, "the specification has no arrays in objects: other brokers may refuse it; make the object an array, or use a variable of its own")
+	}
 }
 
 // checkOptionalObject: an API server completes an object that is not there only if the defaults alone make a whole one.
@@ -150,15 +158,23 @@ func readVarType(v findings.Value, level varLevel) VarType {
 	return t
 }
 
-// readKindReference takes an empty text for no reference, as form editors write it.
-func readKindReference(v findings.Value) string {
+// readKindReference takes an empty text for no reference, as form editors write it. One that forms ignore is kept: playbooks run again
+// when the resource that a value names changes.
+func readKindReference(v findings.Value, of Var) string {
 	if v.Blank() {
 		return ""
 	}
 	s := v.Text()
-	if s != "" && (!kindName.MatchString(s) || len(s) > maxKindLength) {
+	switch {
+	case s == "":
+		return ""
+	case !kindName.MatchString(s) || len(s) > maxKindLength:
 		v.Report(ruleKindReference, "%s is not the name of a kind, such as SomeMiddleware", findings.Quote(s))
 		return ""
+	case of.Type != String && of.Type != "":
+		v.Report(ruleKindReferenceUnused, "forms ignore it, because the type is %s: the name of a resource is a string", of.Type)
+	case len(of.Options) > 0:
+		v.Report(ruleKindReferenceUnused, "forms ignore it, because they offer the options; remove one of the two")
 	}
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/collection-operator/collection-operator/internal/findings"
@@ -35,9 +36,9 @@ func TestLoadVars(t *testing.T) {
 		"unknown type": {"  - {name: a, displayName: A, type: String}\n", []expect{
 			{9, 37, "resources[0].vars[0].type", findings.SeverityError, "var-type", `"String" is not a type`}}},
 		"array of booleans": {"  - {name: a, displayName: A, type: boolean, array: true}\n", []expect{
-			{9, 53, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 53, "resources[0].vars[0].array", findings.SeverityError, "array-type", "no arrays of type boolean"}}},
 		"array of passwords": {"  - {name: a, displayName: A, type: password, array: true}\n", []expect{
-			{9, 54, "resources[0].vars[0].array", findings.SeverityError, "array-type", "the specification has arrays for"}}},
+			{9, 54, "resources[0].vars[0].array", findings.SeverityError, "array-type", "no arrays of type password"}}},
 		"options": {"  - {name: a, displayName: A, type: number, options: ['1']}\n  - {name: b, displayName: B, type: string, options: [x, x, '']}\n", []expect{
 			{9, 54, "resources[0].vars[0].options", findings.SeverityError, "options-type", "string variables only"},
 			{10, 58, "resources[0].vars[1].options[1]", findings.SeverityWarning, "option-unique", "given twice"},
@@ -58,7 +59,7 @@ func TestLoadVars(t *testing.T) {
 `, []expect{
 			{13, 39, "resources[0].vars[0].objectVariables[0].type", findings.SeverityError, "nested-object", "objects inside objects"},
 			{13, 64, "resources[0].vars[0].objectVariables[0].objectVariables", findings.SeverityError, "nested-object", "objects inside objects"},
-			{14, 54, "resources[0].vars[0].objectVariables[1].array", findings.SeverityError, "array-type", "of a resource only"}}},
+			{14, 54, "resources[0].vars[0].objectVariables[1].array", findings.SeverityError, "nested-array", "no arrays in objects"}}},
 		"unknown key": {"  - {name: a, displayName: A, type: string, defualt: b}\n", []expect{
 			{9, 54, "resources[0].vars[0].defualt", findings.SeverityWarning, "unknown-key", "ignored"}}},
 		"secret text as default": {"  - {name: a, displayName: A, type: password, default: 'Hush! Hush'}\n", []expect{
@@ -72,6 +73,28 @@ func TestLoadVars(t *testing.T) {
 				t.Errorf("a secret is shown: %v", got)
 			}
 		})
+	}
+}
+
+// What an earlier version of the manager has imported can still be loaded, and means the same.
+func TestLoadTakesWhatRanBefore(t *testing.T) {
+	files := archiveOf(withVars("  - {name: a, displayName: A, type: boolean, array: true}\n" +
+		"  - {name: b, displayName: B, type: password, array: true, kindReference: Other}\n" +
+		"  - {name: c, displayName: C, type: string, options: [x], kindReference: Other}\n"))
+	c, err := Load(sealed(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errors := c.Problems.WithSeverity(findings.SeverityError); len(errors) != 2 {
+		t.Errorf("arrays of booleans and passwords conform to the specification: %v", errors)
+	}
+	want := []Var{
+		{Name: "a", DisplayName: "A", Type: Boolean, Array: true},
+		{Name: "b", DisplayName: "B", Type: Password, Array: true, KindReference: "Other"},
+		{Name: "c", DisplayName: "C", Type: String, Options: []string{"x"}, KindReference: "Other"},
+	}
+	if diff := cmp.Diff(want, c.Resources[0].Vars, cmpopts.IgnoreFields(Var{}, "Place")); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
 	}
 }
 

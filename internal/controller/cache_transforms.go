@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/mapping"
@@ -108,7 +109,8 @@ func only(all map[string]string, keys []string) map[string]string {
 	return kept
 }
 
-// keepDefinition transforms CRDs for the cache, without their schemas: these are rendered or read live.
+// keepDefinition transforms CRDs for the cache, without their schemas: these are rendered or read live. What is left of them is which
+// booleans a published version sets to false.
 func keepDefinition(cached any) (any, error) {
 	definition, ok := cached.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -117,7 +119,7 @@ func keepDefinition(cached any) (any, error) {
 	definition.ManagedFields = nil
 	for i := range definition.Spec.Versions {
 		version := &definition.Spec.Versions[i]
-		version.Schema, version.AdditionalPrinterColumns = nil, nil
+		version.Schema, version.AdditionalPrinterColumns = crd.OnlyFalse(version), nil
 	}
 	return definition, nil
 }

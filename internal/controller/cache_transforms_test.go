@@ -117,6 +117,32 @@ func TestKeepDefinition(t *testing.T) {
 	}
 }
 
+// Playbooks of a published version get the false that its booleans have.
+func TestKeepDefinitionKeepsTheFalseOfBooleans(t *testing.T) {
+	fields := map[string]apiextensionsv1.JSONSchemaProps{
+		"flag":  {Type: "boolean", Title: "Flag", Default: &apiextensionsv1.JSON{Raw: []byte("false")}},
+		"on":    {Type: "boolean", Default: &apiextensionsv1.JSON{Raw: []byte("true")}},
+		"other": {Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"false"`)}},
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Properties: fields}},
+			}},
+		}},
+	}}
+	for range 2 { // The cache may transform an object twice.
+		if _, err := keepDefinition(definition); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]apiextensionsv1.JSONSchemaProps{"flag": {Type: "boolean", Default: &apiextensionsv1.JSON{Raw: []byte("false")}}}
+		got := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // Any change of an annotation asks for a reconcile.
 func TestKeepOwnKeepsThatAnnotationsChanged(t *testing.T) {
 	seen := map[string]bool{}

@@ -309,7 +309,7 @@ func (r *SubOperatorConfigReconciler) install(ctx context.Context, s *configScop
 			Owner: s.soc, OperatorCollection: s.oc, Namespace: m.Namespace,
 			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(s.oc.Spec.Runtime, s.soc.Spec.Runtime),
 		}
-		lost := r.setContent(s, i)
+		lost := r.setContent(ctx, s, i)
 		i.Backend, i.Blocked = r.OLM.Choose(ctx, i, r.Settings.RuntimeImage)
 		for _, problem := range []error{blocked, lost} {
 			if i.Blocked == nil {

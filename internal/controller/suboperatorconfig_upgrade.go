@@ -8,10 +8,15 @@ import (
 	"slices"
 
 	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -66,7 +71,7 @@ func (r *SubOperatorConfigReconciler) beginUpgrade(ctx context.Context, s *confi
 
 // setContent sets which version an installation is of: the one that the OperatorCollection has imported, or the one that a held
 // namespace has. It returns the hold if that one cannot be read: then nothing but the endpoints can follow.
-func (r *SubOperatorConfigReconciler) setContent(s *configScope, i *install.Installation) error {
+func (r *SubOperatorConfigReconciler) setContent(ctx context.Context, s *configScope, i *install.Installation) error {
 	i.Collection, i.Digest, i.Held = s.collection, digest.Digest(s.oc.Status.Artifact.Digest), s.holds[i.Namespace]
 	var lost error
 	if i.Held != nil {
@@ -81,7 +86,28 @@ func (r *SubOperatorConfigReconciler) setContent(s *configScope, i *install.Inst
 		}
 	}
 	i.Group = groupOf(s.oc, i.Collection)
+	published, err := r.asPublished(ctx, i.Collection, i.Group)
+	if err != nil {
+		return err
+	}
+	i.Collection = published
 	return lost
+}
+
+// asPublished returns a collection with the defaults that its version has in the cluster: playbooks get them.
+func (r *SubOperatorConfigReconciler) asPublished(ctx context.Context, c *collection.Collection, group string) (*collection.Collection, error) {
+	definitions := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, resource := range c.Resources {
+		name, live := resource.Plural()+"."+group, &apiextensionsv1.CustomResourceDefinition{}
+		switch err := r.Client.Get(ctx, client.ObjectKey{Name: name}, live); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading CRD %q: %w", name, err)
+		default:
+			definitions[resource.Kind] = live
+		}
+	}
+	return crd.AsPublished(c, definitions), nil
 }
 
 // checkResources fails if custom resources in a namespace do not fit the version that the OperatorCollection has imported: they may

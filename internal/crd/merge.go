@@ -42,7 +42,7 @@ func invalid(format string, args ...any) error {
 // Merge joins the versions of a live CRD, which may be nil, with those that are contributed.
 //
 // No version of live is dropped; a version that is to go must be removed from live before, see [Retire]. A contributed version is rendered
-// anew; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
+// anew, but keeps the default false of its booleans; a version without a contribution keeps its schema. Versions are listed newest first and the newest is stored. Every version gets the fields of all others,
 // because a write through a version removes the fields that it lacks; there such a field is optional and has neither
 // default nor enum. All annotations of live survive, as do its labels that are not ours and the rest of its metadata, so
 // that the result can be written with live's resourceVersion. Merging a result again changes nothing.
@@ -95,9 +95,13 @@ func collectVersions(live *apiextensionsv1.CustomResourceDefinition, contributio
 	}
 	if live != nil {
 		for _, version := range live.Spec.Versions {
-			if _, ok := byName[version.Name]; !ok {
-				byName[version.Name] = crdVersion{CustomResourceDefinitionVersion: version, order: parseVersionName(version.Name)}
+			contributed, ok := byName[version.Name]
+			if ok {
+				contributed.CustomResourceDefinitionVersion = versionAsPublished(contributed.CustomResourceDefinitionVersion, version)
+			} else {
+				contributed = crdVersion{CustomResourceDefinitionVersion: version, order: parseVersionName(version.Name)}
 			}
+			byName[version.Name] = contributed
 		}
 	}
 	return slices.SortedFunc(maps.Values(byName), newestFirst), nil

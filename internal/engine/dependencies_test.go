@@ -295,6 +295,36 @@ func TestPythonPackages(t *testing.T) {
 	}
 }
 
+// What the offline playbook of other brokers' tools leaves in an archive is installed as it is: wheels for each architecture, with their
+// requirements, that nothing links to.
+func TestPythonPackagesOfAWheelhouse(t *testing.T) {
+	d := newDependencies(t)
+	d.offer(nil, nil)
+	uname, err := exec.Command("uname", "-m").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, other := strings.TrimSpace(string(uname)), "s390x"
+	if here == other {
+		other = "x86_64"
+	}
+	wheel, top := registry.Package{Name: "zos-local", Version: "0.1"}, registry.Package{Name: "zos-top", Version: "1.0", Requires: []string{"zos-local"}}
+	folder := "opt/ansible/content/collections/wheelhouse/" + here + "/"
+	d.write(folder+wheel.FileName(), string(wheel.Wheel()))
+	d.write(folder+top.FileName(), string(top.Wheel()))
+	d.plan(planned{"python": []any{
+		d.python("collections/requirements.txt", "zos-top\n"),
+		d.python("collections/wheelhouse/"+here+"/requirements.txt", "zos-local==0.1\n"),
+		d.python("collections/wheelhouse/"+other+"/requirements.txt", "zos-for-another-machine==0.1\n"),
+	}})
+	d.expectInstalled()
+	d.expectModule("zos_local", "0.1")
+	d.expectModule("zos_top", "1.0")
+	if len(d.asked()) > 0 {
+		t.Errorf("the index was asked: %v", d.asked())
+	}
+}
+
 func TestMissingPythonPackagesAreNamedAllAtOnce(t *testing.T) {
 	d := newDependencies(t)
 	d.offer(nil, []registry.Package{{Name: "zos-one", Version: "1.0"}, {Name: "zos-two", Version: "1.0", Requires: []string{"zos-gone>=4"}}})

@@ -127,11 +127,8 @@ func constraints(v collection.Var) string {
 	if v.Required {
 		parts = append(parts, "required")
 	}
-	switch {
-	case v.Default != nil:
+	if v.Default != nil {
 		parts = append(parts, "default "+JSON(v.Default))
-	case v.Type == collection.Boolean && !v.Array:
-		parts = append(parts, "default false")
 	}
 	if len(v.Options) > 0 {
 		parts = append(parts, "one of "+strings.Join(v.Options, ", "))

@@ -4,6 +4,7 @@ package gate
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -44,6 +45,22 @@ const (
 	// AnnotationMaxArtifacts is ansible-operator's annotation for the number of runs whose files are kept.
 	AnnotationMaxArtifacts = "ansible.sdk.operatorframework.io/max-runner-artifacts"
 )
+
+// Prefixes of ansible-operator's annotations: that of today, and the one that its first releases and OpenShift's documentation have.
+const (
+	sdkPrefix    = "ansible.sdk.operatorframework.io/"
+	oldSDKPrefix = "ansible.operator-sdk/"
+)
+
+// Annotation returns the value of an annotation. One of ansible-operator also counts under its old prefix, if it is not there under
+// today's.
+func Annotation(annotations map[string]string, name string) string {
+	value, there := annotations[name]
+	if option, ofSDK := strings.CutPrefix(name, sdkPrefix); ofSDK && !there {
+		return annotations[oldSDKPrefix+option]
+	}
+	return value
+}
 
 // MinReconcilePeriod is the shortest interval at which a playbook runs again without a change.
 const MinReconcilePeriod = 5 * time.Minute
@@ -117,6 +134,8 @@ type KindSettings struct {
 	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
 	// CheckMode is true if the playbook of the kind supports Ansible's check mode.
 	CheckMode bool `json:"checkMode,omitempty"`
+	// MaxArtifacts is the number of runs of an instance whose files are kept, or 0 for that of all kinds.
+	MaxArtifacts int `json:"maxArtifacts,omitempty"`
 	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.
 	Variables []Variable `json:"variables"`
 }

@@ -195,6 +195,9 @@ func describeContainer(container corev1.ContainerStatus) []string {
 	switch {
 	case container.RestartCount >= manyRestarts && !container.Ready && last != nil && last.ExitCode != 0:
 		return []string{fmt.Sprintf("container %s: CrashLoopBackOff", container.Name)}
+	case isPulling(state):
+		return []string{fmt.Sprintf("container %s: %s: the node cannot pull image %q: see the events of the pod; if the registry needs credentials, "+
+			"name a Secret with them in spec.runtime.imagePullSecrets", container.Name, reasonPull, container.Image)}
 	case state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason):
 		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
 	case state.Terminated != nil && state.Terminated.ExitCode != 0:

@@ -93,12 +93,28 @@ func keepContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus 
 	kept := make([]corev1.ContainerStatus, 0, len(statuses))
 	for _, is := range statuses {
 		restarts := min(is.RestartCount, manyRestarts)
-		kept = append(kept, corev1.ContainerStatus{
+		container := corev1.ContainerStatus{
 			Name: strings.Clone(is.Name), RestartCount: restarts, Ready: is.Ready || restarts < manyRestarts,
 			State: keepState(is.Name, is.State), LastTerminationState: keepState(is.Name, is.LastTerminationState),
-		})
+		}
+		if isPulling(container.State) {
+			container.Image = strings.Clone(printable.Cut(is.Image, maxImageBytes))
+		}
+		kept = append(kept, container)
 	}
 	return kept
+}
+
+// reasonPull is the reason of containers whose image the node cannot pull. Between two tries it has that reason, and after a try another
+// one: status always has this one.
+const reasonPull = "ImagePullBackOff"
+
+// maxImageBytes limits what a message has of the name of an image.
+const maxImageBytes = 512
+
+// isPulling reports whether the node cannot pull the image of a container in the cache.
+func isPulling(state corev1.ContainerState) bool {
+	return state.Waiting != nil && state.Waiting.Reason == reasonPull
 }
 
 // keepState keeps the messages of the containers that report with them.
@@ -106,6 +122,9 @@ func keepState(container string, state corev1.ContainerState) corev1.ContainerSt
 	var kept corev1.ContainerState
 	if state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason) {
 		kept.Waiting = &corev1.ContainerStateWaiting{Reason: strings.Clone(state.Waiting.Reason)}
+		if kept.Waiting.Reason == "ErrImagePull" {
+			kept.Waiting.Reason = reasonPull
+		}
 	}
 	if ended := state.Terminated; ended != nil {
 		kept.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode}

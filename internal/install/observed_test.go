@@ -40,6 +40,7 @@ func TestPodChanged(t *testing.T) {
 		"it begins":            {pod(0, waiting("PodInitializing", ""), corev1.ContainerState{}), pod(0, running, corev1.ContainerState{}), false},
 		"another delay":        {pod(5, waiting("CrashLoopBackOff", "20s"), ended(1)), pod(6, waiting("CrashLoopBackOff", "40s"), ended(1)), false},
 		"no image":             {pod(0, waiting("ContainerCreating", ""), corev1.ContainerState{}), pod(0, waiting("ErrImagePull", ""), corev1.ContainerState{}), true},
+		"another try to pull":  {pod(0, waiting("ErrImagePull", "401"), corev1.ContainerState{}), pod(0, waiting("ImagePullBackOff", "5m"), corev1.ContainerState{}), false},
 		"it ends":              {pod(0, running, corev1.ContainerState{}), pod(0, ended(1), corev1.ContainerState{}), true},
 		"it is restarted":      {pod(1, ended(1), corev1.ContainerState{}), pod(2, running, ended(1)), true},
 		"it cannot be placed":  {pod(0, running, corev1.ContainerState{}), unscheduled, true},

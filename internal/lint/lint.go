@@ -36,6 +36,7 @@ func Check(fsys fs.FS) (*collection.Collection, findings.Problems, error) {
 		problems = findings.Merge(problems, crd.Validate(c))
 	}
 	problems = findings.Merge(problems, findings.Merge(building, playbook.Check(fsys, c)))
+	problems = findings.Merge(problems, findings.Merge(checkPortability(fsys), checkImageVersions(c)))
 	if len(problems.Refused()) > 0 {
 		return nil, problems, nil
 	}

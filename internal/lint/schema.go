@@ -31,7 +31,7 @@ type keySchemas map[string]schema
 
 // ConfigSchema returns the JSON Schema (draft 7, which editors understand) of an operator-config: which keys there are, what
 // they mean and what they may hold. It takes what [collection.Load] takes without an error, but for unknown keys: most are misspelt,
-// and only at the root do collections have keys of their own. What depends on several places of the file, or on other
+// and only at the root do collections have keys of their own. It requires what Load requires, also where a cluster only warns. What depends on several places of the file, or on other
 // files, only Load knows.
 func ConfigSchema() ([]byte, error) {
 	root := objectOf("An operator-config, as the Operator Collection Specification has it.", rootSchemas(), "domain", "name", "version", "displayName", "resources")
@@ -65,8 +65,9 @@ func rootSchemas() keySchemas {
 		"migrationPlaybook":   optionalText("Playbook that runs once for each custom resource that an older version of the collection managed, before its first run under this one. Path from the collection's root, hosts: all. Not in the specification."),
 		"migrationReversible": booleanSchema("An older version of the collection can manage custom resources that were migrated to this one. Not in the specification."),
 		"capabilities":        optionalText("What the operator can do, for its tile: Basic Install, Seamless Upgrades, Full Lifecycle, Deep Insights or Auto Pilot. Not in the specification."),
+		"support":             optionalText("Who supports the collection, for its tile. The provider if left out. Not in the specification."),
 		"categories":          {"type": []string{"array", "string", "null"}, "items": schema{"type": "string"}, "description": "Categories of OperatorHub that the tile is in. Not in the specification."},
-		"collectionPath":      optionalText("Not in the specification. Nothing reads it."),
+		"collectionPath":      optionalText("Nothing reads it. Not in the specification."),
 	}
 }
 
@@ -91,17 +92,38 @@ func resourceSchemas() keySchemas {
 		"vars":         listOf("Inputs of the playbook: fields of the kind's spec.", varSchema(), 0),
 		"hideResource": booleanSchema("Do not offer the kind in consoles."),
 
-		"supportsCheckMode": booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
+		"reconcilePeriod":    optionalText("How often the playbook runs without a change, such as 12h; at least 5m. Administrators can set another interval. Not in the specification."),
+		"maxRunnerArtifacts": {"type": []string{"integer", "null"}, "minimum": 1, "maximum": 20, "description": "How many runs of an instance have their files kept. Administrators can set another number. Not in the specification."},
+		"supportsCheckMode":  booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
 	}
 }
 
 func varSchema() schema {
-	s := objectOf("One input, passed to the playbook as an extra variable.", varSchemas(), "name", "type")
-	isType := func(t collection.VarType) schema { return schema{"properties": schema{"type": schema{"const": t}}} }
+	s := objectOf("One input, passed to the playbook as an extra variable.", varSchemas(), "name", "displayName", "type")
+	noArray := schema{"properties": schema{"array": noList()}}
 	s["allOf"] = []schema{
-		{"if": isType(collection.Object), "then": schema{"required": []string{"objectVariables"}}},
+		{"if": isType(collection.Object), "then": schema{"required": []string{"objectVariables"}, "properties": schema{"objectVariables": schema{"type": "array", "minItems": 1}}}},
+		{"if": isType(collection.Boolean, collection.Password), "then": noArray},
+		optionsOfStrings(),
 	}
 	s["properties"].(keySchemas)["name"]["not"] = schema{"pattern": `^(ansible_|zoscb_|k8s_|zosendpoint$|ansible_operator_meta$)`}
+	return s
+}
+
+func isType(types ...collection.VarType) schema {
+	return schema{"properties": schema{"type": schema{"enum": types}}}
+}
+
+func noList() schema { return schema{"enum": []any{false, "false", "no", nil}} }
+
+func optionsOfStrings() schema {
+	return schema{"if": isType(collection.String), "else": schema{"properties": schema{"options": schema{"type": []string{"array", "null"}, "maxItems": 0}}}}
+}
+
+// fieldSchema is that of a variable inside an object.
+func fieldSchema() schema {
+	s := objectOf("One field of the object.", fieldSchemas(), "name", "displayName", "type")
+	s["allOf"] = []schema{optionsOfStrings()}
 	return s
 }
 
@@ -109,15 +131,15 @@ func varSchemas() keySchemas {
 	schemas := fieldSchemas()
 	schemas["type"] = typeSchema(varTypes)
 	schemas["array"] = booleanSchema("The value is a list. For string, number, integer and object.")
-	schemas["objectVariables"] = listOf("The fields of an object.", objectOf("One field of the object.", fieldSchemas(), "name", "type"), 0)
+	schemas["objectVariables"] = listOf("The fields of an object.", fieldSchema(), 0)
 	return schemas
 }
 
-// fieldSchemas are those of a variable inside an object.
+// fieldSchemas are those of the keys of a variable inside an object.
 func fieldSchemas() keySchemas {
 	return keySchemas{
 		"name":            {"type": "string", "pattern": variableName, "description": "Name of the Ansible variable. It is not converted."},
-		"displayName":     optionalText("Label of the input in forms."),
+		"displayName":     text("Label of the input in forms."),
 		"type":            typeSchema(slices.DeleteFunc(slices.Clone(varTypes), func(t collection.VarType) bool { return t == collection.Object })),
 		"options":         listOf("The allowed values of a string.", schema{"type": scalarTypes}, 0),
 		"required":        booleanSchema("A user must give a value."),
@@ -135,7 +157,8 @@ func typeSchema(types []collection.VarType) schema {
 
 func permissionSchema(description string) schema {
 	rule := objectOf("A Kubernetes policy rule.", ruleSchemas(), "verbs")
-	nested := objectOf("Policy rules.", keySchemas{"rules": listOf("", rule, 0)}, "rules")
+	rule["anyOf"] = []schema{{"required": []string{"apiGroups", "resources"}}, {"required": []string{"nonResourceURLs"}}}
+	nested := objectOf("Policy rules.", keySchemas{"rules": listOf("", rule, 0)})
 	return listOf(description, schema{"anyOf": []schema{nested, rule}}, 0)
 }
 
@@ -144,6 +167,7 @@ func ruleSchemas() keySchemas {
 	for _, key := range []string{"apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"} {
 		schemas[key] = listOf("See the Kubernetes documentation of Role.", schema{"type": "string"}, 0)
 	}
+	schemas["verbs"] = listOf("See the Kubernetes documentation of Role.", schema{"type": "string"}, 1)
 	return schemas
 }
 
@@ -155,7 +179,7 @@ func subdomainSchema(description string) schema {
 var scalarTypes = []string{"string", "number", "boolean"}
 
 func text(description string) schema {
-	return schema{"type": scalarTypes, "description": description}
+	return schema{"type": scalarTypes, "minLength": 1, "description": description}
 }
 
 func optionalText(description string) schema {
@@ -182,7 +206,10 @@ func listOf(description string, items schema, atLeast int) schema {
 }
 
 func objectOf(description string, keys keySchemas, required ...string) schema {
-	s := schema{"type": "object", "properties": maps.Clone(keys), "required": required, "additionalProperties": false}
+	s := schema{"type": "object", "properties": maps.Clone(keys), "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
 	if description != "" {
 		s["description"] = description
 	}

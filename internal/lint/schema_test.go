@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"testing/fstest"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
@@ -95,18 +97,31 @@ func TestConfigSchema(t *testing.T) {
 		{"empty resources", head + "resources: []\n", false},
 		{"key of its own", kind + "maintainer: me\n", true},
 		{"misspelt key of a resource", kind + "  finaliser: thing.yml\n", false},
-		{"misspelt key of a variable", variable("{name: a, type: string, defaults: b}"), false},
+		{"misspelt key of a variable", variable("{name: a, displayName: A, type: string, defaults: b}"), false},
 		{"version with two parts", "domain: acme\nname: things\nversion: '1.0'\ndisplayName: x\nresources: [{kind: A, playbook: a.yml}]\n", false},
 		{"kind in lower case", head + "resources: [{kind: thing, playbook: a.yml}]\n", false},
 		{"no playbook", head + "resources: [{kind: Thing}]\n", false},
+		{"no displayName", variable("{name: a, type: string}"), false},
+		{"empty displayName", variable("{name: a, displayName: '', type: string}"), false},
+		{"field without displayName", variable("{name: a, displayName: A, type: object, objectVariables: [{name: b, type: number}]}"), false},
+		{"array of booleans", variable("{name: a, displayName: A, type: boolean, array: true}"), false},
+		{"array of passwords", variable("{name: a, displayName: A, type: password, array: true}"), false},
+		{"array of numbers", variable("{name: a, displayName: A, type: number, array: true}"), true},
+		{"boolean that is no array", variable("{name: a, displayName: A, type: boolean, array: false}"), true},
+		{"options of a number", variable("{name: a, displayName: A, type: number, options: ['1']}"), false},
+		{"options of a field", variable("{name: a, displayName: A, type: object, objectVariables: [{name: b, displayName: B, type: number, options: ['1']}]}"), false},
+		{"empty objectVariables", variable("{name: a, displayName: A, type: object, objectVariables: []}"), false},
+		{"no rules", kind + "roles: [{}]\n", true},
+		{"rule without resources", kind + "roles: [{apiGroups: [''], verbs: [get]}]\n", false},
+		{"rule without verbs", kind + "roles: [{apiGroups: [''], resources: [pods], verbs: []}]\n", false},
 		{"default left empty", variable("{name: a, displayName: A, type: string, default: , required: false}"), true},
-		{"default is a number", variable("{name: a, type: integer, default: 80}"), true},
-		{"unknown type", variable("{name: a, type: text}"), false},
-		{"reserved name", variable("{name: ansible_user, type: string}"), false},
-		{"object", variable("{name: a, type: object, objectVariables: [{name: b, type: number}]}"), true},
-		{"object without fields", variable("{name: a, type: object}"), false},
-		{"object in an object", variable("{name: a, type: object, objectVariables: [{name: b, type: object}]}"), false},
-		{"field that is a list", variable("{name: a, type: object, objectVariables: [{name: b, type: string, array: true}]}"), false},
+		{"default is a number", variable("{name: a, displayName: A, type: integer, default: 80}"), true},
+		{"unknown type", variable("{name: a, displayName: A, type: text}"), false},
+		{"reserved name", variable("{name: ansible_user, displayName: A, type: string}"), false},
+		{"object", variable("{name: a, displayName: A, type: object, objectVariables: [{name: b, displayName: B, type: number}]}"), true},
+		{"object without fields", variable("{name: a, displayName: A, type: object}"), false},
+		{"object in an object", variable("{name: a, displayName: A, type: object, objectVariables: [{name: b, displayName: B, type: object}]}"), false},
+		{"field that is a list", variable("{name: a, displayName: A, type: object, objectVariables: [{name: b, displayName: B, type: string, array: true}]}"), false},
 		{"nested rules", kind + "roles:\n- rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n", true},
 		{"flat rules", kind + "clusterRoles: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n", true},
 		{"misspelt key of a rule", kind + "roles: [{apiGroup: [''], resources: [pods], verbs: [get]}]\n", false},
@@ -114,6 +129,18 @@ func TestConfigSchema(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := validateConfig(t, s, []byte(tt.config)); (err == nil) != tt.valid {
 				t.Errorf("valid is %v, want %v: %v", err == nil, tt.valid, err)
+			}
+			fsys := fstest.MapFS{
+				"operator-config.yml": &fstest.MapFile{Data: []byte(tt.config)}, "thing.yml": &fstest.MapFile{}, "a.yml": &fstest.MapFile{},
+				"galaxy.yml": &fstest.MapFile{Data: []byte("namespace: acme\nname: things\nversion: 1.0.0\n")},
+			}
+			_, problems, err := collection.Read(fsys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unknown := slices.ContainsFunc(problems, func(p findings.Problem) bool { return p.Rule == "unknown-key" })
+			if found := problems.WithSeverity(findings.SeverityError); (len(found) == 0) != tt.valid && !unknown {
+				t.Errorf("lint says %v, and the schema that valid is %v", found, tt.valid)
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func TestLoadLeavesOutWhatDoesNotFit(t *testing.T) {
 	want := map[string]any{
 		"name": nil, "DFH_REGION_APPLID": nil, "DFS_IMSPlex": nil, "http_port": int64(9800), "https_port": int64(9801), "secure": true,
 		"started": "2025-01-01", "release": "6.1", "edition": nil, "ratio": int64(1), "workers": nil, "home": "/u/{{ name }}",
-		"switches": []any{true, false}, "logs": nil, "mounts": nil,
+		"switches": []any{int64(1), int64(2)}, "logs": nil, "mounts": nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults differ (-want +got):\n%s", diff)

@@ -215,7 +215,10 @@ func (r *jinjaReader) statement(tokens []jinjaToken) {
 		r.bindUpTo(rest, func(t jinjaToken) bool { return t.isName("in") })
 	case "set":
 		r.bindUpTo(rest, func(t jinjaToken) bool { return t.is("=") })
-	case "macro", "import", "from":
+	case "import", "from", "include", "extends":
+		r.found.anything = r.found.anything || !isOwnTemplate(rest)
+		r.bindUpTo(rest, func(jinjaToken) bool { return keyword == "include" || keyword == "extends" })
+	case "macro":
 		r.bindUpTo(rest, func(jinjaToken) bool { return false })
 	case "call":
 		r.bindUpTo(rest, func(t jinjaToken) bool { return t.is(")") })
@@ -230,6 +233,11 @@ func (r *jinjaReader) statement(tokens []jinjaToken) {
 	default:
 		r.expression(rest)
 	}
+}
+
+// isOwnTemplate reports whether a statement names one *.j2 file, as those of the collection are all read.
+func isOwnTemplate(tokens []jinjaToken) bool {
+	return len(tokens) > 0 && tokens[0].kind == textToken && strings.HasSuffix(tokens[0].text, templateSuffix)
 }
 
 // bindUpTo takes the names before the end as bound by the text, and what follows as an expression.

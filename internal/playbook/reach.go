@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -48,6 +49,8 @@ type library struct {
 	large []string
 	// own is the name that roles and playbooks of the collection have before their own, such as "acme.demo.".
 	own string
+	// unfindable are such beginnings of names by which Ansible finds nothing, because they have or had hyphens.
+	unfindable []string
 	// names are the files of playbooks, roles and templates.
 	names []string
 	// listed are the files below a folder.
@@ -63,10 +66,24 @@ type scriptKey struct {
 
 // newLibrary makes a library of the playbooks and roles of a collection. names are all their files.
 func newLibrary(fsys fs.FS, names []string, c *collection.Collection) *library {
-	return &library{
+	b := &library{
 		fsys: fsys, names: names, listed: map[string][]string{}, nodesLeft: maxPlaybookNodes, namesLeft: maxPlaybookNames, visitsLeft: maxVisits, runNamesLeft: maxRunNames,
 		scripts: map[scriptKey]*script{}, own: c.Galaxy.Namespace + "." + c.Galaxy.Name + ".",
 	}
+	if strings.Contains(b.own, "-") {
+		b.unfindable = []string{b.own}
+		if legal := strings.ReplaceAll(b.own, "-", "_"); !mayInstall(c, strings.TrimSuffix(legal, ".")) {
+			b.unfindable = append(b.unfindable, legal)
+		}
+	}
+	return b
+}
+
+// mayInstall reports whether the requirements of a collection may install another one of a name: only the names of those from Galaxy are
+// known.
+func mayInstall(c *collection.Collection, name string) bool {
+	_, needed := c.Galaxy.Dependencies[name]
+	return needed || slices.ContainsFunc(c.Dependencies.Collections, func(r collection.Requirement) bool { return r.Type != collection.FromGalaxy || r.Name == name })
 }
 
 // script returns a file that exists.
@@ -82,7 +99,7 @@ func (b *library) script(kind scriptKind, name string) *script {
 		s.unknown = true
 		return s
 	}
-	r := scriptReader{nameReader: nameReader{script: s, namesLeft: &b.namesLeft}}
+	r := scriptReader{nameReader: nameReader{script: s, namesLeft: &b.namesLeft, unfindable: b.unfindable}}
 	if kind == asTemplate {
 		r.take(readTemplate(string(content)), nil)
 		return s
@@ -250,6 +267,7 @@ func (r *reach) inventoryVars(folder string) {
 				r.visit(visit{kind: asDefaults, name: name, folder: folder})
 			} else {
 				r.definesAll = true
+				r.mayUseMore(findings.Quote(name) + " is not looked into")
 			}
 		}
 	}
@@ -262,7 +280,8 @@ func (r *reach) visit(v visit) bool {
 	}
 	r.visited[v] = true
 	if r.visitsLeft--; r.visitsLeft < 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return false
 	}
 	s := r.script(v.kind, v.name)
@@ -282,11 +301,15 @@ func (r *reach) visit(v visit) bool {
 func (r *reach) add(s *script, sure bool) {
 	r.runNamesLeft -= len(s.mentioned) + len(s.needed) + len(s.tested) + len(s.defined)
 	if r.runNamesLeft < 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return
 	}
 	unseen := s.unknown || s.broken.Message != ""
-	r.usesAll = r.usesAll || s.usesAll || unseen
+	if unseen {
+		r.mayUseMore(findings.Quote(s.file) + " cannot be read")
+	}
+	r.mayUseMore(s.unseen)
 	merge(&r.mentioned, s.mentioned)
 	if !sure {
 		return
@@ -327,8 +350,18 @@ func (r *reach) follow(v visit, l lead) {
 		found = r.followFile(v, l, asVars, "vars")
 	}
 	if !found {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(l.notFollowed())
+		r.definesAll = true
 	}
+}
+
+// notFollowed says why the lead does not lead to a file that can be read.
+func (l lead) notFollowed() string {
+	at := fmt.Sprintf("%s, line %d, ", l.place.File, l.place.Line)
+	if l.name == "" {
+		return at + "leads to a file that is known only in a run"
+	}
+	return at + "leads to " + findings.Quote(l.name) + ", which is not in the collection"
 }
 
 func (r *reach) followPlaybook(v visit, l lead) bool {
@@ -415,7 +448,8 @@ func (r *reach) rolePart(at visit, kind scriptKind, part, from string) {
 		return
 	}
 	if from != "" {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(findings.Quote(base) + " is not in the collection")
+		r.definesAll = true
 		return
 	}
 	if _, ok := r.findFolder(base); ok {
@@ -442,7 +476,9 @@ func (r *reach) mayUse(role string) {
 			r.add(r.script(asDefaults, name), false)
 		}
 	}
-	r.usesAll = r.usesAll || r.visitsLeft < 0
+	if r.visitsLeft < 0 {
+		r.mayUseMore(tooMuch)
+	}
 }
 
 // templates returns what the templates of the collection may use.
@@ -451,13 +487,35 @@ func (b *library) templates() *variables {
 		return b.inTemplates
 	}
 	b.inTemplates = &variables{}
+	if plugin := b.plugin(); plugin != "" {
+		b.inTemplates.mayUseMore(findings.Quote(plugin) + " may read any variable")
+	}
 	for _, name := range b.names {
 		if path.Ext(name) != templateSuffix && !slices.Contains(strings.Split(name, "/"), "templates") {
 			continue
 		}
 		s := b.script(asTemplate, name)
 		merge(&b.inTemplates.mentioned, s.mentioned)
-		b.inTemplates.usesAll = b.inTemplates.usesAll || s.usesAll || s.unknown
+		b.inTemplates.mayUseMore(s.unseen)
+		if s.unknown {
+			b.inTemplates.mayUseMore(findings.Quote(name) + " cannot be read")
+		}
 	}
 	return b.inTemplates
+}
+
+// noVariables are the folders of plugins that get only what a task passes to them.
+var noVariables = []string{"plugins/modules", "plugins/module_utils", "plugins/plugin_utils", "plugins/doc_fragments"}
+
+// plugin returns the first plugin of the collection that Ansible gives all variables to, or "".
+func (b *library) plugin() string {
+	for _, pattern := range []string{"plugins/*/*.py", "*_plugins/*.py", "*/*_plugins/*.py", "roles/*/*_plugins/*.py"} {
+		names, _ := fs.Glob(b.fsys, pattern)
+		for _, name := range names {
+			if path.Base(name) != "__init__.py" && !slices.Contains(noVariables, path.Dir(name)) {
+				return name
+			}
+		}
+	}
+	return ""
 }

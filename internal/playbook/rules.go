@@ -37,22 +37,30 @@ var (
 	ruleHostsGroup          = rules.Warning("hosts-group", findings.SectionResources, "No play has the group inventoryName as its hosts: other brokers may not know it.")
 	ruleHostsTemplate       = rules.Warning("hosts-template", findings.SectionResources, "The hosts of a play are no template: a play without matching hosts does nothing, and succeeds.")
 	rulePromptedVar         = rules.Warning("prompted-var", "", "A variable of vars_prompt is required or has a default in the operator-config: nobody is there to be asked.")
-	ruleConditionalTemplate = rules.Warning("conditional-template", "", "when, failed_when, changed_when, until and that hold no variable of the kind in {{ }}: Ansible refuses them.")
+	ruleConditionalTemplate = rules.Warning("conditional-template", "", "when, failed_when, changed_when, until and that hold no variable of the kind in {{ }} that is or has a text: Ansible refuses them.")
 	rulePythonInterpreter   = rules.Warning("python-interpreter", "", "Neither a play's vars nor a vars file sets ansible_python_interpreter: it would beat every endpoint's and apply to localhost, too.")
 	ruleConnectionVar       = rules.Warning("connection-var", "", "Neither a play nor a vars file sets how the endpoint is connected to, such as ansible_host, ansible_user or connection: local.")
+	ruleOwnName             = rules.Error("own-name", "", "Playbooks use the collection's own modules, roles and playbooks by full name only if Ansible finds them: Galaxy's namespace and name have no hyphens.")
+	ruleMissingPermission   = rules.Warning("missing-permission", findings.SectionPermission, "Tasks of kubernetes.core work on the collection's own kinds, or on what roles or clusterRoles ask for.")
+	ruleWholeResource       = rules.Warning("whole-resource", findings.SectionProvided, "No playbook uses _<group>_<kind>, which is empty: the texts of a whole resource would be evaluated as templates.")
 	ruleOptionalVar         = rules.Info("optional-var", findings.SectionVariables, "A variable that is neither required nor has a default is used with default() or after a test with is defined.")
-	ruleUnusedVar           = rules.Info("unused-var", findings.SectionVariables, "Every variable of a kind is used in its playbooks, roles or templates.")
+	ruleUnusedVar           = rules.Error("unused-var", findings.SectionVariables, "Every variable of a kind is used in its playbooks, roles or templates, where all that they use can be seen.")
+	ruleUnseenVar           = rules.Warning("unseen-var", findings.SectionVariables, "Every variable and field of a kind is found in its playbooks, roles or templates: where these lead to what cannot be read, or use an object as a whole, an unused one cannot be told for certain.")
 	ruleUndeclaredVar       = rules.Info("undeclared-var", findings.SectionVariables, "Every variable that a playbook needs is declared or gets a value in the collection; else each endpoint has to set it.")
 )
 
 // maxEffort keeps thousands of kinds with one large playbook from taking hours.
 const maxEffort = 2_000_000
 
+// maxPermissions does the same for tasks on objects in Kubernetes and a collection with many permissions.
+const maxPermissions = 5_000_000
+
 // Check looks into the playbooks of every kind, and all that they lead to. What the model has no playbook for, because its
 // path is wrong, is skipped.
 func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 	r := &runRules{
-		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
+		Reporter: findings.NewReporter(), collection: c, effortLeft: maxEffort, reaches: map[string]*reach{},
+		checked: map[*script]bool{}, permissionsLeft: maxPermissions, reported: map[findings.Problem]bool{}, missing: map[absence][]string{},
 	}
 	names, fit := playbookFiles(fsys)
 	if !fit {
@@ -60,36 +68,31 @@ func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 		return r.Problems
 	}
 	r.library = newLibrary(fsys, names, c)
-	reaches := map[string]*reach{}
 	for _, resource := range c.Resources {
-		var runs []*reach
-		for _, playbook := range []string{resource.Playbook, resource.Finalizer} {
-			if info, err := fs.Stat(fsys, playbook); playbook == "" || err != nil || !info.Mode().IsRegular() {
-				continue
-			}
-			run, known := reaches[playbook]
-			if !known {
-				run = r.reach(playbook)
-				reaches[playbook] = run
-				r.checkRun(run)
-			}
-			runs = append(runs, run)
-		}
-		r.checkResource(resource, runs)
+		r.checkResource(resource, r.runs(resource.Playbook, resource.Finalizer))
 	}
-	r.checkMigration(fsys)
 	r.reportMissing()
 	r.reportLarge()
 	r.Problems.Sort()
 	return r.Problems
 }
 
-// checkMigration looks into the migration playbook, which gets the variables of every kind.
-func (r *runRules) checkMigration(fsys fs.FS) {
-	playbook := r.collection.MigrationPlaybook
-	if info, err := fs.Stat(fsys, playbook); playbook != "" && err == nil && info.Mode().IsRegular() {
-		r.checkRun(r.reach(playbook))
+// runs looks into playbooks that exist, each once.
+func (r *runRules) runs(playbooks ...string) []*reach {
+	var runs []*reach
+	for _, playbook := range playbooks {
+		if info, err := fs.Stat(r.fsys, playbook); playbook == "" || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		run, known := r.reaches[playbook]
+		if !known {
+			run = r.reach(playbook)
+			r.reaches[playbook] = run
+			r.checkRun(run)
+		}
+		runs = append(runs, run)
 	}
+	return runs
 }
 
 // reportLarge hints at the files that were not looked into, at the first of them.
@@ -109,8 +112,14 @@ type runRules struct {
 	*findings.Reporter
 	*library
 	collection *collection.Collection
+	// reaches are the runs that were looked into, by playbook.
+	reaches map[string]*reach
 	// effortLeft is how many more comparisons of a kind with its playbooks are made.
 	effortLeft int
+	// checked are the files that were looked into, whatever runs they belong to.
+	checked map[*script]bool
+	// permissionsLeft is how many more comparisons of a task with a permission are made.
+	permissionsLeft int
 	// reported keeps a problem of a file that many kinds use from being reported for each.
 	reported map[findings.Problem]bool
 	// missing are the kinds by variable that they lack.
@@ -141,18 +150,29 @@ func (r *runRules) checkRun(run *reach) {
 		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", findings.Quote(lost.name))
 	}
 	for _, s := range run.scripts {
-		if message := s.broken.Message; message != "" {
-			place := s.broken
-			place.Message = ""
-			r.once(place, rulePlaybookSyntax, "%s", message)
-		}
-		for _, p := range s.plays {
-			r.checkHosts(p)
-		}
 		if run.exposed[s] {
 			r.checkSettings(s)
 		}
+		if !r.checked[s] {
+			r.checked[s] = true
+			r.checkScript(s)
+		}
 	}
+}
+
+// checkScript applies the rules for which it does not matter which run a file belongs to.
+func (r *runRules) checkScript(s *script) {
+	if message := s.broken.Message; message != "" {
+		place := s.broken
+		place.Message = ""
+		r.once(place, rulePlaybookSyntax, "%s", message)
+	}
+	for _, p := range s.plays {
+		r.checkHosts(p)
+	}
+	r.checkOwnNames(s)
+	r.checkObjects(s)
+	r.checkWholeResources(s)
 }
 
 func (r *runRules) checkHosts(p play) {
@@ -163,6 +183,9 @@ func (r *runRules) checkHosts(p play) {
 	case p.missing:
 		r.once(p.place, ruleHostsAll, "the play has no hosts; write hosts: all")
 		return
+	}
+	if slices.Contains(p.hosts, "all") && slices.ContainsFunc(p.hosts, isLocalhost) {
+		r.once(p.place, ruleHostsAll, "all and localhost run every task in the operator's pod, too; write hosts: all, and a play of its own with hosts: localhost")
 	}
 	for _, host := range p.hosts {
 		switch {
@@ -208,8 +231,9 @@ func (r *runRules) checkResource(resource collection.Resource, runs []*reach) {
 		}
 		r.checkNeeds(resource, run, declared, hinted)
 	}
-	if len(runs) > 0 {
-		r.checkUnused(resource, runs)
+	// The migration playbook gets the variables of every kind.
+	if migration := r.runs(r.collection.MigrationPlaybook); len(runs) > 0 {
+		r.checkUnused(resource, slices.Concat(runs, migration))
 	}
 }
 
@@ -226,7 +250,7 @@ func (r *runRules) checkPrompts(resource collection.Resource, s *script, declare
 
 func (r *runRules) checkConditions(s *script, declared map[string]collection.Var) {
 	for _, condition := range s.conditions {
-		names := slices.DeleteFunc(slices.Clone(condition.names), func(name string) bool { return declared[name].Name == "" })
+		names := slices.DeleteFunc(slices.Clone(condition.names), func(name string) bool { return !holdsText(declared[name]) })
 		if len(names) == 0 {
 			continue
 		}
@@ -238,15 +262,18 @@ func (r *runRules) checkConditions(s *script, declared map[string]collection.Var
 	}
 }
 
+// holdsText reports whether a declared variable is or has a text. Ansible refuses no others in a condition.
+func holdsText(v collection.Var) bool {
+	return v.Type == collection.String || v.Type == collection.Password || v.Type == collection.Object
+}
+
 // becomesText reports whether a variable is turned into a text when it stands between quotes.
 func becomesText(v collection.Var) bool {
 	return v.Array || v.Type == collection.Number || v.Type == collection.Integer || v.Type == collection.Boolean
 }
 
-// alwaysSet reports whether every run gets the variable: a boolean has the default false.
-func alwaysSet(v collection.Var) bool {
-	return v.Required || v.Default != nil || v.Type == collection.Boolean && !v.Array
-}
+// alwaysSet reports whether every run gets the variable.
+func alwaysSet(v collection.Var) bool { return v.Required || v.Default != nil || v.CompletesItself() }
 
 // checkNeeds notes the variables that a run needs and may not have, unless they are hinted at before.
 func (r *runRules) checkNeeds(resource collection.Resource, run *reach, declared map[string]collection.Var, hinted map[string]bool) {
@@ -300,21 +327,38 @@ func (r *runRules) reportMissing() {
 	}
 }
 
-// checkUnused hints at variables that no file mentions which the runs of the kind may use. Of runs that do nothing yet
-// it says nothing.
+// checkUnused reports the variables, and fields of objects, that no file mentions which the runs of the kind may use: as errors
+// where all that they use can be seen, else as warnings that say why it is not certain.
 func (r *runRules) checkUnused(resource collection.Resource, runs []*reach) {
 	templates := r.templates()
-	all, works := templates.usesAll, false
+	unseen, works := templates.unseen, false
 	for _, run := range runs {
-		all, works = all || run.usesAll, works || run.works
+		unseen, works = cmp.Or(unseen, run.unseen), works || run.works
 	}
-	if all || !works {
-		return
+	if !works {
+		unseen = cmp.Or(unseen, "they have no tasks yet")
+	}
+	used := func(name string) bool {
+		return templates.mentioned[name] || slices.ContainsFunc(runs, func(run *reach) bool { return run.mentioned[name] })
 	}
 	for _, v := range resource.Vars {
-		used := templates.mentioned[v.Name] || slices.ContainsFunc(runs, func(run *reach) bool { return run.mentioned[v.Name] })
-		if v.Name != "" && !used {
-			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s", v.Name, resource.Kind)
+		switch {
+		case v.Name == "":
+		case used(v.Name):
+			r.checkUnusedFields(resource, v, used)
+		case unseen == "":
+			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s; use it there, or remove it here", v.Name, resource.Kind)
+		default:
+			r.Report(v.Place, ruleUnseenVar, "%s is not found in the playbooks, roles and templates of kind %s; whether it is used is not certain, because %s", v.Name, resource.Kind, unseen)
+		}
+	}
+}
+
+// checkUnusedFields reports the fields of a used object that no file mentions.
+func (r *runRules) checkUnusedFields(resource collection.Resource, v collection.Var, used func(name string) bool) {
+	for _, field := range v.Fields {
+		if field.Name != "" && !used(field.Name) {
+			r.Report(field.Place, ruleUnseenVar, "%s is not found in the playbooks, roles and templates of kind %s; whether it is used is not certain, because %s may be used as a whole", field.Name, resource.Kind, v.Name)
 		}
 	}
 }

@@ -129,6 +129,9 @@ var varsOfThing = withVars(`  - {name: state, displayName: State, type: string, 
   - {name: flag, displayName: Flag, type: boolean, required: true}
 `)
 
+// hyphened is the Galaxy metadata of a collection that Ansible does not find by name.
+const hyphened = "namespace: acme\nname: my-demo\nversion: 1.2.3\n"
+
 // everyVar is the beginning of a playbook, 7 lines long, that uses all variables of the kind, and those without a value
 // as they should.
 const everyVar = `- hosts: all
@@ -147,6 +150,14 @@ func inPlaybook(rule findings.Rule, name, content string, places ...[2]int) rule
 		c.want = append(c.want, place{"run.yml", p[0], p[1]})
 	}
 	return c
+}
+
+// more is a variable that no case uses.
+const more = "  - {name: more, displayName: More, type: string}\n"
+
+// unsure makes a case of a variable that is not found, and of tasks for which that proves nothing.
+func unsure(name, tasks string) ruleCase {
+	return inPlaybook(ruleUnseenVar, name, everyVar+tasks).with(configName, varsOfThing+more).at(configName, 14, 12)
 }
 
 // with lays a further file over the case's collection.
@@ -189,7 +200,8 @@ var playbookCases = []ruleCase{
 	inPlaybook(rulePlaybookSize, "deep", "- hosts: all\n  vars: "+strings.Repeat("[", 64)+strings.Repeat("]", 64)+"\n", [2]int{}),
 
 	inPlaybook(ruleHostsAll, "all", everyVar),
-	inPlaybook(ruleHostsAll, "localhost, too", "- hosts: localhost\n- hosts: [all]\n- hosts: 127.0.0.1\n- hosts: all,localhost\n"),
+	inPlaybook(ruleHostsAll, "localhost, too", "- hosts: localhost\n- hosts: [all]\n- hosts: 127.0.0.1\n"),
+	inPlaybook(ruleHostsAll, "all and localhost", "- hosts: all,localhost\n- hosts: [localhost, all]\n", [2]int{1, 10}, [2]int{2, 10}),
 	inPlaybook(ruleHostsAll, "imported by all", "- import_playbook: playbooks/provision.yml\n"),
 	inPlaybook(ruleHostsAll, "another host", "- hosts: zos_host\n", [2]int{1, 10}),
 	inPlaybook(ruleHostsAll, "among others", "- hosts: all\n- name: x\n  hosts:\n    - all\n    - other\n", [2]int{4, 5}),
@@ -211,12 +223,13 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleConditionalTemplate, "elsewhere", task("debug: {msg: '{{ state }}'}")),
 	inPlaybook(ruleConditionalTemplate, "each keyword", task(`assert:
         that:
-          - "{{ count }} > 1"
+          - "{{ comment }} > 1"
       when: "'{{ state }}' == 'x'"
-      failed_when: "{{ flag }}"
-      changed_when: "listing.rc == {{ count }}"
+      failed_when: "{{ comment }}"
+      changed_when: "listing.rc == {{ names }}"
       until: "{{ state }} is defined"`), [2]int{10, 13}, [2]int{11, 13}, [2]int{12, 20}, [2]int{13, 21}, [2]int{14, 14}),
-	inPlaybook(ruleConditionalTemplate, "in a block of a role", "- hosts: all\n  roles: [{role: thing, when: '{{ flag }}'}]\n", [2]int{2, 31}).
+	inPlaybook(ruleConditionalTemplate, "numbers and booleans", task("debug:\n      when: [\"{{ count }} > 1\", \"{{ flag }}\", \"listing.rc == {{ count + 1 }}\"]")),
+	inPlaybook(ruleConditionalTemplate, "in a block of a role", "- hosts: all\n  roles: [{role: thing, when: '{{ state }}'}]\n", [2]int{2, 31}).
 		with("roles/thing/handlers/main.yml", "- block:\n    - debug:\n      when:\n        - \"{{ state }} == 'x'\"\n").at("roles/thing/handlers/main.yml", 4, 11).inOrder(),
 
 	inPlaybook(rulePythonInterpreter, "elsewhere", "- hosts: localhost\n  vars: {ansible_python_interpreter: python3}\n- hosts: all\n  tasks:\n    - debug:\n      delegate_to: localhost\n      vars: {ansible_python_interpreter: '{{ ansible_playbook_python }}'}\n"),
@@ -232,19 +245,74 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleConnectionVar, "keyword", "- hosts: all\n  connection: local\n", [2]int{2, 15}),
 
 	inPlaybook(ruleOptionalVar, "with default()", everyVar),
-	inPlaybook(ruleOptionalVar, "boolean, which is false", task("debug: {msg: '{{ on }}'}")).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean}\n"),
+	inPlaybook(ruleOptionalVar, "boolean that is required", task("debug: {msg: '{{ on }}'}")).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean, required: true}\n"),
+	inPlaybook(ruleOptionalVar, "boolean that is not set", task("debug: {msg: '{{ on }}'}"), [2]int{8, 20}).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean}\n"),
 	inPlaybook(ruleOptionalVar, "tested", task("debug: {msg: '{{ comment }}'}\n      when: comment is defined")),
 	inPlaybook(ruleOptionalVar, "default of a role", "- hosts: all\n  roles: [thing]\n").with("roles/thing/tasks/main.yml", "- debug: {msg: '{{ comment }}'}\n").with("roles/thing/defaults/main.yaml", "comment: ''\n"),
 	inPlaybook(ruleOptionalVar, "defined by who knows what", task("debug: {msg: '{{ comment }}'}\n    - include_vars: '{{ state }}.yml'")),
 	inPlaybook(ruleOptionalVar, "used as it is", task("debug: {msg: '{{ comment }}'}\n    - debug: {msg: '{{ comment }}'}"), [2]int{8, 20}),
 	inPlaybook(ruleOptionalVar, "in a condition", task("debug:\n      when: comment | length > 0"), [2]int{9, 13}),
 
+	inPlaybook(ruleOptionalVar, "object that the API server completes", task("debug: {msg: '{{ box.a }}'}")).
+		with(configName, varsOfThing+"  - {name: box, displayName: B, type: object, objectVariables: [{name: a, displayName: A, type: string, default: x}]}\n"),
+	inPlaybook(ruleOptionalVar, "object that only a user completes", task("debug: {msg: '{{ box.a }}'}"), [2]int{8, 20}).
+		with(configName, varsOfThing+"  - {name: box, displayName: B, type: object, objectVariables: [{name: a, displayName: A, type: boolean, required: true}]}\n"),
+
+	inPlaybook(ruleOwnName, "legal", task("acme.demo.make: {}\n    - include_role: {name: acme.demo.thing}")),
+	inPlaybook(ruleOwnName, "of others", task("ibm.ibm_zos_core.zos_copy: {}\n    - make: {}\n    - include_role: {name: thing}")).with("galaxy.yml", hyphened),
+	inPlaybook(ruleOwnName, "another collection is called so", task("acme.my_demo.make: {}")).with("galaxy.yml", hyphened).
+		with("requirements.yml", "collections: [{name: acme.my_demo}]\n"),
+	inPlaybook(ruleOwnName, "a required file may be called so", task("acme.my_demo.make: {}")).with("galaxy.yml", hyphened).
+		with("requirements.yml", "collections: [{name: 'https://acme.example/a.tar.gz', type: url}]\n"),
+	inPlaybook(ruleOwnName, "with hyphens, and with _ instead", task("acme.my-demo.make: {}\n    - acme.my_demo.make:\n    - include_role:\n        name: acme.my_demo.thing\n    - action: acme.my-demo.make x=1")+"- import_playbook: acme.my_demo.provision\n",
+		[2]int{8, 26}, [2]int{9, 7}, [2]int{11, 9}, [2]int{12, 15}, [2]int{13, 20}).with("galaxy.yml", hyphened),
+
+	inPlaybook(ruleMissingPermission, "own kind, other modules and clusters, known in a run only", task(`kubernetes.core.k8s_info: {api_version: suboperator.zoscb.ibm.com/v1minor2patch3, kind: Thing}
+    - k8s_info: {api_version: '{{ k8s_cr_version }}', kind: '{{ k8s_cr_kind }}'}
+    - kubernetes.core.k8s: {kind: ConfigMap, kubeconfig: x}
+    - kubernetes.core.k8s: {kind: ConfigMap, state: '{{ state }}'}
+    - kubernetes.core.k8s_info: {kind: Pod, name: x}
+    - k8s_exec: {kind: ConfigMap}`)),
+	inPlaybook(ruleMissingPermission, "asked for", task("k8s_info: {kind: Secret, name: x}\n    - k8s_info: {kind: NetworkPolicy, api_version: networking.k8s.io/v1}")).
+		with(configName, varsOfThing+"roles:\n- rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]\nclusterRoles: [{apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: ['*']}]\n"),
+	inPlaybook(ruleMissingPermission, "not asked for", task("kubernetes.core.k8s_info: {kind: Secret, name: x}\n    - k8s:\n        definition: {apiVersion: v1, kind: ConfigMap}"),
+		[2]int{8, 33}, [2]int{10, 9}),
+	inPlaybook(ruleMissingPermission, "one verb of two", task("k8s: {kind: ConfigMap, state: absent}"), [2]int{8, 12}).
+		with(configName, varsOfThing+"roles:\n- rules: [{apiGroups: [''], resources: [configmaps], verbs: [get]}]\n"),
+
+	inPlaybook(ruleWholeResource, "its spec", task("debug: {msg: '{{ _suboperator_zoscb_ibm_com_thing_spec.state }}'}")),
+	inPlaybook(ruleWholeResource, "whole", task("debug: {msg: '{{ _suboperator_zoscb_ibm_com_thing.metadata.name }}'}"), [2]int{8, 20}),
+	inPlaybook(ruleWholeResource, "of a group of its own", task("debug:\n      when: _demo_acme_suboperator_zoscb_ibm_com_thing.spec is defined"), [2]int{9, 13}),
+
 	inPlaybook(ruleUnusedVar, "all used", everyVar),
 	inPlaybook(ruleUnusedVar, "nothing to see yet", "- hosts: all\n"),
+	inPlaybook(ruleUnusedVar, "in the migration playbook", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ state }} {{ names }} {{ flag }} {{ count }}'}\n").
+		with(configName, varsOfThing+"migrationPlaybook: migrate.yml\n").with("migrate.yml", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ comment }}'}\n"),
 	inPlaybook(ruleUnusedVar, "in a template", "- hosts: all\n  roles: [thing]\n").with("roles/thing/tasks/main.yml", "- template: {src: a.j2, dest: /tmp/a}\n").
 		with("roles/thing/templates/a.j2", "{{ state }}{% for x in names if flag %}{{ vars['count'] }}{{ hostvars.x.comment }}{% endfor %}"),
 	inPlaybook(ruleUnusedVar, "role from elsewhere", "- hosts: all\n  tasks: [debug: ]\n  roles: [other.roles.thing]\n"),
 	inPlaybook(ruleUnusedVar, "whole resource", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ _suboperator_zoscb_ibm_com_thing_spec }}'}\n"),
+	inPlaybook(ruleUnseenVar, "all used", everyVar),
+	inPlaybook(ruleUnseenVar, "certainly unused", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ state }} {{ names[count] if flag }}'}\n"),
+	inPlaybook(ruleUnseenVar, "nothing to see yet", "- hosts: all\n").
+		at(configName, 9, 12).at(configName, 10, 12).at(configName, 11, 12).at(configName, 12, 12).at(configName, 13, 12),
+	inPlaybook(ruleUnseenVar, "role from elsewhere", everyVar+"  roles: [other.roles.thing]\n").
+		with(configName, varsOfThing+"  - {name: more, displayName: More, type: string}\n").at(configName, 14, 12),
+	unsure("template of zos_job_submit", "    - ibm.ibm_zos_core.zos_job_submit: {src: job.jcl, location: local, use_template: true}\n"),
+	unsure("template of zos_copy", "    - zos_copy: {src: files/a.cfg, dest: /a, use_template: '{{ flag }}'}\n"),
+	unsure("template of zos_copy in one line", "    - zos_copy: src=a.cfg dest=/a use_template=yes\n"),
+	unsure("template of k8s", "    - kubernetes.core.k8s: {template: manifest.yaml}\n"),
+	unsure("templates of k8s", "    - kubernetes.core.k8s: {template: [{path: a.j2}, {path: b.yml}]}\n"),
+	unsure("folder of variables", "    - include_vars: {dir: vars, name: more}\n"),
+	unsure("variables of a group", "").with("group_vars/all", "x: '{{ more }}'\n"),
+	unsure("part of a template", "    - template: {src: a.j2, dest: /a}\n").with("templates/a.j2", "{% include 'part.cfg' %}"),
+	unsure("own lookup", "").with("plugins/lookup/mine.py", "pass\n"),
+	unsure("own filter beside the playbook", "").with("filter_plugins/mine.py", "pass\n"),
+	inPlaybook(ruleUnusedVar, "own module and *.j2 files", everyVar+"    - zos_copy: {src: a.j2, dest: /a, use_template: true}\n    - zos_copy: {src: a.cfg, dest: /a, use_template: false}\n    - k8s: {template: a.j2}\n").
+		with(configName, varsOfThing+more).with("plugins/modules/mine.py", "pass\n").with("plugins/lookup/__init__.py", "pass\n").
+		with("templates/a.j2", "{% include 'b.j2' %}").with("templates/b.j2", "b\n").at(configName, 14, 12),
+	inPlaybook(ruleUnseenVar, "field of an object", everyVar+"    - debug: {msg: '{{ box.left }}'}\n").
+		with(configName, varsOfThing+"  - {name: box, displayName: Box, type: object, required: true, objectVariables: [{name: left, displayName: L, type: string}, {name: right, displayName: R, type: string}]}\n").at(configName, 14, 134),
 	inPlaybook(ruleUnusedVar, "unused", "- hosts: all\n  tasks:\n    - debug: {msg: '{{ state }} {{ names[count] if flag }}'}\n    - debug: {comment: x}\n").at(configName, 11, 12),
 
 	inPlaybook(ruleUndeclaredVar, "all have values", task(`debug: {msg: "{{ listing.stdout }}{{ item }}{{ ansible_facts.os }}{{ k8s_cr_kind }}{{ zosendpoint }}{{ a }}{{ other | default(c) }}{{ range(3) }}{{ d }}"}
@@ -286,11 +354,11 @@ func TestConditionIsCorrected(t *testing.T) {
 	tests := map[string]string{
 		`when: "{{ state }} == 'x'"`:                                  `when: state == 'x'`,
 		`when: "'{{ state }}' == 'x'"`:                                `when: state == 'x'`,
-		`when: "{{ flag }}"`:                                          `when: flag`,
+		`when: "{{ comment }}"`:                                       `when: comment`,
 		`until: "'{{ state | upper }}' == 'X'"`:                       `until: (state | upper) == 'X'`,
-		`when: "'{{ count }}' == '5'"`:                                `when: (count | string) == '5'`,
+		`when: "'{{ count }}' == '{{ state }}'"`:                      `when: (count | string) == state`,
 		`when: "'a-{{ state }}-b' in listing"`:                        `when: ('a-' ~ state ~ '-b') in listing`,
-		`when: ["{{ count }} > 1"]`:                                   `- count > 1`,
+		`when: ["{{ state }} > 1"]`:                                   `- state > 1`,
 		`failed_when: "not {{ flag and state }}"`:                     `failed_when: not (flag and state)`,
 		`changed_when: "'it''s {{ state }}' == b"`:                    "write the condition without braces",
 		`when: "{% if flag %}1{% endif %}{{ state }}"`:                "write the condition without braces",

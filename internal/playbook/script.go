@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,10 @@ type script struct {
 	// prompts are variables that the playbook would ask a person for, settings those of the connection that get a value.
 	prompts, settings []named
 	leads             []lead
+	// objects are the objects in Kubernetes that tasks work on.
+	objects []objectUse
+	// wholeResources are uses of variables that hold a whole resource, ownNames those of the collection's content by full name.
+	wholeResources, ownNames []named
 	variables
 }
 
@@ -32,11 +37,19 @@ type variables struct {
 	needed map[string]findings.Problem
 	// mentioned are all words in expressions, tested the names that are asked for, defined those that get a value.
 	mentioned, tested, defined map[string]bool
-	// usesAll and definesAll say that more variables may be used or defined than can be seen.
-	usesAll, definesAll bool
+	// unseen says why more variables may be used than can be seen, "" if they may not.
+	unseen string
+	// definesAll says that more variables may be defined than can be seen.
+	definesAll bool
 	// works says that there is a task.
 	works bool
 }
+
+// mayUseMore notes the first reason why more variables may be used than can be seen.
+func (v *variables) mayUseMore(why string) { v.unseen = cmp.Or(v.unseen, why) }
+
+// tooMuch is why a run is not looked into further.
+const tooMuch = "there is too much to look into"
 
 // play is the hosts of one play.
 type play struct {
@@ -84,6 +97,8 @@ type nameReader struct {
 	*script
 	// namesLeft bounds the names of all scripts.
 	namesLeft *int
+	// unfindable are the beginnings of full names of the collection's own content, if Ansible cannot find it by them.
+	unfindable []string
 }
 
 // scriptReader fills a script from the YAML of its file.
@@ -199,8 +214,19 @@ func (r *scriptReader) playKey(e entry) {
 }
 
 func (r *scriptReader) follow(l lead) {
+	r.fullName(l.name, l.place)
 	l.local = r.local
 	r.leads = append(r.leads, l)
+}
+
+// maxOwnNames bounds the names of one file that are kept.
+const maxOwnNames = 200
+
+// fullName notes the full name of a module, role or playbook that Ansible cannot find.
+func (r *nameReader) fullName(name string, place findings.Problem) {
+	if len(r.ownNames) < maxOwnNames && slices.ContainsFunc(r.unfindable, func(own string) bool { return strings.HasPrefix(name, own) }) {
+		r.ownNames = append(r.ownNames, named{place: place, name: name})
+	}
 }
 
 // vars reads variables and their values. Values are evaluated only where the variables are used.

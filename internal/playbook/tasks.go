@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,6 +54,8 @@ func (r *scriptReader) taskKey(e entry) {
 		if isLoop || slices.Contains(taskKeywords, e.key) {
 			r.need(e.value)
 		} else {
+			r.fullName(e.key, r.at(e.place(), e.key))
+			r.objectsOf(e.key, e.value)
 			r.action(shortName(e.key), e.value)
 		}
 	}
@@ -71,10 +74,14 @@ func (r *scriptReader) loopControl(node *yaml.Node) {
 func (r *scriptReader) oldAction(e entry) {
 	if text, ok := textOf(e.value); ok {
 		module, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+		r.fullName(module, r.at(e.value, e.key))
 		r.action(shortName(module), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: rest, Line: e.value.Line, Column: e.value.Column})
 		return
 	}
-	r.action(shortName(argument(e.value, "module")), e.value)
+	module := argument(e.value, "module")
+	r.fullName(module, r.at(e.value, e.key))
+	r.objectsOf(module, e.value)
+	r.action(shortName(module), e.value)
 }
 
 // action reads what a task runs. Modules that lead to other files or set variables are looked into; of all others the
@@ -98,6 +105,7 @@ func (r *scriptReader) action(module string, args *yaml.Node) {
 	default:
 		// Modules may set variables, and those that do are called so.
 		r.definesAll = r.definesAll || strings.HasSuffix(module, "_facts") && module != "gather_facts"
+		r.templatesOf(module, args)
 		r.need(args)
 	}
 }
@@ -133,9 +141,11 @@ func (r *scriptReader) includeVars(args *yaml.Node) {
 		}
 	}
 	r.need(args)
-	if !named || l.name != "" {
-		r.follow(l)
+	if named && l.name == "" { // The variables are members of that one; their values may use others.
+		r.mayUseMore(l.notFollowed())
+		return
 	}
+	r.follow(l)
 }
 
 // firstWord is the file in "file.yml key=value".
@@ -228,10 +238,42 @@ func (r *nameReader) debug(args *yaml.Node) {
 	r.need(args)
 }
 
-// template reads a task that fills a template. One that is none of the collection's *.j2 files may use any variable.
+// template reads a task that fills a template.
 func (r *nameReader) template(args *yaml.Node) {
-	r.usesAll = r.usesAll || !strings.HasSuffix(strings.TrimSpace(argument(args, "src")), templateSuffix)
+	r.fills(args, argument(args, "src"))
 	r.need(args)
+}
+
+// fills takes a template that a task fills. One that is none of the collection's *.j2 files may use any variable.
+func (r *nameReader) fills(task *yaml.Node, template string) {
+	if !strings.HasSuffix(strings.TrimSpace(template), templateSuffix) {
+		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, task.Line, templateSuffix))
+	}
+}
+
+// templatesOf takes the templates of modules that fill some if they are asked to: use_template of ibm.ibm_zos_core, and template of
+// kubernetes.core.
+func (r *nameReader) templatesOf(module string, args *yaml.Node) {
+	if text, ok := textOf(args); ok && strings.Contains(text, "use_template") {
+		r.fills(args, "")
+	}
+	if use := valueOf(args, "use_template"); use != nil {
+		text, _ := textOf(resolved(use))
+		if wanted, known := findings.ParseBoolean(text); wanted || !known {
+			r.fills(args, argument(args, "src"))
+		}
+	}
+	template := valueOf(args, "template")
+	if template == nil || !strings.HasPrefix(module, "k8s") {
+		return
+	}
+	for _, item := range elementsOf(template) {
+		name, isText := textOf(item)
+		if !isText {
+			name = argument(item, "path")
+		}
+		r.fills(args, name)
+	}
 }
 
 // maxConditionNames bounds the variables of one condition.
@@ -295,12 +337,15 @@ func (r *nameReader) evaluate(node *yaml.Node, needed bool) {
 
 // take adds what a text says about variables; with a place, variables that it needs are needed there.
 func (r *nameReader) take(w usage, place *findings.Problem) {
-	r.usesAll = r.usesAll || w.anything
+	if w.anything {
+		r.mayUseMore(findings.Quote(r.file) + " uses variables whose names are known only in a run")
+	}
 	for _, word := range w.words {
 		r.mentionWord(word)
 	}
 	for _, ref := range w.references {
 		r.mentionWord(ref.name)
+		r.wholeResource(ref.name, place)
 		switch {
 		case ref.tested:
 			r.add(&r.tested, ref.name)
@@ -308,6 +353,17 @@ func (r *nameReader) take(w usage, place *findings.Problem) {
 			r.needAt(ref.name, *place)
 		}
 	}
+}
+
+// wholeResource notes the use of a variable that holds a whole resource.
+func (r *nameReader) wholeResource(name string, place *findings.Problem) {
+	if !isWholeResource(name) || !r.room() {
+		return
+	}
+	if place == nil {
+		place = &findings.Problem{File: r.file}
+	}
+	r.wholeResources = append(r.wholeResources, named{place: *place, name: name})
 }
 
 func (r *nameReader) needAt(name string, place findings.Problem) {
@@ -347,7 +403,8 @@ func (r *nameReader) add(set *map[string]bool, name string) {
 // room reports whether another name may be kept. Beyond the bound any name may be used or defined.
 func (r *nameReader) room() bool {
 	if *r.namesLeft <= 0 {
-		r.usesAll, r.definesAll = true, true
+		r.mayUseMore(tooMuch)
+		r.definesAll = true
 		return false
 	}
 	*r.namesLeft--

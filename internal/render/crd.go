@@ -235,11 +235,7 @@ func varSchema(v collection.Var) (apiextensionsv1.JSONSchemaProps, error) {
 			Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &element},
 		}
 	case def != nil:
-	case v.Type == collection.Boolean:
-		// A form omits an unchanged checkbox, and shows it as off.
-		def = false
-	case v.Type == collection.Object && len(element.Required) == 0:
-		// The API server only sets defaults of members if the object itself is present.
+	case v.CompletesItself():
 		def = map[string]any{}
 	}
 	schema.Title, schema.Description = v.DisplayName, v.Description

@@ -49,7 +49,8 @@ func crdOf(t *testing.T, vars ...collection.Var) *apiextensionsv1.CustomResource
 func TestCRDDefaults(t *testing.T) {
 	level := collection.Var{Name: "level", Type: collection.String, Default: "info", Required: true}
 	user := collection.Var{Name: "user", Type: collection.String, Required: true}
-	verbose := collection.Var{Name: "verbose", Type: collection.Boolean, Required: true}
+	verbose := collection.Var{Name: "verbose", Type: collection.Boolean}
+	agreed := collection.Var{Name: "agreed", Type: collection.Boolean, Required: true}
 	tests := map[string]struct {
 		v    collection.Var
 		spec map[string]any
@@ -59,7 +60,8 @@ func TestCRDDefaults(t *testing.T) {
 		"string":                 {v: collection.Var{Name: "x", Type: collection.String, Default: "a"}, want: "a"},
 		"integer":                {v: collection.Var{Name: "x", Type: collection.Integer, Default: int64(9800)}, want: int64(9800)},
 		"number":                 {v: collection.Var{Name: "x", Type: collection.Number, Default: 0.5}, want: 0.5},
-		"boolean":                {v: collection.Var{Name: "x", Type: collection.Boolean}, want: false},
+		"boolean":                {v: collection.Var{Name: "x", Type: collection.Boolean}},
+		"boolean false":          {v: collection.Var{Name: "x", Type: collection.Boolean, Default: false}, want: false},
 		"boolean true":           {v: collection.Var{Name: "x", Type: collection.Boolean, Default: true}, want: true},
 		"array": {
 			v:    collection.Var{Name: "x", Type: collection.String, Array: true, Default: []any{"a", "b"}},
@@ -67,7 +69,10 @@ func TestCRDDefaults(t *testing.T) {
 		},
 		"object whose members have defaults": {
 			v:    collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{level, verbose}},
-			want: map[string]any{"level": "info", "verbose": false},
+			want: map[string]any{"level": "info"},
+		},
+		"object with a required boolean": {
+			v: collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{level, agreed}},
 		},
 		"object with a default of its own": {
 			v: collection.Var{
@@ -114,12 +119,13 @@ func TestCRDValidation(t *testing.T) {
 		collection.Var{Name: "mode", Type: collection.String, Options: []string{"cold", "auto"}},
 		collection.Var{Name: "features", Type: collection.String, Array: true, Options: []string{"x", "y"}},
 		collection.Var{Name: "port", Type: collection.Integer},
+		collection.Var{Name: "agreed", Type: collection.Boolean, Required: true},
 	)
 	validator, _, err := validation.NewSchemaValidator(internalSchema(t, crd))
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid := map[string]any{EndpointField: "zos1.example", "APPLID": "CICS1"}
+	valid := map[string]any{EndpointField: "zos1.example", "APPLID": "CICS1", "agreed": false}
 	with := func(key string, value any) map[string]any {
 		spec := map[string]any{key: value}
 		for k, v := range valid {
@@ -135,8 +141,9 @@ func TestCRDValidation(t *testing.T) {
 	}{
 		"valid":                  {instance: map[string]any{"spec": valid}},
 		"no spec":                {instance: map[string]any{}, invalid: true},
-		"no endpoint":            {instance: map[string]any{"spec": map[string]any{"APPLID": "CICS1"}}, invalid: true},
-		"required missing":       {instance: map[string]any{"spec": map[string]any{EndpointField: "zos1"}}, invalid: true},
+		"no endpoint":            {instance: map[string]any{"spec": map[string]any{"APPLID": "CICS1", "agreed": true}}, invalid: true},
+		"required missing":       {instance: map[string]any{"spec": map[string]any{EndpointField: "zos1", "agreed": true}}, invalid: true},
+		"boolean missing":        {instance: map[string]any{"spec": map[string]any{EndpointField: "zos1", "APPLID": "CICS1"}}, invalid: true},
 		"endpoint is a path":     {instance: with(EndpointField, "../zos1"), invalid: true},
 		"endpoint is a template": {instance: with(EndpointField, "{{ x }}"), invalid: true},
 		"endpoint is empty":      {instance: with(EndpointField, ""), invalid: true},

@@ -26,6 +26,9 @@ const (
 	labelLinux        = "operatorframework.io/os.linux"
 )
 
+// minKubeVersion is the oldest version of Kubernetes that the manager supports (docs/install.md).
+const minKubeVersion = "1.30.0"
+
 // allArchitectures are the architectures of an image without a restriction.
 var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
 
@@ -64,15 +67,19 @@ func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOpti
 		},
 		ObjectMeta: metav1.ObjectMeta{Name: c.CSVName(), Labels: csvLabels(c, o), Annotations: annotations},
 		Spec: operatorsv1alpha1.ClusterServiceVersionSpec{
-			DisplayName:  line(firstOf(c.DisplayName, c.Name), maxName),
-			Description:  csvDescription(c),
-			Keywords:     keywords(c),
-			Maintainers:  maintainers(c),
-			Provider:     provider(c),
-			Links:        links(c),
-			Icon:         []operatorsv1alpha1.Icon{icon(c)},
-			Maturity:     maturity(c),
-			InstallModes: installModes(),
+			DisplayName:    line(firstOf(c.DisplayName, c.Name), maxName),
+			Description:    csvDescription(c),
+			Keywords:       keywords(c),
+			Maintainers:    maintainers(c),
+			Provider:       provider(c),
+			Links:          links(c),
+			Icon:           []operatorsv1alpha1.Icon{icon(c)},
+			Maturity:       maturity(c),
+			MinKubeVersion: minKubeVersion,
+			InstallModes:   installModes(),
+			// Tools find what belongs to the operator by the identity of its collection.
+			Labels:   IdentityLabels(c.ID()),
+			Selector: &metav1.LabelSelector{MatchLabels: IdentityLabels(c.ID())},
 			CustomResourceDefinitions: operatorsv1alpha1.CustomResourceDefinitions{
 				Owned: ownedKinds(c, o),
 			},

@@ -41,7 +41,7 @@ func csvAnnotations(c *collection.Collection, o ClusterServiceVersionOptions) (m
 		"certified":      "false",
 		"containerImage": o.Runtime.Image,
 		"description":    line(firstOf(c.Galaxy.Description, c.DisplayName, c.Name), maxSummary),
-		"support":        provider(c).Name,
+		"support":        cmp.Or(line(c.Support, maxName), provider(c).Name),
 	}
 	for feature, has := range features(c, o) {
 		annotations[annotationFeature+feature] = strconv.FormatBool(has)
@@ -169,32 +169,33 @@ func formValue(v collection.Var) any {
 	case v.Default != nil:
 		return exampleValue(v)
 	case isObject && v.Array && v.Required:
-		return []any{formElement(v)}
-	case isObject && !v.Array && (v.Required || completesItself(v)):
+		if element := formElement(v); len(element) > 0 {
+			return []any{element}
+		}
+		return nil
+	case isObject && !v.Array && (v.Required || v.CompletesItself()):
 		if fields := formFields(v.Fields); len(fields) > 0 {
 			return fields
 		}
 		return nil
-	case v.Required:
+	case v.Required && !isChoice(v):
 		return exampleValue(v)
 	}
 	return nil
 }
 
-// formElement returns an object for a list. It is never empty, even if no member is required.
+// isChoice reports whether a value in a form would decide for the user: a required boolean must be input by the user
+// (Operator Collection Specification, Resource Variables).
+func isChoice(v collection.Var) bool { return v.Type == collection.Boolean && v.Default == nil }
+
+// formElement returns an object for a list. It is only empty if all members are for the user to choose.
 func formElement(v collection.Var) map[string]any {
 	fields := formFields(v.Fields)
-	if len(fields) == 0 {
-		fields[v.Fields[0].Name] = exampleValue(v.Fields[0])
+	first := slices.IndexFunc(v.Fields, func(f collection.Var) bool { return !isChoice(f) })
+	if len(fields) == 0 && first >= 0 {
+		fields[v.Fields[first].Name] = exampleValue(v.Fields[first])
 	}
 	return fields
-}
-
-// completesItself reports whether the API server adds an optional object, with the defaults of its fields, if it is absent.
-func completesItself(v collection.Var) bool {
-	return !slices.ContainsFunc(v.Fields, func(f collection.Var) bool {
-		return f.Required && f.Default == nil && (f.Array || f.Type != collection.Boolean)
-	})
 }
 
 // holdsEmpty reports whether a default contains an empty value. Such a default is left to the schema.

@@ -33,6 +33,7 @@ import (
 	crvalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -145,6 +146,23 @@ func validateBundle(t *testing.T, c *collection.Collection, csv *operatorsv1alph
 	return problems
 }
 
+// Tools find the operator's objects by its labels, and OLM installs it only where the manager can run.
+func TestClusterServiceVersionSelectsItsObjects(t *testing.T) {
+	c := plainCollection(func(*collection.Collection) {})
+	spec := mustCSV(t, c, testCSVOptions(collection.Group)).Spec
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Labels
+	if !selector.Matches(labels.Set(pods)) || !selector.Matches(labels.Set(spec.Labels)) || selector.Matches(labels.Set{LabelDomain: "other", LabelName: c.Name, LabelManagedBy: ManagedBy}) {
+		t.Errorf("the selector %s does not select just what has the labels %v", selector, pods)
+	}
+	if spec.MinKubeVersion != "1.30.0" {
+		t.Errorf("minKubeVersion is %q", spec.MinKubeVersion)
+	}
+}
+
 // It is valid for the schema of its kind, and so are its labels, annotations and name.
 func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
@@ -158,7 +176,7 @@ func TestAPIServerAcceptsTheClusterServiceVersion(t *testing.T) {
 	})
 }
 
-// A form starts with an example. It is valid, and has no empty values that a console would submit.
+// A form starts with an example. It is valid but for booleans that the user must choose, and has no empty values that a console would submit.
 func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		owned, err := CRDs(c, c.Group(false))
@@ -173,7 +191,11 @@ func TestExamplesFitTheSchemaAndHoldNothingEmpty(t *testing.T) {
 			if example["kind"] != owned[i].Spec.Names.Kind || example["metadata"].(map[string]any)["name"] == "" {
 				t.Errorf("example %d is of %v %v", i, example["kind"], example["metadata"])
 			}
+			fields := owned[i].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 			for _, problem := range schemaProblems(t, owned[i], 0, example) {
+				if field := strings.TrimPrefix(problem.Field, "spec."); problem.Type == fieldpath.ErrorTypeRequired && fields[field].Type == "boolean" {
+					continue // for the user to choose
+				}
 				t.Errorf("%s: %v", example["kind"], problem)
 			}
 			if holdsEmpty(example) {
@@ -237,6 +259,11 @@ func TestFormExample(t *testing.T) {
 		"empty list":                             {array(member("v", true, []any{})), nil},
 		"list with an empty text":                {array(member("v", true, []any{"a", ""})), nil},
 		"optional boolean":                       {collection.Var{Name: "v", Type: collection.Boolean}, nil},
+		"required boolean":                       {required(collection.Var{Name: "v", Type: collection.Boolean}), nil},
+		"required boolean with a default":        {required(collection.Var{Name: "v", Type: collection.Boolean, Default: true}), true},
+		"object with a required boolean":         {object(member("a", false, "x"), required(collection.Var{Name: "b", Type: collection.Boolean})), nil},
+		"required list of objects with booleans": {required(array(object(required(collection.Var{Name: "b", Type: collection.Boolean}), member("a", false, nil)))), []any{map[string]any{"a": "example"}}},
+		"required list of booleans in objects":   {required(array(object(required(collection.Var{Name: "b", Type: collection.Boolean})))), nil},
 		"boolean that is off":                    {collection.Var{Name: "v", Type: collection.Boolean, Default: false}, false},
 		"zero":                                   {collection.Var{Name: "v", Type: collection.Integer, Default: int64(0)}, int64(0)},
 		"object with a default in it":            {object(member("a", false, "x"), member("b", false, nil)), map[string]any{"a": "x"}},
@@ -497,6 +524,22 @@ func TestAuthorsDescribeTheirTile(t *testing.T) {
 			}
 			if diff := cmp.Diff([]operatorsv1alpha1.AppLink{{Name: "Issues", URL: "https://example.com/issues"}}, csv.Spec.Links); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSupport(t *testing.T) {
+	for name, tt := range map[string]struct{ provider, support, want string }{
+		"provider":         {"Acme", "", "Acme"},
+		"somebody else":    {"Acme", "The z/OS team", "The z/OS team"},
+		"nothing to see":   {"Acme", "\u200b", "Acme"},
+		"on several lines": {"Acme", "The\nz/OS team", "The z/OS team"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := plainCollection(func(c *collection.Collection) { c.Provider, c.Support = tt.provider, tt.support })
+			if got := mustCSV(t, c, testCSVOptions(collection.Group)).Annotations["support"]; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -24,7 +25,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		Operator: c.OperatorName(), Group: o.Group, APIVersion: c.APIVersion(),
 		RerunOn:      rerunOn(o.Runtime),
 		MaxRetries:   int(ptr.Deref(o.Runtime.MaxRetries, gate.DefaultMaxRetries)),
-		MaxArtifacts: maxArtifacts(o.Runtime),
+		MaxArtifacts: maxArtifacts(o.Runtime, collection.Resource{}),
 		Kinds:        make(map[string]gate.KindSettings, len(c.Resources)),
 	}
 	if c.MigrationPlaybook != "" {
@@ -41,12 +42,16 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: kind %s: %w", gate.SettingsFile, r.Kind, err)
 		}
-		settings.Kinds[r.Kind] = gate.KindSettings{
+		kind := gate.KindSettings{
 			Plural:                 r.Plural(),
-			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r.Kind)),
+			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r)),
 			CheckMode:              r.SupportsCheckMode,
 			Variables:              variables,
 		}
+		if most := maxArtifacts(o.Runtime, r); most != settings.MaxArtifacts {
+			kind.MaxArtifacts = most
+		}
+		settings.Kinds[r.Kind] = kind
 	}
 	out, err := JSON(settings, "  ")
 	if err != nil {
@@ -66,16 +71,21 @@ func rerunOn(runtime v2beta2.RuntimeSpec) []gate.Trigger {
 	})
 }
 
-func maxArtifacts(runtime v2beta2.RuntimeSpec) int {
-	return min(max(int(ptr.Deref(runtime.MaxArtifacts, DefaultMaxArtifacts)), 1), gate.MaxArtifacts)
+// maxArtifacts returns the number of administrators, else that of the author, else the default.
+func maxArtifacts(runtime v2beta2.RuntimeSpec, r collection.Resource) int {
+	most := cmp.Or(r.MaxArtifacts, int(DefaultMaxArtifacts))
+	if runtime.MaxArtifacts != nil {
+		most = int(*runtime.MaxArtifacts)
+	}
+	return min(max(most, 1), gate.MaxArtifacts)
 }
 
-// reconcilePeriod returns the interval between runs of a kind, or 0. A shorter one than gate.MinReconcilePeriod, from an
+// reconcilePeriod returns the interval between runs of a kind, or 0: that of administrators, else that of the author. A shorter one than gate.MinReconcilePeriod, from an
 // object that was created before there was a minimum, is replaced with the minimum.
-func reconcilePeriod(runtime v2beta2.RuntimeSpec, kind string) time.Duration {
-	period := ptr.Deref(runtime.ReconcilePeriod, metav1.Duration{})
+func reconcilePeriod(runtime v2beta2.RuntimeSpec, r collection.Resource) time.Duration {
+	period := ptr.Deref(runtime.ReconcilePeriod, metav1.Duration{Duration: r.ReconcilePeriod})
 	for _, p := range runtime.ReconcilePeriods {
-		if p.Kind == kind {
+		if p.Kind == r.Kind {
 			period = p.Period
 		}
 	}

@@ -98,6 +98,37 @@ func TestReconcilePeriod(t *testing.T) {
 	}
 }
 
+func TestMaxArtifactsOfTheAuthor(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Resources[0].MaxArtifacts = 2
+	if got := runSettings(t, c, v2beta2.RuntimeSpec{}); got.MaxArtifacts != 5 || got.Kinds["Thing"].MaxArtifacts != 2 {
+		t.Errorf("got %d, and %d for the kind", got.MaxArtifacts, got.Kinds["Thing"].MaxArtifacts)
+	}
+	if got := runSettings(t, c, v2beta2.RuntimeSpec{MaxArtifacts: ptr.To[int32](7)}); got.MaxArtifacts != 7 || got.Kinds["Thing"].MaxArtifacts != 0 {
+		t.Errorf("an administrator's 7: got %d, and %d for the kind", got.MaxArtifacts, got.Kinds["Thing"].MaxArtifacts)
+	}
+}
+
+func TestReconcilePeriodOfTheAuthor(t *testing.T) {
+	c := testCollection("1.0.0")
+	c.Resources[0].ReconcilePeriod = 12 * time.Hour
+	for name, tt := range map[string]struct {
+		runtime v2beta2.RuntimeSpec
+		want    time.Duration
+	}{
+		"nothing else":                   {v2beta2.RuntimeSpec{}, 12 * time.Hour},
+		"administrator's":                {v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{Duration: time.Hour}}, time.Hour},
+		"administrator's for all is off": {v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{}}, 0},
+		"administrator's for the kind":   {v2beta2.RuntimeSpec{ReconcilePeriods: []v2beta2.KindReconcilePeriod{{Kind: "Thing"}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := runSettings(t, c, tt.runtime).Kinds["Thing"].ReconcilePeriodSeconds; got != int64(tt.want/time.Second) {
+				t.Errorf("got %d s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestRunVariables(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Vars = []collection.Var{
@@ -107,7 +138,7 @@ func TestRunVariables(t *testing.T) {
 		{Name: "own", Type: collection.String, KindReference: "Thing", Array: true},
 		{Name: "foreign", Type: collection.String, KindReference: "Other"},
 		{Name: "object", Type: collection.Object, Fields: []collection.Var{
-			{Name: "secret", Type: collection.Password}, {Name: "flag", Type: collection.Boolean, Required: true},
+			{Name: "secret", Type: collection.Password}, {Name: "flag", Type: collection.Boolean},
 		}},
 		{Name: "partly", Type: collection.Object, Fields: []collection.Var{{Name: "must", Type: collection.String, Required: true}}},
 		{Name: "list", Type: collection.Object, Array: true, Fields: []collection.Var{{Name: "size", Type: collection.Integer, Default: int64(1)}}},
@@ -115,11 +146,11 @@ func TestRunVariables(t *testing.T) {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	want := []gate.Variable{
 		{Name: "text", Default: raw(`"ab"`)},
-		{Name: "switch", Default: raw("false")},
+		{Name: "switch"},
 		{Name: "password", Secret: true},
 		{Name: "own", Reference: "things"},
 		{Name: "foreign"},
-		{Name: "object", Default: raw("{}"), Fields: []gate.Variable{{Name: "secret", Secret: true}, {Name: "flag", Default: raw("false")}}},
+		{Name: "object", Default: raw("{}"), Fields: []gate.Variable{{Name: "secret", Secret: true}, {Name: "flag"}}},
 		{Name: "partly", Fields: []gate.Variable{{Name: "must"}}},
 		{Name: "list", Fields: []gate.Variable{{Name: "size", Default: raw("1")}}},
 	}

@@ -85,7 +85,7 @@ func watchOf(c *collection.Collection, r collection.Resource, o InstallationOpti
 		},
 		// The gate decides when a playbook runs again, and writes the status. Users ask it by annotations.
 		ReconcilePeriod:         "0s",
-		MaxRunnerArtifacts:      maxArtifacts(o.Runtime),
+		MaxRunnerArtifacts:      maxArtifacts(o.Runtime, r),
 		ManageStatus:            false,
 		WatchAnnotationsChanges: true,
 		// Values of a resource must never be evaluated as templates: they could run commands in the pod with the SSH keys.

@@ -122,7 +122,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		return gate.Input{}, err
 	}
 	annotations := live.GetAnnotations()
-	period, err := time.ParseDuration(annotations[gate.AnnotationReconcilePeriod])
+	period, err := time.ParseDuration(gate.Annotation(annotations, gate.AnnotationReconcilePeriod))
 	if err != nil {
 		period = 0
 	}

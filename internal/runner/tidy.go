@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -17,7 +18,8 @@ const maxChecks = 20
 
 // tidy removes files of earlier runs and the run folders of resources that do not exist any more. Failures are only logged.
 func (r *runner) tidy(ctx context.Context, live *unstructured.Unstructured) {
-	keep := artifactsLimit(live.GetAnnotations()[gate.AnnotationMaxArtifacts], r.files.settings.MaxArtifacts)
+	usual := cmp.Or(r.files.kind.MaxArtifacts, r.files.settings.MaxArtifacts)
+	keep := artifactsLimit(gate.Annotation(live.GetAnnotations(), gate.AnnotationMaxArtifacts), usual)
 	if err := r.call.artifacts().rotate(keep); err != nil {
 		r.out.note("rotate artifacts: %v", err)
 	}

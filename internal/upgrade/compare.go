@@ -147,10 +147,8 @@ func (c *comparison) constraints(change Change, was, is collection.Var) {
 	add("kindReference", was.KindReference, is.KindReference, true, meaningNote)
 }
 
-// mustBeSet says whether a custom resource without the field is refused. A switch has a default in any case.
-func mustBeSet(v collection.Var) bool {
-	return v.Required && v.Default == nil && (v.Type != collection.Boolean || v.Array)
-}
+// mustBeSet says whether a custom resource without the field is refused.
+func mustBeSet(v collection.Var) bool { return v.Required && v.Default == nil }
 
 func typeOf(v collection.Var) string {
 	if v.Array {

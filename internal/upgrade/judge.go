@@ -41,8 +41,12 @@ type kindRules struct {
 
 // NewJudge returns a judge of the custom resources of was against is. Was is the version that runs; if it is nil, resources are
 // judged by the API server's rules alone. Planned are the CRDs of is as they will be written, by kind. It fails if one of them is
-// missing, or its schema cannot be used.
+// missing, or its schema cannot be used. Booleans have the default false that the CRDs give to them in the version.
 func NewJudge(was, is *collection.Collection, planned map[string]*apiextensionsv1.CustomResourceDefinition) (*Judge, error) {
+	is = crd.AsPublished(is, planned)
+	if was != nil {
+		was = crd.AsPublished(was, planned)
+	}
 	j := &Judge{was: was, is: is, kinds: map[string]*kindRules{}}
 	for _, r := range is.Resources {
 		definition := planned[r.Kind]

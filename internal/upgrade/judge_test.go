@@ -229,3 +229,28 @@ func TestJudgeWithoutTheVersionThatRuns(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What counts is what the API server does with the version that runs: earlier managers published its booleans with false.
+func TestJudgeComparesWithWhatIsPublished(t *testing.T) {
+	flag := func(def any) []collection.Var {
+		return []collection.Var{{Name: "flag", Type: collection.Boolean, Required: true, Default: def}}
+	}
+	published, newer := schemachanges.Change{Was: flag(false), Is: flag(nil)}.Versions("things")
+	planned, err := merged(t, published, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, _ := schemachanges.Change{Was: flag(nil), Is: flag(nil)}.Versions("things")
+	judge, err := NewJudge(archive, newer, planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Change{{Type: Changed, Kind: "Thing", Field: "spec.flag", Property: "default", Old: "false", Breaking: true, Note: mustBeSetNote}}
+	if diff := cmp.Diff(want, judge.Changes()); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	resource := living(t, published, schemachanges.Spec{})
+	if got := verdict(judge, judge.Resource(resource)); got != schemachanges.Warns {
+		t.Errorf("a resource that has the default: %s", got)
+	}
+}

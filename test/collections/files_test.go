@@ -39,6 +39,7 @@ func checkFilesCollection(t *testing.T, fsys fs.FS) {
 	}
 	want := []string{
 		"operator-config.yml:45: optional-object: the",
+		"operator-config.yml:55: extension: integer",
 		"playbooks/copy.yml:27: undeclared-var: zos_files_base",
 		"playbooks/discover.yml:8: undeclared-var: zos_files_base",
 		"roles/datafile/tasks/main.yml:3: undeclared-var: zos_files_base",
@@ -60,13 +61,15 @@ func checkFilesCollection(t *testing.T, fsys fs.FS) {
 	}
 }
 
-// Nothing in the collection of the specs about runs deserves a finding.
+// Nothing in the collection of the specs about runs deserves a finding, but what other brokers may not know.
 func TestRunsCollection(t *testing.T) {
 	c, _, err := lint.Check(os.DirFS("runs"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range c.Problems {
-		t.Error(p)
+		if p.Rule != "extension" {
+			t.Error(p)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"io/fs"
 	"math/big"
 	"strings"
 	"time"
@@ -24,16 +23,25 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
+	"github.com/collection-operator/collection-operator/test/registry"
 )
 
-// siteScript answers HTTPS with the certificate of the site, and as a proxy over HTTP.
+// siteScript serves files over HTTPS with the certificate of the site, and as a proxy over HTTP, which takes any host for its own. Where it
+// has no file it says what it was asked for.
 const siteScript = `
-import http.server, ssl, threading
+import http.server, os, ssl, tarfile, threading, urllib.parse
+
+tarfile.open("/etc/site/files.tar.gz").extractall("/srv")
+os.chdir("/srv")
 
 def serve(port, answer, context=None):
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self):
-            text = (answer + self.path).encode()
+            asked, self.path = self.path, urllib.parse.urlsplit(self.path).path
+            if os.path.exists(self.translate_path(self.path)):
+                super().do_GET()
+                return
+            text = (answer + asked).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -70,21 +78,37 @@ const sitePlaybook = `
         name: "{{ ansible_operator_meta.name }}"
         namespace: "{{ ansible_operator_meta.namespace }}"
         status:
-          said: "{{ lookup('env', 'LICENSE') }}, {{ lookup('file', '/mnt/notes/text') }}, {{ trusted.content }}, {{ proxied.content }}"
+          said: "{{ lookup('env', 'LICENSE') }}, {{ lookup('file', '/mnt/notes/text') }}, {{ trusted.content }}, {{ proxied.content }}, {{ ['deps_index'] | depslab.far.modules_versions }}"
       delegate_to: localhost
 `
 
-var _ = Describe("A site with its own authority, proxy and settings", Ordered, func() {
+// connectScript connects to an address of nobody, and says how that failed.
+const connectScript = `
+import socket
+try:
+    socket.create_connection(("203.0.113.1", 443), timeout=20)
+    print("connected")
+except OSError as error:
+    print(error.strerror or error)
+`
+
+// The site has everything itself: archives, a Galaxy server and a package index. A package comes through the proxy only.
+var _ = Describe("A disconnected site with its own authority, proxy and settings", Ordered, func() {
 	e := &environment{namespace: "e2e-site", domain: "site-lab"}
-	var built map[string][]byte
+	host := "site." + e.namespace + ".svc.cluster.local"
+	var archive []byte
 
 	BeforeAll(func(ctx context.Context) {
 		config := strings.NewReplacer("deps-lab", e.domain, "NAME", "site", "KIND", "SiteThing").Replace(dependentConfig)
-		built = archivesOf(map[string]fs.FS{"site.tar.gz": Minimal(e.domain, "site", "1.0.0", config, map[string]string{"play.yml": sitePlaybook})})
-		e.start(ctx, built)
+		archive = Build(Minimal(e.domain, "site", "1.0.0", config, map[string]string{
+			"play.yml": sitePlaybook, "requirements.yml": "- {name: depslab.far, version: 1.0.0}\n", "requirements.txt": "deps-index==1.0\n",
+		}))
+		e.start(ctx, nil)
 		Create(ctx, &v2beta2.ZosEndpoint{ObjectMeta: e.meta("here"), Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}})
-		authority, certificate, key := siteCertificate("site." + e.namespace + ".svc.cluster.local")
-		e.startSite(ctx, certificate, key)
+		authority, certificate, key := siteCertificate(host)
+		files := registry.Files("https://"+host, []registry.Collection{sayingModules("far", "1.0.0")}, []registry.Package{{Name: "deps-index", Version: "1.0"}})
+		files["site.tar.gz"] = archive
+		e.startSite(ctx, certificate, key, registry.Tarball(files))
 		trusted := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-trusted-ca"},
 			Data:       map[string]string{"ca-bundle.crt": authority},
@@ -95,7 +119,11 @@ var _ = Describe("A site with its own authority, proxy and settings", Ordered, f
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	It("reaches playbooks, and replaces nothing that decides what runs", func(ctx context.Context) {
+	It("has no route outside", func(ctx context.Context) {
+		Expect(kubectl(ctx, "exec", "-n", e.namespace, "deployment/site", "--", "python3", "-c", connectScript)).To(Equal("Network is unreachable\n"))
+	}, NodeTimeout(time.Minute))
+
+	It("imports from there, installs dependencies from there, and reaches playbooks, but replaces nothing that decides what runs", func(ctx context.Context) {
 		labelled := func(name string) metav1.ObjectMeta {
 			meta := e.meta(name)
 			meta.Labels = map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}
@@ -103,12 +131,16 @@ var _ = Describe("A site with its own authority, proxy and settings", Ordered, f
 		}
 		Create(ctx,
 			&corev1.Secret{ObjectMeta: labelled("settings"), StringData: map[string]string{
-				"LICENSE": "licensed", "HTTP_PROXY": "http://site." + e.namespace + ".svc.cluster.local:3128",
+				"LICENSE": "licensed", "HTTP_PROXY": "http://" + host + ":3128",
 				"PATH": "/evil", "ANSIBLE_CONFIG": "/evil", "PYTHONPATH": "/evil", "ZOSCB_SETTINGS": "/evil",
 			}},
 			&corev1.ConfigMap{ObjectMeta: labelled("notes"), Data: map[string]string{"text": "noted"}},
 		)
-		spec := e.spec("site.tar.gz", built["site.tar.gz"])
+		spec := e.spec("site.tar.gz", archive)
+		spec.CollectionURL = "https://" + host + "/site.tar.gz"
+		spec.Dependencies = &v2beta2.DependenciesSpec{
+			GalaxyURL: "https://" + host + registry.GalaxyPath, PipIndexURL: "http://packages.invalid" + registry.IndexPath,
+		}
 		spec.Runtime = &v2beta2.RuntimeSpec{
 			EnvFrom: []v2beta2.RuntimeEnvSource{{SecretRef: &v2beta2.RuntimeObject{Name: "settings"}}},
 			Volumes: []v2beta2.RuntimeVolume{{Name: "notes", ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -121,7 +153,7 @@ var _ = Describe("A site with its own authority, proxy and settings", Ordered, f
 		object := e.instance("v1minor0patch0", "SiteThing", "one", map[string]any{"zosendpoint": "here"})
 		Create(ctx, object.DeepCopy())
 		expectSuccess(ctx, object)
-		Expect(Field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal("licensed, noted, trusted /tls, proxied http://outside.invalid/page"))
+		Expect(Field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal("licensed, noted, trusted /tls, proxied http://outside.invalid/page, far 1.0.0 with 1.0"))
 		logs := kubectl(ctx, "logs", "-n", e.namespace, "deployment/"+e.domain+"-site-operator", "-c", "operator")
 		Expect(logs).To(ContainSubstring(`runtime.envFrom cannot set ["ANSIBLE_CONFIG" "PATH" "PYTHONPATH" "ZOSCB_SETTINGS"]`))
 	}, NodeTimeout(6*time.Minute))
@@ -154,7 +186,7 @@ func siteCertificate(host string) (authority, certificate, key string) {
 }
 
 // startSite starts the server and the proxy.
-func (e *environment) startSite(ctx context.Context, certificate, key string) {
+func (e *environment) startSite(ctx context.Context, certificate, key string, files []byte) {
 	GinkgoHelper()
 	labels := map[string]string{"app": "site"}
 	container := corev1.Container{
@@ -164,7 +196,9 @@ func (e *environment) startSite(ctx context.Context, certificate, key string) {
 		VolumeMounts:   []corev1.VolumeMount{{Name: "certificate", MountPath: "/etc/site"}},
 	}
 	Create(ctx,
-		&corev1.Secret{ObjectMeta: e.meta("site"), StringData: map[string]string{"tls.crt": certificate, "tls.key": key}},
+		&corev1.Secret{
+			ObjectMeta: e.meta("site"), StringData: map[string]string{"tls.crt": certificate, "tls.key": key}, Data: map[string][]byte{"files.tar.gz": files},
+		},
 		&appsv1.Deployment{ObjectMeta: e.meta("site"), Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{

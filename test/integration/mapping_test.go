@@ -116,10 +116,10 @@ var _ = Describe("A SubOperatorConfig", func() {
 		Create(ctx, pod)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "operator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+			Name: "operator", Image: "registry.invalid/x", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "401"}},
 		}}
 		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
-		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, "container operator: ImagePullBackOff", false)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, `container operator: ImagePullBackOff: the node cannot pull image "registry.invalid/x": see`, false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
 		Get(ctx, NewWithT(GinkgoT()), oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful), "phase follows Imported")

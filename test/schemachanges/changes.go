@@ -130,8 +130,10 @@ func added() []Change {
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "required field with default added", Was: vars(), Is: vars(text("y", required, defaultTo("b"))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "required switch added", Was: vars(), Is: vars(text("y", typed(collection.Boolean), required)),
+		{Name: "optional switch added", Was: vars(), Is: vars(text("y", typed(collection.Boolean))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
+		{Name: "required switch added", Was: vars(), Is: vars(text("y", typed(collection.Boolean), required)), None: Warns,
+			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "optional object with a required member added", Was: vars(), Is: vars(object("y", []collection.Var{text("a", required)})),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
 		{Name: "required object added", Was: vars(), Is: vars(object("y", []collection.Var{text("a", required)}, required)), None: Warns,
@@ -155,7 +157,8 @@ func requirements() []Change {
 		{Name: "now required with its default", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y", required, defaultTo("b"))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
 		{Name: "switch now required", Was: vars(text("y", typed(collection.Boolean))), Is: vars(text("y", typed(collection.Boolean), required)),
-			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
+			None: Warns, Valid: Spec{"y": false}, WithValid: Warns,
+			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "now optional", Was: vars(text("y", required)), Is: vars(text("y")), None: GoesAhead, Valid: Spec{"y": "b"}, WithValid: GoesAhead},
 	}
 }
@@ -163,6 +166,8 @@ func requirements() []Change {
 func defaults() []Change {
 	return []Change{
 		{Name: "required field loses its default", Was: vars(text("y", required, defaultTo("b"))), Is: vars(text("y", required)),
+			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
+		{Name: "required switch was published with false", Was: vars(text("y", typed(collection.Boolean), required, defaultTo(false))), Is: vars(text("y", typed(collection.Boolean), required)),
 			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "optional field loses its default, resource has it", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y")),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},

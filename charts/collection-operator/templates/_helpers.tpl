@@ -8,7 +8,7 @@
 {{- end -}}
 {{- end }}
 
-{{- /* The environment variable of each flag, as fields of ConfigMap collection-operator-settings. */}}
+{{- /* The settings, as fields of ConfigMap collection-operator-settings. */}}
 {{- define "collection-operator.settings" -}}
 {{- $settings := deepCopy .Values.settings -}}
 {{- if .Values.namespaces }}{{ $_ := set $settings "namespaces" .Values.namespaces }}{{ end -}}

@@ -8,12 +8,12 @@
 {{- end -}}
 {{- end }}
 
-{{- /* The environment variable of each flag, as fields of ConfigMap collection-operator-settings. */}}
+{{- /* The settings, as fields of ConfigMap collection-operator-settings. */}}
 {{- define "collection-operator.settings" -}}
 {{- $settings := deepCopy .Values.settings -}}
 {{- if .Values.namespaces }}{{ $_ := set $settings "namespaces" .Values.namespaces }}{{ end -}}
 {{- range $flag, $value := $settings }}
-{{ printf "COLLECTION_OPERATOR_%s" ($flag | upper | replace "-" "_") }}: {{ if kindIs "slice" $value -}}
+{{ SETTING_KEY }}: {{ if kindIs "slice" $value -}}
 {{ join "," $value | quote }}
 {{- else if kindIs "map" $value -}}
 {{ toJson $value | quote }}

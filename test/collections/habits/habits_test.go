@@ -20,9 +20,13 @@ func TestCollections(t *testing.T) {
 		problems []string
 	}{
 		"regions": {"habits-lab/zos-regions = habits_lab.zos_regions", []string{
+			"operator-config.yaml:14: extension: inventoryName",
+			"operator-config.yaml:33: extension: integer",
+			"operator-config.yaml:44: unseen-var: value",
 			`region.yml:2: hosts-group: "some-host"`,
 		}},
 		"queues": {"habits-lab/zos-queues = habits_lab.zos_queues", []string{
+			"operator-config.yml:45: extension: integer",
 			"playbooks/queue.yml:4: undeclared-var: zos_environment",
 			"playbooks/queue_manager.yml:5: undeclared-var: zos_environment",
 			"roles/endpoint_paths/tasks/main.yml:3: undeclared-var: site",

@@ -5,6 +5,7 @@ requirements, and installs other versions with higher precedence.
 """
 
 import os
+import platform
 import re
 import sys
 from importlib import metadata
@@ -12,6 +13,15 @@ from urllib.parse import urlsplit
 
 # Packages of the engine. A package that requires another version of them cannot be installed.
 _PROTECTED = ("ansible-core", "ansible-runner", "ansible-runner-http")
+
+# Folders with wheels, and the names that their folders for one architecture have.
+_WHEELHOUSES = ("wheelhouse", "collections/wheelhouse")
+_ARCHITECTURES = {
+    "x86_64": ("x86_64", "amd64"),
+    "aarch64": ("aarch64", "arm64"),
+    "s390x": ("s390x",),
+    "ppc64le": ("ppc64le",),
+}
 
 
 class Packages:
@@ -22,7 +32,7 @@ class Packages:
 
     def install(self):
         """Installs missing packages and returns the problems."""
-        files = self.plan.get("python", [])
+        files = [file for file in self.plan.get("python", []) if not _for_another_machine(file["file"])]
         if not files:
             return []
         code, _ = self.runner.run([sys.executable, "-m", "pip", "--version"], {})
@@ -97,8 +107,17 @@ class Packages:
             sys.executable, "-m", "pip", action, "--no-input", "--disable-pip-version-check", "--no-cache-dir",
             "--progress-bar", "off", "--retries", "1", "--timeout", "20",
         ]
+        for folder in self._wheelhouses(file["file"]):
+            command += ["--find-links", folder]
         cwd = os.path.dirname(os.path.join(self.settings.content, file["file"]))
         return self.runner.run(command + arguments, self._environment(), cwd)
+
+    def _wheelhouses(self, file):
+        """Returns the folders of the archive that have wheels, for this machine too, without being named as links."""
+        folders = dict.fromkeys((*_WHEELHOUSES, os.path.join(os.path.dirname(file), "wheelhouse")))
+        own = _ARCHITECTURES.get(platform.machine(), (platform.machine(),))
+        candidates = [os.path.join(self.settings.content, folder, *below) for folder in folders for below in ((), *((name,) for name in own))]
+        return [folder for folder in candidates if os.path.isdir(folder)]
 
     def _environment(self):
         env = {"PYTHONUSERBASE": self.base, "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_NO_COLOR": "1"}
@@ -180,3 +199,10 @@ def _project(requirement):
 
 def _quoted(word):
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _for_another_machine(file):
+    """Returns whether a requirements file belongs to the wheels of another architecture."""
+    folder, name = os.path.split(os.path.dirname(file))
+    others = [name for machine, names in _ARCHITECTURES.items() if machine != platform.machine() for name in names]
+    return os.path.basename(folder) == "wheelhouse" and name in others
