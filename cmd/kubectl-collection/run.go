@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // runOptions are the flags of run.
@@ -76,7 +78,7 @@ func (o *runOptions) addFlags(command *cobra.Command) {
 	flags.StringArrayVar(&o.secretVariables, "secret-env", nil, "NAME/KEY=VARIABLE: the same from an environment variable; may be repeated")
 	flags.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the resource")
 	flags.StringVar(&o.event, "event", string(gate.EventCreate), "create or delete")
-	flags.BoolVar(&o.check, "check", false, "only show what would change, in Ansible's check mode")
+	flags.BoolVar(&o.check, "check", false, "run the playbook in Ansible's check mode, and show whether it would change something")
 	flags.StringVar(&o.objects, "objects", "", "folder for the objects that the playbook creates in Kubernetes")
 	completeWords(command, "event", string(gate.EventCreate), string(gate.EventDelete))
 }
@@ -171,19 +173,32 @@ func loadRunSource(path string) (localrun.Source, error) {
 }
 
 func (o *runOptions) run(cmd *cobra.Command, options localrun.Options) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
+	// A closed output, as of head, makes writes fail instead of ending this program, which has to remove the credential.
+	closed := make(chan os.Signal, 1)
+	signal.Notify(closed, syscall.SIGPIPE)
+	defer signal.Stop(closed)
 	result, err := localrun.Run(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := result.Print(cmd.OutOrStdout()); err != nil {
+	err = errors.Join(result.Print(cmd.OutOrStdout()), o.writeObjects(cmd.OutOrStdout(), result))
+	if result.CleanUp != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", result.CleanUp)
+	}
+	if err != nil {
 		return err
 	}
-	if err := o.writeObjects(cmd.OutOrStdout(), result); err != nil {
-		return err
-	}
-	if result.Succeeded() {
+	return verdict(result)
+}
+
+// verdict is the end of a run as the error of the command.
+func verdict(result localrun.Result) error {
+	switch {
+	case !result.Ran:
+		return errors.New("the playbook was not run: the output says why")
+	case result.Succeeded():
 		return nil
 	}
 	return errFindings
@@ -198,7 +213,7 @@ func (o *runOptions) writeObjects(w io.Writer, result localrun.Result) error {
 		return err
 	}
 	for _, name := range names {
-		fmt.Fprintf(w, "Written: %s/%s\n", o.objects, name)
+		fmt.Fprintf(w, "Written: %s\n", printable.Escape(filepath.Join(o.objects, name)))
 	}
 	return nil
 }

@@ -5,12 +5,13 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"path"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -30,7 +32,7 @@ import (
 const maxBody = 3 << 20
 
 // api is a server on the loopback interface that answers the calls of the Kubernetes API that the gate and playbooks make. It keeps
-// objects in memory, and records what playbooks wrote. It has no watches, no field or label selectors, no admission and no RBAC.
+// objects in memory, and records what playbooks wrote. It has no watches, no field selectors, no admission and no RBAC.
 type api struct {
 	kinds  []kind
 	token  string
@@ -128,18 +130,18 @@ func (a *api) taken() []write {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	given, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	url := "/" + rest
+	path := "/" + rest
 	if subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) != 1 {
 		answer(w, http.StatusUnauthorized, failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "", "the token of the run is missing"))
 		return
 	}
-	if document := a.discovery(url); document != nil {
+	if document := a.discovery(path); document != nil {
 		answer(w, http.StatusOK, document)
 		return
 	}
-	t, ok := a.target(url)
+	t, ok := a.target(path)
 	if !ok {
-		answer(w, http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "", "the local run knows no resource at "+url))
+		answer(w, http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "", "the local run knows no resource at "+path))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -148,9 +150,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.ofPlaybook = !strings.HasPrefix(r.UserAgent(), "collection-operator-engine")
-	a.mutex.Lock()
-	code, document := a.handle(t, r.Method, r.Header.Get("Content-Type"), body)
-	a.mutex.Unlock()
+	t.query = r.URL.Query()
+	code, document := a.serve(t, r.Method, r.Header.Get("Content-Type"), body)
 	answer(w, code, document)
 }
 
@@ -160,13 +161,14 @@ type target struct {
 	namespace, name string
 	status          bool
 	ofPlaybook      bool
+	query           url.Values
 }
 
 func (t target) path() string { return t.kind.path(t.namespace, t.name) }
 
-func (a *api) target(url string) (target, bool) {
+func (a *api) target(path string) (target, bool) {
 	for _, k := range a.kinds {
-		rest, ok := strings.CutPrefix(url, k.root()+"/")
+		rest, ok := strings.CutPrefix(path, k.root()+"/")
 		if !ok {
 			continue
 		}
@@ -193,7 +195,7 @@ func (a *api) handle(t target, method, contentType string, body []byte) (int, an
 	present := a.objects[t.path()]
 	switch {
 	case method == http.MethodGet && t.name == "":
-		return http.StatusOK, a.list(t)
+		return a.list(t)
 	case method == http.MethodPost && t.name == "":
 		return a.create(t, body)
 	case present == nil && method == http.MethodPatch && contentType == string(types.ApplyYAMLPatchType):
@@ -212,16 +214,20 @@ func (a *api) handle(t target, method, contentType string, body []byte) (int, an
 	return http.StatusMethodNotAllowed, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, t.name, "the local run does not have "+method)
 }
 
-func (a *api) list(t target) any {
+func (a *api) list(t target) (int, any) {
+	selector, err := t.selector()
+	if err != nil {
+		return http.StatusBadRequest, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, "", err.Error())
+	}
 	prefix, items := t.kind.path(t.namespace, ""), []any{}
 	for _, key := range slices.Sorted(maps.Keys(a.objects)) {
 		o := a.objects[key]
 		ofKind := o.GetKind() == t.kind.Kind && o.GroupVersionKind().GroupVersion() == t.kind.groupVersion()
-		if ofKind && (strings.HasPrefix(key, prefix) || t.namespace == "") {
+		if ofKind && selector.Matches(labels.Set(o.GetLabels())) && (strings.HasPrefix(key, prefix) || t.namespace == "") {
 			items = append(items, o)
 		}
 	}
-	return map[string]any{
+	return http.StatusOK, map[string]any{
 		"apiVersion": t.kind.groupVersion().String(), "kind": t.kind.Kind + "List",
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.revision)}, "items": items,
 	}
@@ -235,9 +241,11 @@ func (a *api) create(t target, body []byte) (int, any) {
 	if object.GetName() == "" && object.GetGenerateName() != "" {
 		object.SetName(object.GetGenerateName() + string(uuid.NewUUID())[:5])
 	}
-	t.name = object.GetName()
-	if t.kind.Namespaced {
-		object.SetNamespace(t.namespace)
+	if t.name == "" {
+		t.name = object.GetName()
+	}
+	if code, problem := t.complete(object); problem != nil {
+		return code, problem
 	}
 	if a.objects[t.path()] != nil {
 		return http.StatusConflict, failure(http.StatusConflict, metav1.StatusReasonAlreadyExists, t.name, fmt.Sprintf("%s %q already exists", t.kind.Plural, t.name))
@@ -256,6 +264,9 @@ func (a *api) change(t target, present *unstructured.Unstructured, method, conte
 	wanted, err := patched(present, method, contentType, body)
 	if err != nil {
 		return http.StatusBadRequest, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, t.name, err.Error())
+	}
+	if code, problem := t.complete(wanted); problem != nil {
+		return code, problem
 	}
 	if version := wanted.GetResourceVersion(); version != "" && version != present.GetResourceVersion() {
 		return http.StatusConflict, failure(http.StatusConflict, metav1.StatusReasonConflict, t.name, "the object has been modified")
@@ -353,7 +364,14 @@ func setOrRemove(object, from *unstructured.Unstructured, field string) {
 // decode reads JSON, with integers as int64.
 func decode(body []byte) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
-	return object, utiljson.Unmarshal(body, &object.Object)
+	if err := utiljson.Unmarshal(body, &object.Object); err != nil {
+		return object, err
+	}
+	metadata, given := object.Object["metadata"]
+	if _, isMap := metadata.(map[string]any); object.Object == nil || given && !isMap {
+		return object, errors.New("this is not an object of Kubernetes")
+	}
+	return object, nil
 }
 
 func answer(w http.ResponseWriter, code int, document any) {
@@ -367,9 +385,4 @@ func failure(code int32, reason metav1.StatusReason, name, message string) metav
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
 		Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{Name: name},
 	}
-}
-
-// fileName names the file of an object by kind and name.
-func fileName(o *unstructured.Unstructured) string {
-	return path.Base(strings.ToLower(o.GetKind()) + "-" + o.GetName() + ".yaml")
 }

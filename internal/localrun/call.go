@@ -97,6 +97,12 @@ func markUnsafe(value any) any {
 	return value
 }
 
+// errCancelled ends a run whose playbook has not started yet.
+var errCancelled = errors.New("cancelled before the playbook started")
+
+// waitDelay is the time that programs get to end after they are told to, or to close their output after their end.
+const waitDelay = 10 * time.Second
+
 // runDir is the folder of ansible-operator for a resource.
 func (r *run) runDir() string {
 	return filepath.Join("tmp/ansible-operator/runner", r.kind.Group, r.kind.Version, r.Kind, r.Namespace, r.resource.GetName())
@@ -104,6 +110,9 @@ func (r *run) runDir() string {
 
 // call starts the gate as ansible-operator does, and returns when it would do so again, or 0.
 func (r *run) call(ctx context.Context) (time.Duration, error) {
+	if ctx.Err() != nil {
+		return 0, errCancelled
+	}
 	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
 	w, err := watchOf([]byte(r.folder.local(r.config.Data[render.KeyWatches])), r.Kind)
 	if err != nil {
@@ -157,7 +166,8 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 		return err
 	}
 	defer func() { _ = reader.Close() }()
-	ident := strconv.FormatInt(time.Now().UnixNano(), 10)
+	r.id = strconv.FormatInt(time.Now().UnixNano(), 10)
+	ident := r.id
 	command := exec.Command(r.Gate) //nolint:gosec // This program itself.
 	command.Args = []string{"ansible-runner", "run", r.folder.path(r.runDir()), "--rotate-artifacts", "20", "-p", playbook, "-i", ident}
 	env = append(env, "ZOSCB_ANSIBLE_RUNNER="+program, "ZOSCB_OUTPUT_FD=3", podclient.KubeconfigVariable+"="+kubeconfig,
@@ -166,7 +176,7 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	command.Dir = string(r.folder)
 	detach(command)
 	command.ExtraFiles = []*os.File{writer}
-	command.Stderr = r.Output
+	command.Stderr, command.WaitDelay = r.Output, waitDelay
 	err = command.Start()
 	_ = writer.Close()
 	if err != nil {
@@ -181,6 +191,9 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 	}()
 	err = command.Wait()
 	<-copied
+	if errors.Is(err, exec.ErrWaitDelay) { // A shared connection of ssh still had the output.
+		return nil
+	}
 	return err
 }
 

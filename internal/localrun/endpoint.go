@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,7 @@ func connect(ctx context.Context, name string, l Login, declared *v2beta2.ZosEnd
 	if err != nil {
 		return render.Endpoint{}, nil, fmt.Errorf("ZosEndpoint %s: %w", name, err)
 	}
+	l.override(s, variables)
 	if s.EndpointType == v2beta2.EndpointLocal && l.Host == "" {
 		return render.Endpoint{Name: name, Local: true, Variables: variables}, declared, nil
 	}
@@ -67,6 +69,24 @@ func connect(ctx context.Context, name string, l Login, declared *v2beta2.ZosEnd
 	user, _ := variables["ansible_user"].(string)
 	e.CredentialID = key.Credential(cmp.Or(user, e.User), e.PrivateKey, e.Passphrase, e.Password)
 	return e, declared, nil
+}
+
+// override removes what would take precedence over the flags: the address in variables, and host keys. Otherwise a run could change
+// another system than the one that --host names.
+func (l Login) override(s *v2beta2.ZosEndpointSpec, variables map[string]any) {
+	if l.Host != "" || l.KnownHosts != "" {
+		s.HostKeys = nil
+	}
+	if l.Host == "" {
+		return
+	}
+	for _, name := range []string{"ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_connection"} {
+		delete(variables, name)
+	}
+	if strings.Contains(l.Host, "@") {
+		delete(variables, "ansible_user")
+		delete(variables, "ansible_ssh_user")
+	}
 }
 
 // address sets host, port and user.
@@ -99,6 +119,9 @@ var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 // credential sets user, and key or password: those of the flags, or of the Secret, or the first key in ~/.ssh.
 func (l Login) credential(name string, secrets map[string]*corev1.Secret, e *render.Endpoint) error {
 	file := l.KeyFile
+	if name != "" && secrets[name] == nil && file == "" && len(l.Password) == 0 {
+		return fmt.Errorf("no Secret %q, which the ZosEndpoint names: give it in a file, or --key FILE or --password-env VARIABLE", name)
+	}
 	if secret := secrets[name]; secret != nil && file == "" && len(l.Password) == 0 {
 		e.User = cmp.Or(e.User, strings.TrimSpace(string(secret.Data["username"])))
 		e.PrivateKey, e.Passphrase, e.Password = secret.Data[corev1.SSHAuthPrivateKey], secret.Data["passphrase"], secret.Data["password"]
@@ -140,12 +163,17 @@ func knownHostKeys(ctx context.Context, host string, port int32, file string) ([
 	// It fails if it finds none.
 	out, _ := exec.CommandContext(ctx, "ssh-keygen", args...).Output() //nolint:gosec // The author's own host.
 	var keys []string
+	revoked := map[string]bool{}
 	for line := range bytes.Lines(out) {
 		fields := strings.Fields(string(line))
+		if len(fields) >= 4 && fields[0] == "@revoked" {
+			revoked[fields[2]+" "+fields[3]] = true
+		}
 		if len(fields) >= 3 && !strings.HasPrefix(fields[0], "#") && !strings.HasPrefix(fields[0], "@") {
 			keys = append(keys, fields[1]+" "+fields[2])
 		}
 	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return revoked[key] })
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("the host key of %s is not known: log on with ssh once, or give --known-hosts FILE or hostKeys in a ZosEndpoint", address)
 	}

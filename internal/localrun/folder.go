@@ -49,7 +49,8 @@ func newFolder() (folder, error) {
 	for _, name := range []string{"opt/ansible/content", "opt/ansible/collections", "opt/ansible/dependencies", "opt/ansible/home", "tmp", "etc/zoscb/dependencies"} {
 		err = errors.Join(err, os.MkdirAll(f.path(name), 0o700))
 	}
-	return f, errors.Join(err, f.installEngine())
+	// An empty configuration keeps Ansible from reading that of the machine.
+	return f, errors.Join(err, f.write("opt/ansible/home/ansible.cfg", nil, 0o600), f.installEngine())
 }
 
 // remove ends shared connections of ssh, and removes the folder.
@@ -147,8 +148,20 @@ func (f folder) mount(config *corev1.ConfigMap, endpoints *corev1.Secret) error 
 	return nil
 }
 
+// userBase is where pip install --user has put Ansible, which looks for it in the home folder otherwise.
+func userBase() string {
+	if base := os.Getenv("PYTHONUSERBASE"); base != "" {
+		return base
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local")
+}
+
 // environment is that of the operator's container: the engine's file env, and what the Deployment sets. Of the author's own variables
-// only PATH and those of the locale's programs remain, so that no ANSIBLE_ variable changes the run.
+// only PATH and the folder of Python packages remain, so that no ANSIBLE_ variable changes the run.
 func (f folder) environment() ([]string, error) {
 	content, err := engine.Files.ReadFile("env")
 	if err != nil {
@@ -166,6 +179,8 @@ func (f folder) environment() ([]string, error) {
 	}
 	env["ANSIBLE_LOCAL_TEMP"] = f.path("tmp/ansible-local")
 	env["ANSIBLE_COLLECTIONS_PATH"] = f.path("opt/ansible/collections") + ":" + f.path("usr/share/ansible/collections")
+	env["ANSIBLE_CONFIG"] = f.path("opt/ansible/home/ansible.cfg")
+	env["PYTHONUSERBASE"] = userBase()
 	env["ZOSCB_TERMINATION_LOG"] = f.path("tmp/termination-log")
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(env)) {
@@ -195,7 +210,11 @@ func (f folder) installDependencies(ctx context.Context, config *corev1.ConfigMa
 	}
 	command := exec.CommandContext(ctx, f.path("opt/ansible/engine/dependencies"), "install") //nolint:gosec // Installed by us.
 	command.Env, command.Stdout, command.Stderr = env, output, output
-	if err := command.Run(); err != nil {
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = waitDelay
+	if err := command.Run(); ctx.Err() != nil {
+		return errCancelled
+	} else if err != nil {
 		return fmt.Errorf("install dependencies: %w", err)
 	}
 	problem, err := os.ReadFile(f.path("opt/ansible/dependencies/problem"))

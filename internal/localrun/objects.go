@@ -22,6 +22,7 @@ import (
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
 // maxObjects limits a file with objects, in bytes.
@@ -130,6 +131,24 @@ func (o Object) place(path string) string {
 
 func (o Object) problem(path, format string, args ...any) error {
 	return fmt.Errorf("%s: %s %s: %s", o.place(path), o.GetKind(), o.GetName(), fmt.Sprintf(format, args...))
+}
+
+// ownAnnotations are those with which the gate keeps its record, and is asked for something.
+var ownAnnotations = []string{
+	gate.AnnotationRecord, gate.AnnotationRequestedAt, gate.AnnotationCancel, gate.AnnotationAbandon, gate.AnnotationCheckRequestedAt,
+	gate.AnnotationAcceptDefaults,
+}
+
+// renew removes what a cluster has added to a resource, as in the output of kubectl get. Otherwise the gate would take it for one whose
+// playbook has run already.
+func (o Object) renew() {
+	unstructured.RemoveNestedField(o.Object, "status")
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	for _, name := range ownAnnotations {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations", name)
+	}
 }
 
 // admit completes a custom resource as the API server does, and returns all reasons for which kubectl or the API server would refuse it.

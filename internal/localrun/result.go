@@ -1,18 +1,23 @@
 package localrun
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
+
+// maxName limits a printed name of an object, in bytes.
+const maxName = 400
 
 // Write is a call by which the playbook has changed an object.
 type Write struct {
@@ -52,7 +57,7 @@ func (r Result) Print(w io.Writer) error {
 		fmt.Fprintln(w, "\nThe playbook was not run.")
 	case r.Check:
 		drifted := r.drifted()
-		fmt.Fprintf(w, "\nChecked after %d s: %v: %v\n", int(r.Took.Seconds()), drifted["reason"], drifted["message"])
+		fmt.Fprintf(w, "\nChecked after %d s: %v: %s\n", int(r.Took.Seconds()), drifted["reason"], printable.Lines(fmt.Sprint(drifted["message"])))
 	case outcome != "":
 		fmt.Fprintf(w, "\n%s after %d s", outcome, int(r.Took.Seconds()))
 		for i, name := range []string{"ok", "changed", "failed", "unreachable", "skipped"} {
@@ -70,7 +75,7 @@ func (r Result) Print(w io.Writer) error {
 		fmt.Fprintf(w, "In a cluster, the next run or check of the resource would be in %s.\n", r.Again)
 	}
 	for _, write := range r.Writes {
-		name := fmt.Sprintf("%s %s", write.Object.GetKind(), write.Object.GetName())
+		name := printable.Line(write.Object.GetKind()+" "+write.Object.GetName(), maxName)
 		if write.Status == nil {
 			fmt.Fprintf(w, "The playbook %s %s.\n", write.Verb, name)
 			continue
@@ -121,7 +126,7 @@ func (r Result) WriteObjects(dir string) ([]string, error) {
 		if w.Object.GetUID() == r.Resource.GetUID() {
 			continue
 		}
-		name := fileName(w.Object)
+		name := fileName(w.Object, r.Resource.GetNamespace())
 		if last[name] = w.Object; w.Verb == "deleted" {
 			delete(last, name)
 		}
@@ -143,9 +148,37 @@ func (r Result) WriteObjects(dir string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		if err := replaceFile(dir, name, content); err != nil {
 			return nil, err
 		}
 	}
 	return names, nil
+}
+
+// fileName names the file of an object by kind and name, and by group and namespace if they are not the usual ones.
+func fileName(o *unstructured.Unstructured, home string) string {
+	name := strings.ToLower(o.GetKind())
+	if group := o.GroupVersionKind().Group; group != "" {
+		name += "." + group
+	}
+	if namespace := o.GetNamespace(); namespace != home && namespace != "" {
+		name = namespace + "_" + name
+	}
+	return name + "-" + o.GetName() + ".yaml"
+}
+
+// replaceFile writes a file that only its owner can read, whatever was there before: a Secret may be in it.
+func replaceFile(dir, name string, content []byte) error {
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }

@@ -73,6 +73,8 @@ type Result struct {
 	Ran bool
 	// Writes are the calls by which the playbook changed objects.
 	Writes []Write
+	// CleanUp says why the folder of the run, which has the credential, could not be removed.
+	CleanUp error
 }
 
 // Succeeded reports whether the playbook ended well, or could be checked.
@@ -108,6 +110,7 @@ type run struct {
 	resource Object
 	api      *api
 	config   *corev1.ConfigMap
+	id       string // Of the last call of the gate, and of the run that it starts.
 }
 
 // Run runs the playbook once. If the context ends, the run is cancelled, which takes some seconds. The error says why it could not be run; a playbook that failed is a Result.
@@ -115,8 +118,13 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err := Requirements(); err != nil {
 		return Result{}, err
 	}
+	o.Output = &output{to: o.Output}
 	r := &run{Options: o}
-	defer func() { err = errors.Join(err, r.end()) }()
+	defer func() {
+		if result.CleanUp = r.end(); err != nil {
+			err, result.CleanUp = errors.Join(err, result.CleanUp), nil
+		}
+	}()
 	if err := r.prepare(ctx); err != nil {
 		return Result{}, err
 	}
@@ -134,7 +142,10 @@ func (r *run) end() error {
 	if r.folder == "" {
 		return nil
 	}
-	return r.folder.remove()
+	if err := r.folder.remove(); err != nil {
+		return fmt.Errorf("the folder %s has the credential and could not be removed: remove it: %w", r.folder, err)
+	}
+	return nil
 }
 
 // prepare validates all input, and fills the local API.
@@ -161,6 +172,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	resource.renew()
 	if err := resource.admit(r.kind, r.Namespace); err != nil {
 		return err
 	}
@@ -335,7 +347,8 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 		drift, _, _ := unstructured.NestedMap(live.Object, "status", "drift")
 		result.Ran = drift != nil
 	} else {
-		result.Ran = runstatus.LastRun(statusOf(live)) != nil
+		last := runstatus.LastRun(statusOf(live))
+		result.Ran = last != nil && last.ID == r.id
 	}
 	return result, nil
 }

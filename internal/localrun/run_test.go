@@ -101,10 +101,12 @@ func TestAnInterruptCancelsTheRun(t *testing.T) {
 	t.Parallel()
 	need(t)
 	login := startSSHD(t)
-	o, _ := options(t, login, filepath.Join(t.TempDir(), "file"))
+	file := filepath.Join(t.TempDir(), "file")
+	writeFile(t, file, "") // What the playbook starts ends with it.
+	o, _ := options(t, login, file)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o.Source = sourceOf(t, "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Wait\n      ansible.builtin.command: sleep 300\n")
+	o.Source = sourceOf(t, "- hosts: all\n  gather_facts: false\n  tasks:\n    - name: Wait\n      ansible.builtin.shell: while test -e {{ path | quote }}; do sleep 1; done\n")
 	watcher := &lineWatcher{text: "TASK [Wait]", cancel: cancel}
 	o.Output = watcher
 	result, err := Run(ctx, o)

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/internal/localrun"
+)
+
+func TestRunReportsAllWrongFlags(t *testing.T) {
+	code, _, stderr := tool(t, "run", filesCollection, "DataFile", "--namespace", "A", "--event", "delete", "--check",
+		"--password-env", "NO_SUCH_VARIABLE", "--secret-env", "x=y", "--secret-file", "a/b="+filepath.Join(t.TempDir(), "no"))
+	if code != exitFailure {
+		t.Errorf("ended with %d", code)
+	}
+	for _, part := range []string{"--filename", `--namespace "A"`, "--check is for", "NO_SUCH_VARIABLE", `--secret-env "x=y"`, "--secret-file: open"} {
+		if !strings.Contains(stderr, part) {
+			t.Errorf("%s\nhas no %s", stderr, part)
+		}
+	}
+}
+
+func TestRunHasThreeEnds(t *testing.T) {
+	resource := func(outcome string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"lastRun": map[string]any{"outcome": outcome}}}}
+	}
+	if err := verdict(localrun.Result{Resource: resource("Succeeded"), Ran: true}); err != nil {
+		t.Error(err)
+	}
+	if err := verdict(localrun.Result{Resource: resource("Failed"), Ran: true}); !errors.Is(err, errFindings) {
+		t.Error(err)
+	}
+	if err := verdict(localrun.Result{Resource: resource("Succeeded")}); err == nil || errors.Is(err, errFindings) {
+		t.Error(err)
+	}
+}
