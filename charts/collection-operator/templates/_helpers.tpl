@@ -13,7 +13,7 @@
 {{- $settings := deepCopy .Values.settings -}}
 {{- if .Values.namespaces }}{{ $_ := set $settings "namespaces" .Values.namespaces }}{{ end -}}
 {{- range $flag, $value := $settings }}
-{{ printf "COLLECTION_OPERATOR_%s" ($flag | upper | replace "-" "_") }}: {{ if kindIs "slice" $value -}}
+{{ $flag }}: {{ if kindIs "slice" $value -}}
 {{ join "," $value | quote }}
 {{- else if kindIs "map" $value -}}
 {{ toJson $value | quote }}
