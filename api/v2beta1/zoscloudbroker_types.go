@@ -93,6 +93,7 @@ type ZosCloudBroker struct {
 
 	// +optional
 	Spec ZosCloudBrokerSpec `json:"spec,omitempty"`
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ZosCloudBrokerStatus `json:"status,omitempty"`
 }

@@ -31,8 +31,6 @@ type options struct {
 type defaults struct {
 	pullPolicy, replicas, resources, size any
 	architectures, prometheus, olm        []any
-	// watches says that the manager watches its settings.
-	watches bool
 }
 
 // generate returns the files of the chart, by path.
@@ -66,20 +64,16 @@ func generate(m manifests, managerHelp string, o options) (map[string][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return files, addStatic(files, o.version, rows, d.watches)
+	return files, addStatic(files, o.version, rows)
 }
 
 // addStatic adds the files that are written by hand.
-func addStatic(files map[string][]byte, version, rows string, watches bool) error {
-	key := `printf "COLLECTION_OPERATOR_%s" ($flag | upper | replace "-" "_")`
-	if watches {
-		key = "$flag"
-	}
+func addStatic(files map[string][]byte, version, rows string) error {
 	var switches strings.Builder
 	for _, c := range components {
 		fmt.Fprintf(&switches, "| [%[1]s](../../config/components/%[1]s/kustomization.yaml) | `%[2]s` |\n", c.folder, c.value)
 	}
-	replace := strings.NewReplacer("VERSION", version, "COMPONENTS\n", switches.String()+"\n", "VALUES\n", rows+"\n", "SETTING_KEY", key)
+	replace := strings.NewReplacer("VERSION", version, "COMPONENTS\n", switches.String()+"\n", "VALUES\n", rows+"\n")
 	for name, to := range map[string]string{"Chart.yaml": "", "README.md": "", "_helpers.tpl": "templates", "NOTES.txt": "templates"} {
 		text, err := static.ReadFile(path.Join("files", name))
 		if err != nil {
@@ -104,9 +98,7 @@ func (s source) defaults() (defaults, error) {
 	d.resources = find(s.base, statefulSet, container+"resources")
 	d.replicas = find(s.base, statefulSet, "spec.replicas")
 	d.size = find(s.base, statefulSet, "spec.volumeClaimTemplates.0.spec.resources.requests.storage")
-	d.watches = s.watches()
-	runtime, _, path := runtimePlaces(d.watches)
-	architectures, _ := find(s.base, runtime, path).(string)
+	architectures, _ := find(s.base, statefulSet, runtimeArchitecturesPath).(string)
 	for architecture := range strings.SplitSeq(architectures, ",") {
 		d.architectures = append(d.architectures, architecture)
 	}

@@ -70,8 +70,7 @@ func required(t *testing.T) string {
 		i := parseImage(name.(string))
 		return fmt.Sprintf("{repository: %q, tag: %q}", i.repository, i.tag)
 	}
-	runtime, image, _ := runtimePlaces(s.watches())
-	return fmt.Sprintf("{image: %s, runtime: {image: %s}}", value(statefulSet, "spec.template.spec.containers.manager.image"), value(runtime, image))
+	return fmt.Sprintf("{image: %s, runtime: {image: %s}}", value(statefulSet, "spec.template.spec.containers.manager.image"), value(statefulSet, runtimeImagePath))
 }
 
 // parse joins values, the last of which has precedence.
@@ -171,7 +170,7 @@ func expected(t *testing.T, m manifests, folders []string) map[string]any {
 		binding := maps.Clone(objects["RoleBinding/"+elsewhere+"/collection-operator-manager"].(map[string]any))
 		binding["metadata"] = map[string]any{"name": "collection-operator-manager", "namespace": "zos"}
 		objects[identity(binding)] = binding
-		settings["data"].(map[string]any)[keyOf("namespaces", sourceOf(t).watches())] = "zos"
+		settings["data"].(map[string]any)["namespaces"] = "zos"
 	}
 	return objects
 }
@@ -188,9 +187,6 @@ func takeAdditions(t *testing.T, objects map[string]any) {
 			t.Errorf("%s has no annotation %s", id, annotation)
 		}
 		delete(annotations.(map[string]any), annotation)
-	}
-	if !sourceOf(t).watches() {
-		remove("StatefulSet/"+elsewhere+"/collection-operator-controller-manager", "zoscb.ibm.com/settings", "spec", "template", "metadata", "annotations")
 	}
 	for id := range objects {
 		if strings.HasPrefix(id, "CustomResourceDefinition/") {

@@ -15,15 +15,11 @@ const (
 // runtimeImage is the image of operators in templates.
 const runtimeImage = `include "collection-operator.image" (dict "image" .Values.runtime.image "value" "runtime.image" "chart" .Chart)`
 
-// runtimePlaces returns the object with the image and the architectures of operators, and the paths of both: the manager that watches its
-// settings has them as variables, and the one that reads its settings when it starts has them among these.
-func runtimePlaces(watches bool) (object, image, architectures string) {
-	if watches {
-		const env = "spec.template.spec.containers.manager.env."
-		return statefulSet, env + "RUNTIME_IMAGE.value", env + "RUNTIME_ARCHITECTURES.value"
-	}
-	return settingsMap, "data.runtimeImage", "data.runtimeArchitectures"
-}
+// Paths of the variables with the image and the architectures of operators.
+const (
+	runtimeImagePath         = "spec.template.spec.containers.manager.env.RUNTIME_IMAGE.value"
+	runtimeArchitecturesPath = "spec.template.spec.containers.manager.env.RUNTIME_ARCHITECTURES.value"
+)
 
 // parameter is a place in an object that depends on values.
 type parameter struct {
@@ -34,11 +30,10 @@ type parameter struct {
 	change func(any) any
 }
 
-func parameters(watches bool) []parameter {
+func parameters() []parameter {
 	pod, container := "spec.template.spec", "spec.template.spec.containers.manager"
 	claim := "spec.volumeClaimTemplates.*.spec"
-	runtime, runtimeImagePath, runtimeArchitecturesPath := runtimePlaces(watches)
-	all := []parameter{
+	return []parameter{
 		{statefulSet, "spec", single("replicas", inline(".Values.replicas"))},
 		{statefulSet, container + ".image", set(inline(`include "collection-operator.image" (dict "image" .Values.image "value" "image" "chart" .Chart) | quote`))},
 		{statefulSet, container + ".imagePullPolicy", set(inline(".Values.image.pullPolicy"))},
@@ -54,8 +49,8 @@ func parameters(watches bool) []parameter {
 		{statefulSet, pod + ".volumes.archives.emptyDir.sizeLimit", set(inline(".Values.persistence.size"))},
 		{statefulSet, claim + ".resources.requests.storage", set(inline(".Values.persistence.size"))},
 		{statefulSet, claim, add(entry{value: optional("storageClassName", ".Values.persistence.storageClassName")})},
-		{runtime, runtimeImagePath, set(inline(runtimeImage + " | quote"))},
-		{runtime, runtimeArchitecturesPath, set(inline(`join "," .Values.runtime.architectures | quote`))},
+		{statefulSet, runtimeImagePath, set(inline(runtimeImage + " | quote"))},
+		{statefulSet, runtimeArchitecturesPath, set(inline(`join "," .Values.runtime.architectures | quote`))},
 		{networkPolicy, "spec.ingress.*.from.*.namespaceSelector.matchExpressions.*.values", set(block(".Values.olm.namespaces"))},
 		{"NetworkPolicy/" + namespace + "/collection-operator-monitoring", "spec.ingress.*.from.*.namespaceSelector.matchExpressions.*.values", set(block(".Values.monitoring.namespaces"))},
 		{"ServiceMonitor/" + namespace + "/collection-operator", "metadata.labels", add(entry{value: fields(".Values.monitoring.labels")})},
@@ -63,22 +58,14 @@ func parameters(watches bool) []parameter {
 		{"ValidatingAdmissionPolicy//collection-operator-allowed-images", "spec.variables.prefixes.expression",
 			set(inline(`printf "['%s']" (join "', '" .Values.allowedImages) | quote`))},
 		{"RoleBinding/" + namespace + "/collection-operator-manager", "metadata.namespace", set(inline(". | quote"))},
-	}
-	if watches {
 		// The field stays when there are no settings: if it ended, Helm would remove the keys that others have added.
-		return append(all, parameter{settingsMap, "", single("data", includedOrEmpty("collection-operator.settings"))})
+		{settingsMap, "", single("data", includedOrEmpty("collection-operator.settings"))},
 	}
-	return append(all,
-		parameter{settingsMap, "data", add(entry{value: included("collection-operator.settings")})},
-		parameter{statefulSet, container + ".args", unlessSet},
-		// The managers read their settings when they start.
-		parameter{statefulSet, "spec.template.metadata.annotations", add(entry{key: "zoscb.ibm.com/settings", value: inline(
-			"list (" + runtimeImage + ") .Values.runtime.architectures .Values.settings .Values.namespaces | toJson | sha256sum")})})
 }
 
 // parametrize changes the objects so that they depend on the chart's values.
-func parametrize(objects mapping, watches bool) error {
-	for _, p := range parameters(watches) {
+func parametrize(objects mapping) error {
+	for _, p := range parameters() {
 		path := []string{p.object}
 		if p.path != "" {
 			path = append(path, strings.Split(p.path, ".")...)
@@ -161,24 +148,6 @@ func add(entries ...entry) func(any) any {
 	}
 }
 
-// unlessSet omits the manager's arguments for flags that are settings: arguments have precedence over the environment.
-func unlessSet(arguments any) any {
-	items, _ := arguments.(sequence)
-	for i, item := range items {
-		argument, _ := item.value.(string)
-		flag, _, _ := strings.Cut(strings.TrimPrefix(argument, "--"), "=")
-		if slices.Contains(ownValues, flag) {
-			continue
-		}
-		condition := fmt.Sprintf("not (hasKey .Values.settings %q)", flag)
-		if item.when != "" {
-			condition = fmt.Sprintf("and (%s) (%s)", item.when, condition)
-		}
-		items[i].when = condition
-	}
-	return arguments
-}
-
 // inline is a scalar.
 func inline(expression string) template {
 	return func(int) string { return " {{ " + expression + " }}\n" }
@@ -204,14 +173,6 @@ func optional(key, expression string) template {
 	return func(indent int) string {
 		space := strings.Repeat(" ", indent)
 		return fmt.Sprintf("%[1]s{{- with %[2]s }}\n%[1]s%[3]s:\n%[1]s  {{- toYaml . | nindent %[4]d }}\n%[1]s{{- end }}\n", space, expression, key, indent+2)
-	}
-}
-
-// included are fields that a named template writes.
-func included(name string) template {
-	return func(indent int) string {
-		space := strings.Repeat(" ", indent)
-		return fmt.Sprintf("%[1]s{{- with include %[2]q . }}\n%[1]s{{- . | nindent %[3]d }}\n%[1]s{{- end }}\n", space, name, indent)
 	}
 }
 

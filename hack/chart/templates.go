@@ -55,12 +55,6 @@ func readSource(m manifests) (source, error) {
 	return s, nil
 }
 
-// watches reports whether the manager watches its settings: the other one takes environment variables from them when it starts.
-func (s source) watches() bool {
-	_, err := lookup(s.base, []string{statefulSet, "spec", "template", "spec", "containers", "manager", "envFrom"})
-	return err != nil
-}
-
 // templates returns the templates of the chart by file name.
 func (s source) templates() (map[string][]byte, error) {
 	objects, err := mergeFields(s.base, s.variants)
@@ -69,7 +63,7 @@ func (s source) templates() (map[string][]byte, error) {
 	}
 	// Helm creates the namespace of a release, if asked to.
 	objects = slices.DeleteFunc(objects, func(o entry) bool { return strings.HasPrefix(o.key, "Namespace/") })
-	if err := parametrize(objects, s.watches()); err != nil {
+	if err := parametrize(objects); err != nil {
 		return nil, err
 	}
 	files := map[string]*emitter{}

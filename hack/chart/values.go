@@ -42,10 +42,7 @@ const (
 
 // values returns the chart's values. Those that the manifests have are taken from them.
 func values(d defaults, images images, settings []property) []property {
-	flags := "Flags of the manager without --, such as fetch-timeout: 5m. docs/install.md explains them. A change restarts the managers, one after the other."
-	if d.watches {
-		flags = "Flags of the manager without --, such as fetch-timeout: 5m. docs/settings.md explains them. A change takes effect within seconds."
-	}
+	const flags = "Flags of the manager without --, such as fetch-timeout: 5m. docs/settings.md explains them. A change takes effect within seconds."
 	return []property{
 		{name: "image", description: "Image of the manager.", properties: append(imageProperties(images.manager),
 			property{name: "pullPolicy", description: "When nodes pull the image.", schema: schema{"type": "string", "enum": []any{"Always", "IfNotPresent", "Never"}}, value: d.pullPolicy})},

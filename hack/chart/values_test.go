@@ -18,10 +18,6 @@ func TestValues(t *testing.T) {
 		pod       = "spec/template/spec/"
 		container = pod + "containers/0/"
 	)
-	watches := sourceOf(t).watches()
-	runtime, image, architectures := runtimePlaces(watches)
-	runtime = strings.ReplaceAll(runtime, namespace, elsewhere)
-	key := func(flag string) string { return "data/" + keyOf(flag, watches) }
 	tests := []struct {
 		name, values, object, path string
 		want                       any
@@ -29,8 +25,8 @@ func TestValues(t *testing.T) {
 		{"a tag", `image: {repository: r.example.com/m, tag: v2}`, set, container + "image", "r.example.com/m:v2"},
 		{"the tag of the version", `image: {repository: r.example.com/m, tag: ""}`, set, container + "image", "r.example.com/m:v0.1.0"},
 		{"a digest", `image: {repository: r.example.com/m, digest: "` + digest + `"}`, set, container + "image", "r.example.com/m@" + digest},
-		{"the runtime by digest", `runtime: {image: {digest: "` + digest + `"}}`, runtime, slashed(image), "collection-operator/runtime@" + digest},
-		{"architectures", `runtime: {architectures: [amd64, s390x]}`, runtime, slashed(architectures), "amd64,s390x"},
+		{"the runtime by digest", `runtime: {image: {digest: "` + digest + `"}}`, set, slashed(runtimeImagePath), "collection-operator/runtime@" + digest},
+		{"architectures", `runtime: {architectures: [amd64, s390x]}`, set, slashed(runtimeArchitecturesPath), "amd64,s390x"},
 		{"a pull policy", `image: {pullPolicy: Always}`, set, container + "imagePullPolicy", "Always"},
 		{"pull secrets", `imagePullSecrets: [{name: registry}]`, set, pod + "imagePullSecrets/0/name", "registry"},
 		{"three managers", `replicas: 3`, set, "spec/replicas", 3.0},
@@ -44,11 +40,11 @@ func TestValues(t *testing.T) {
 		{"the size of a volume", `persistence: {size: 20Gi}`, set, "spec/volumeClaimTemplates/0/spec/resources/requests/storage", "20Gi"},
 		{"the class of a volume", `persistence: {storageClassName: fast}`, set, "spec/volumeClaimTemplates/0/spec/storageClassName", "fast"},
 		{"the size without a volume", `persistence: {enabled: false, size: 2Gi}`, set, pod + "volumes/0/emptyDir/sizeLimit", "2Gi"},
-		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, key("fetch-timeout"), "5m"},
-		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, key("fetch-max-bytes"), "536870912"},
-		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, key("allow-exec-uploads"), "false"},
-		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, key("forbidden-networks"), "10.96.0.0/16,10.0.0.0/8"},
-		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, key("runtime-defaults"), `{"priorityClassName":"mainframe"}`},
+		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, "data/fetch-timeout", "5m"},
+		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, "data/fetch-max-bytes", "536870912"},
+		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, "data/allow-exec-uploads", "false"},
+		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, "data/forbidden-networks", "10.96.0.0/16,10.0.0.0/8"},
+		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, "data/runtime-defaults", `{"priorityClassName":"mainframe"}`},
 		{"the namespace of Prometheus", `monitoring: {enabled: true, namespaces: [prometheus]}`, "NetworkPolicy/elsewhere/collection-operator-monitoring",
 			"spec/ingress/0/from/0/namespaceSelector/matchExpressions/0/values", []any{"prometheus"}},
 		{"labels for Prometheus", `monitoring: {enabled: true, labels: {release: kube-prometheus-stack}}`, "ServiceMonitor/elsewhere/collection-operator",
@@ -74,33 +70,7 @@ func TestValues(t *testing.T) {
 
 func slashed(path string) string { return strings.ReplaceAll(path, ".", "/") }
 
-// keyOf returns the key of a flag in ConfigMap collection-operator-settings.
-func keyOf(flag string, watches bool) string {
-	if watches {
-		return flag
-	}
-	return "COLLECTION_OPERATOR_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// An argument would have precedence over the setting, unless the manager watches its settings.
-func TestSettingsReplaceArguments(t *testing.T) {
-	if sourceOf(t).watches() {
-		t.Skip("settings have precedence over arguments")
-	}
-	objects := mustRender(t, `settings: {artifact-http-bind-address: "", catalog-bind-address: ":1"}`, `olm: {enabled: true}`)
-	arguments, err := lookup(objects, []string{"StatefulSet/elsewhere/collection-operator-controller-manager", "spec", "template", "spec", "containers", "0", "args"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []any{"--runtime-image=$(RUNTIME_IMAGE)", "--runtime-architectures=$(RUNTIME_ARCHITECTURES)",
-		"--artifact-url=https://collection-operator-artifacts.$(POD_NAMESPACE).svc", "--artifact-bind-address=:8443",
-		"--catalog-address=collection-operator-catalog.$(POD_NAMESPACE).svc:50051"}
-	if diff := cmp.Diff(want, arguments); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// The pods are replaced for another image of operators, and for other settings unless the managers watch them.
+// The pods are replaced for another image of operators, but not for other settings, which the managers watch.
 func TestWhatReplacesThePods(t *testing.T) {
 	c, err := loader.Load(chartFolder)
 	if err != nil {
@@ -119,9 +89,9 @@ func TestWhatReplacesThePods(t *testing.T) {
 		}
 		return template
 	}
-	before, watches := pods(noTag), sourceOf(t).watches()
+	before := pods(noTag)
 	for values, replaced := range map[string]bool{
-		`settings: {fetch-timeout: 5m}`: !watches, `namespaces: [zos]`: !watches, `runtime: {image: {tag: v2}}`: true,
+		`settings: {fetch-timeout: 5m}`: false, `namespaces: [zos]`: false, `runtime: {image: {tag: v2}}`: true,
 	} {
 		if changed := !cmp.Equal(before, pods(values)); changed != replaced {
 			t.Errorf("%s: pods change: %t", values, changed)
@@ -270,10 +240,9 @@ func TestPackedChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtime, runtimeImage, _ := runtimePlaces(sourceOf(t).watches())
 	want := map[string]string{
 		statefulSet + ".spec.template.spec.containers.manager.image": "r.example.com/manager@" + digest,
-		runtime + "." + runtimeImage:                                 "r.example.com/runtime:v1.2.3",
+		statefulSet + "." + runtimeImagePath:                         "r.example.com/runtime:v1.2.3",
 	}
 	for path, image := range want {
 		if got, err := lookup(objects, strings.Split(strings.ReplaceAll(path, namespace, elsewhere), ".")); err != nil || got != image {

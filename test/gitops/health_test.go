@@ -125,7 +125,7 @@ func TestOneCheckForEachKind(t *testing.T) {
 // Flux takes an object without status for one that is current.
 func TestNewObjectsOfTheManagerAreNotReady(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(project, "config", "crd", "bases", "*.yaml"))
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}
 	checks := projectChecks(t)

@@ -13,7 +13,7 @@
 {{- $settings := deepCopy .Values.settings -}}
 {{- if .Values.namespaces }}{{ $_ := set $settings "namespaces" .Values.namespaces }}{{ end -}}
 {{- range $flag, $value := $settings }}
-{{ SETTING_KEY }}: {{ if kindIs "slice" $value -}}
+{{ $flag }}: {{ if kindIs "slice" $value -}}
 {{ join "," $value | quote }}
 {{- else if kindIs "map" $value -}}
 {{ toJson $value | quote }}
