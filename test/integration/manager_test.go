@@ -119,9 +119,12 @@ func writeKubeconfig(ctx context.Context, name, file string) {
 	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
 }
 
-// start returns once the manager serves and its controllers have begun to work.
+// start returns once the manager serves and its controllers have begun to work. It does nothing if the manager runs.
 func (m *managerProcess) start(ctx context.Context) {
 	GinkgoHelper()
+	if m.runs() {
+		return
+	}
 	log, err := os.OpenFile(m.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	Expect(err).NotTo(HaveOccurred())
 	defer log.Close()
@@ -158,6 +161,18 @@ func (m *managerProcess) start(ctx context.Context) {
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
 	}).WithContext(ctx).Should(Succeed())
+}
+
+func (m *managerProcess) runs() bool {
+	if m.exited == nil {
+		return false
+	}
+	select {
+	case <-m.exited:
+		return false
+	default:
+		return true
+	}
 }
 
 // restart starts the manager with other flags than usual until the spec ends.

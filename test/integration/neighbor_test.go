@@ -25,11 +25,11 @@ import (
 var _ = Describe("A good neighbour", func() {
 	It("does not start beside CRDs of its API group that are another product's", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		foreign := customResourceDefinition("zoscloudbrokers.zoscb.ibm.com")
+		foreign := customResourceDefinition("zosagents.zoscb.ibm.com")
 		preserve := true
 		foreign.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: v2beta2.GroupVersion.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "ZosCloudBroker", Plural: "zoscloudbrokers"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "ZosAgent", Plural: "zosagents"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v2beta1", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{

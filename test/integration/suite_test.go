@@ -77,11 +77,12 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	})
 }, NodeTimeout(5*time.Minute))
 
-var _ = AfterEach(func() {
+var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
 		AddReportEntry("the manager's log of this spec", theManager.logSince(CurrentSpecReport().StartTime))
+		theManager.start(ctx) // A spec that stopped it would else fail the next ones.
 	}
-})
+}, NodeTimeout(time.Minute))
 
 var _ = ReportAfterSuite("times", func(report Report) {
 	fmt.Print("\nTimes\n\n", Times(report))
