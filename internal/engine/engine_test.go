@@ -80,6 +80,27 @@ func TestLocalEndpoint(t *testing.T) {
 	got.expectConnection(t, endpoint.ConnectionNone)
 }
 
+// The home of the pod's user is read-only. Modules that cannot be piped to Python write to the home of the run.
+func TestLocalModulesWriteToTheHomeOfTheRun(t *testing.T) {
+	r, server := newRig(t), startSSHD(t)
+	r.secret("pod_vars.yaml", "ansible_connection: local\n")
+	server.endpoint(r, "sys1", "")
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy: {content: made, dest: "` + r.root + `/made"}
+      delegate_to: "{{ (inventory_hostname == 'pod') | ternary('pod', 'localhost') }}"
+`)
+	folder := filepath.Join(r.root, "opt/ansible/home/.ansible/tmp")
+	for _, name := range []string{"pod", "sys1"} {
+		r.run(name).expectSuccess(t)
+		if err := os.Remove(folder); err != nil { // It is empty again.
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestRefusedBeforeConnecting(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	server.endpoint(r, "b", "")

@@ -1,6 +1,9 @@
 """Provides the variables of endpoints from the mounted Secret as host variables. They may be typed,
 nested, and templates."""
 
+import os
+
+from ansible import constants
 from ansible.inventory.host import Host
 from ansible.plugins.vars import BaseVarsPlugin
 from ansible.utils.unsafe_proxy import wrap_var
@@ -35,7 +38,10 @@ class VarsModule(BaseVarsPlugin):
     def _host_vars(loader, name):
         if name not in _vars_of:
             endpoint = Endpoints().get(name)
-            _vars_of[name] = _endpoint_vars(loader, endpoint) if endpoint else {}
+            if endpoint:
+                _vars_of[name] = _endpoint_vars(loader, endpoint)
+            else:
+                _vars_of[name] = _local_vars() if name in constants.LOCALHOST else {}
         return _vars_of[name]
 
 
@@ -45,5 +51,10 @@ def _endpoint_vars(loader, endpoint):
     if reason:
         return {**declared, "zoscb_refusal": wrap_var(reason)}
     if endpoint.is_local():
-        return {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **declared}
+        return {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **_local_vars(), **declared}
     return prepare(endpoint, declared)
+
+
+def _local_vars():
+    """Ansible would write modules to the home that /etc/passwd has for the user, which is read-only in pods."""
+    return {"ansible_remote_tmp": os.path.expanduser("~/.ansible/tmp")}
