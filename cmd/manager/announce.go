@@ -21,7 +21,7 @@ func (f *follower) announce(ctx context.Context) (bool, error) {
 	if f.peers == nil {
 		return true, nil
 	}
-	if f.ready.check() != nil {
+	if ready := f.ready.check() == nil; !ready {
 		return false, nil
 	}
 	current := announcement{inUse: f.running.hash(), refused: f.refused.announced()}

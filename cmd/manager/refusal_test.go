@@ -25,9 +25,9 @@ func TestRefusedSettingsAreTriedAgain(t *testing.T) {
 		t.Error("other settings, or those of long ago, are refused")
 	}
 	r := first
-	for _, want := range []time.Duration{20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
-		if r = r.again("a", errors.New("x"), now); r.Until.Sub(now) != want*time.Minute {
-			t.Errorf("attempt %d: want %s, got %s", r.Attempts, want*time.Minute, r.Until.Sub(now))
+	for _, minutes := range []float64{20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
+		if r = r.again("a", errors.New("x"), now); r.Until.Sub(now).Minutes() != minutes {
+			t.Errorf("attempt %d: want %v minutes, got %s", r.Attempts, minutes, r.Until.Sub(now))
 		}
 	}
 	if other := r.again("b", errors.New("x"), now); other.Attempts != 1 {
