@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -131,15 +132,28 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
+func (w *warnings) all() []string {
+	w.Lock()
+	defer w.Unlock()
+	return slices.Clone(w.texts)
+}
+
+// listening returns a client, and what the API server warns it of.
+func listening() (*warnings, client.Client) {
+	GinkgoHelper()
+	config, heard := rest.CopyConfig(RestConfig), &warnings{}
+	config.WarningHandler = heard
+	c, err := client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	return heard, c
+}
+
 // warningsFor reads an object, and returns the warnings of the API server, which follows a changed CustomResourceDefinition a moment later.
 func warningsFor(ctx context.Context, object *unstructured.Unstructured) func(Gomega) []string {
 	return func(g Gomega) []string {
-		config, heard := rest.CopyConfig(RestConfig), &warnings{}
-		config.WarningHandler = heard
-		c, err := client.New(config, client.Options{})
-		g.Expect(err).NotTo(HaveOccurred())
+		heard, c := listening()
 		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object.DeepCopy())).To(Succeed())
-		return heard.texts
+		return heard.all()
 	}
 }
 

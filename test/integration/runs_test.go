@@ -140,6 +140,12 @@ var _ = Describe("The runs of playbooks", func() {
 				Expect(set(name, value)).To(Succeed(), "%s: %s", name, value)
 			}
 		}
+		By("naming old prefixes")
+		heard, k8s := listening()
+		Expect(k8s.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"annotations":{"ansible.operator-sdk/reconcile-period":"12h"}}}`))).To(Succeed())
+		Expect(heard.all()).To(ConsistOf(ContainSubstring("use ansible.sdk.operatorframework.io/ instead")))
+		Expect(k8s.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))).To(Succeed())
+		Expect(heard.all()).To(HaveLen(1), "an annotation that stays as it is")
 		Expect(K8s.Create(ctx, func() client.Object {
 			another := s.instance(namespace, "two")
 			another.SetAnnotations(map[string]string{"ansible.sdk.operatorframework.io/verbosity": "4"})
