@@ -298,6 +298,19 @@ func TestRolesOfOthersLieBesideTheClusterServiceVersion(t *testing.T) {
 	}
 }
 
+// The namespace that the console creates is that of the other ways to install the manager.
+func TestSuggestedNamespace(t *testing.T) {
+	var want, got map[string]any
+	readYAML(t, "../../config/manager/namespace.yaml", &want)
+	template := load(t, written(t, testOptions())).CSV.Annotations["operatorframework.io/suggested-namespace-template"]
+	if err := json.Unmarshal([]byte(template), &got); err != nil {
+		t.Fatalf("%s: %v", template, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func toJSON(t *testing.T, object *unstructured.Unstructured) string {
 	t.Helper()
 	text, err := object.MarshalJSON()
