@@ -104,6 +104,7 @@ func badInputSpecs() {
 		DeferCleanup(Remove, endpoint)
 		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReady)).WithContext(ctx).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInvalidVariables)))
+		expectHealth(ctx, endpoint, "Degraded", "Failed")
 		printed, err := kubectlWait(ctx, "zosendpoint/bad-variables", "3s")
 		Expect(err).To(HaveOccurred())
 		Expect(printed).To(ContainSubstring("timed out"))

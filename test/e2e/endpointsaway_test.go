@@ -89,6 +89,7 @@ func (s *refusedSpecs) once(ctx context.Context) {
 	Eventually(waitsFor(ctx, s.first)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
 	Expect(lastRun(ctx, s.first)(Default)).To(withOutcome(gate.OutcomeRefused))
 	Expect(Condition(ctx, s.first, runstatus.ConditionFailure)(Default)).To(And(ConditionTrue(), WithMessage("AuthenticationFailed")))
+	expectHealth(ctx, s.first, "Degraded", "Failed")
 	Create(ctx, s.second.DeepCopy())
 	Eventually(waitsFor(ctx, s.second)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
 	Expect(lastRun(ctx, s.second)(Default)).To(BeZero(), "the other system was not asked")

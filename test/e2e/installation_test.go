@@ -106,6 +106,7 @@ func installationSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		for object, phase := range map[client.Object]v2beta2.Phase{files: v2beta2.PhaseSuccessful, filesSOC: v2beta2.PhaseSuccessful} {
 			Expect(Field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
+			expectHealth(ctx, object, "Healthy", "Current")
 		}
 	}, NodeTimeout(4*time.Minute))
 

@@ -79,6 +79,7 @@ func (s *runSpecs) first(ctx context.Context) {
 	object := s.play("calm-00", "zos1", nil)
 	Expect(Condition(ctx, object, runstatus.ConditionReady)(Default)).To(And(ConditionTrue(), WithReason("Succeeded"), HaveField("ObservedGeneration", int64(1))))
 	Expect(Condition(ctx, object, runstatus.ConditionSuccessful)(Default)).To(ConditionTrue())
+	expectHealth(ctx, object, "Healthy", "Current")
 	run := lastRun(ctx, object)(Default)
 	Expect(run).To(And(
 		withOutcome(gate.OutcomeSucceeded), HaveField("Event", gate.EventCreate), HaveField("Attempt", 1), HaveField("Version", "1.0.0"),
@@ -111,6 +112,7 @@ func (s *runSpecs) failures(ctx context.Context) {
 		Expect(Condition(ctx, object, runstatus.ConditionFailure)(Default)).To(And(ConditionTrue(), WithMessage("non-zero return code")))
 		Expect(Condition(ctx, object, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Failed")))
 		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).NotTo(ConditionTrue())
+		expectHealth(ctx, object, "Progressing", "InProgress")
 	}
 }
 
@@ -118,6 +120,7 @@ func (s *runSpecs) retries(ctx context.Context) {
 	for _, object := range s.failing() {
 		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 3)))
 		Eventually(Condition(ctx, object, runstatus.ConditionStalled)).WithContext(ctx).Should(ConditionTrue())
+		expectHealth(ctx, object, "Degraded", "Failed")
 		run := lastRun(ctx, object)(Default)
 		Expect(run.Started.Time).To(BeTemporally(">=", s.nextRetry))
 		Expect(run.NextRetry).To(BeNil())
@@ -164,6 +167,7 @@ func (s *runSpecs) requeued(ctx context.Context) {
 	object := s.play("again", "zos2", map[string]any{"again": "2s", "hold": "go-again", "note": "once"})
 	Create(ctx, object.DeepCopy())
 	Eventually(s.zos2.waits(ctx, "in-again")).WithContext(ctx).ShouldNot(BeEmpty())
+	expectHealth(ctx, object, "Progressing", "InProgress")
 	Consistently(func() int { return s.zos2.lines(ctx)["begin again once"] }).WithContext(ctx).WithTimeout(6*time.Second).
 		Should(Equal(1), "a second run would have begun after two seconds")
 	// The period of the second run survives a restart.
@@ -194,6 +198,7 @@ func (s *runSpecs) deletedAtTheEnd(ctx context.Context) {
 	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
 	Remove(ctx, object.DeepCopy())
 	Eventually(s.zos2.waits(ctx, "out-leaving")).WithContext(ctx).ShouldNot(BeEmpty())
+	expectHealth(ctx, object, "Progressing", "Terminating")
 	old := s.pod(ctx, Default).UID
 	s.killPod(ctx)
 	s.zos2.shell(ctx, "touch /tmp/remove-go-leaving")

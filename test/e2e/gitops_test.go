@@ -1,0 +1,25 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/collection-operator/collection-operator/test/fixture"
+	"github.com/collection-operator/collection-operator/test/gitops"
+)
+
+// expectHealth expects that Argo CD, with the health checks that the project ships, and Flux say this about an object.
+func expectHealth(ctx context.Context, object client.Object, argo, flux string) {
+	GinkgoHelper()
+	checks, err := gitops.ProjectChecks(projectDir)
+	Expect(err).NotTo(HaveOccurred())
+	live := Live(ctx, Default, object)
+	got, err := checks.Judge(live)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(got).To(And(HaveField("Argo", argo), HaveField("Flux", flux)), MustJSON(live.Object["status"]))
+}
