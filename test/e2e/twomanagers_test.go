@@ -67,7 +67,41 @@ var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
 			both(ctx)
 		}
 	}, NodeTimeout(10*time.Minute))
+
+	It("take over changed settings without a restart of their pods", func(ctx context.Context) {
+		before := managerProcesses(ctx)(Default)
+		Expect(before).To(HaveLen(2))
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings"}}
+		set := func(ctx context.Context, timeout string) map[string]string {
+			Patch(ctx, settings, `{"data":{"fetch-timeout":`+timeout+`}}`)
+			status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings-status"}}
+			Eventually(func(g Gomega) {
+				Get(ctx, g, status)
+				g.Expect(status.Data).To(And(HaveKeyWithValue("observedResourceVersion", settings.ResourceVersion), HaveKeyWithValue("waiting", "false")))
+			}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
+			return status.Data
+		}
+		DeferCleanup(func(ctx context.Context) { set(ctx, "null") }, NodeTimeout(3*time.Minute))
+		Expect(set(ctx, `"4m"`)).To(And(HaveKeyWithValue("valid", "true"), HaveKeyWithValue("inUse", ContainSubstring(`"fetch-timeout":"4m"`))))
+		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(2))
+		Expect(managerProcesses(ctx)(Default)).To(Equal(before))
+	}, NodeTimeout(6*time.Minute))
 })
+
+// managerProcesses are the UIDs of the managers' pods, with how often their containers were restarted.
+func managerProcesses(ctx context.Context) func(Gomega) map[string]int32 {
+	return func(g Gomega) map[string]int32 {
+		var pods corev1.PodList
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), managerPods)).To(Succeed())
+		restarts := map[string]int32{}
+		for _, pod := range pods.Items {
+			for _, container := range pod.Status.ContainerStatuses {
+				restarts[string(pod.UID)+" "+container.Name] = container.RestartCount
+			}
+		}
+		return restarts
+	}
+}
 
 // readyPods are the names of the pods that are ready and stay.
 func readyPods(ctx context.Context, namespace string, labels client.MatchingLabels) func(Gomega) []string {
