@@ -27,21 +27,19 @@ func checkOperatorName(l *loader, c *Collection) {
 	if c.Domain == "" || c.Name == "" {
 		return
 	}
-	at := l.At(l.configFile, "name")
-	if name := c.OperatorName(); len(name) > validation.DNS1123LabelMaxLength {
-		at.Report(ruleDerivedName, "the operator's name %s is longer than %d characters; shorten domain or name", name, validation.DNS1123LabelMaxLength)
-		return
-	} else if len(validation.IsDNS1123Label(name)) > 0 {
-		at.Report(ruleDerivedName, "the operator's name %s is not legal in Kubernetes; put a letter or digit on both sides of each dot", name)
+	at, name := l.At(l.configFile, "name"), c.OperatorName()
+	if full := c.ID().fullName() + operatorSuffix; name != full {
+		at.Report(ruleLongName, "the operator's name %s is longer than %d characters: its Deployment and ServiceAccount are named %s, and OLM cannot install it; "+
+			"shorten domain or name", full, validation.DNS1123LabelMaxLength, name)
 		return
 	}
 	if c.Version == nil {
 		return
 	}
-	if name := c.CSVName(); len(name) > validation.LabelValueMaxLength {
-		at.Report(ruleDerivedName, "the name of the operator's version %s is longer than %d characters; shorten domain, name or version", findings.Quote(name), validation.LabelValueMaxLength)
-	} else if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		l.At(l.configFile, "version").Report(ruleDerivedName, "the name of the operator's version %s is not legal in Kubernetes", findings.Quote(name))
+	if len(validation.IsDNS1123Subdomain(c.CSVName())) > 0 {
+		l.At(l.configFile, "version").Report(ruleDerivedName, "the name of the operator's version %s is not legal in Kubernetes", findings.Quote(c.CSVName()))
+	} else if err := c.CheckCSVName(); err != nil {
+		at.Report(ruleLongName, "%v", err)
 	}
 }
 
@@ -77,12 +75,12 @@ func checkKinds(l *loader, c *Collection) {
 	}
 }
 
-// endpointKind is the kind of ours that a variable may refer to.
-const endpointKind = "ZosEndpoint"
+// EndpointKind is the kind of this API that variables may refer to.
+const EndpointKind = "ZosEndpoint"
 
 // checkKindReferences: a variable may refer to a kind of another collection, which is not known here.
 func checkKindReferences(l *loader, c *Collection) {
-	known := map[string]bool{"": true, endpointKind: true}
+	known := map[string]bool{"": true, EndpointKind: true}
 	for _, r := range c.Resources {
 		known[r.Kind] = true
 	}

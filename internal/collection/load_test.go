@@ -148,11 +148,11 @@ func TestLoadRoot(t *testing.T) {
 			{2, 7, "name", findings.SeverityError, "identity", "at most 63 characters long, is 80"}}},
 		"long operator name": {"domain: " + long + "\nname: " + long + "\nversion: 1.2.3\ndisplayName: Demo\n" + resources, []expect{
 			{1, 9, "domain", findings.SeverityWarning, "match-domain", "differs from the collection's Galaxy namespace \"acme\""},
-			{2, 7, "name", findings.SeverityError, "derived-name", "longer than 63"},
-			{2, 7, "name", findings.SeverityWarning, "match-name", "differs"}}},
-		"long CSV name": {"domain: acme\nname: " + long + "\nversion: 1.2.3-b123456789\ndisplayName: Demo\n" + resources, []expect{
-			{2, 7, "name", findings.SeverityError, "derived-name", "the name of the operator's version"},
 			{2, 7, "name", findings.SeverityWarning, "match-name", "differs"},
+			{2, 7, "name", findings.SeverityWarning, "long-name", "longer than 63"}}},
+		"long CSV name": {"domain: acme\nname: " + long + "\nversion: 1.2.3-b123456789\ndisplayName: Demo\n" + resources, []expect{
+			{2, 7, "name", findings.SeverityWarning, "match-name", "differs"},
+			{2, 7, "name", findings.SeverityWarning, "long-name", "the name of the operator's version"},
 			{3, 10, "version", findings.SeverityWarning, "match-version", "differs"}}},
 		"not semver": {"domain: acme\nname: demo\nversion: 1.0\ndisplayName: Demo\n" + resources, []expect{
 			{3, 10, "version", findings.SeverityError, "version", `"1.0" is not a semantic version`}}},

@@ -7,6 +7,8 @@
 package collection
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,9 +16,12 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/collection-operator/collection-operator/internal/findings"
 )
+
+const operatorSuffix = "-operator"
 
 // Group is the API group that the kinds of all collections share unless a user asks for a group per collection.
 // Clients rely on it.
@@ -166,11 +171,21 @@ func (id ID) String() string { return id.Domain + "/" + id.Name }
 func (c *Collection) ID() ID { return ID{Domain: c.Domain, Name: c.Name} }
 
 // OperatorName is the name of the collection's Deployment and ServiceAccount: "<domain>-<name>-operator" with the dots
-// of domain and name replaced by dashes; a DNS-1123 label. Different collections may share it ("a-b" "c" and "a"
-// "b-c"): identity is the pair of Domain and Name.
+// of domain and name replaced by dashes; a DNS-1123 label. One that is too long for a label is shortened, and has a hash of
+// the identity. Different collections may share a name ("a-b" "c" and "a" "b-c"): identity is the pair of Domain and Name.
 func (id ID) OperatorName() string {
-	return strings.ReplaceAll(id.Domain+"-"+id.Name, ".", "-") + "-operator"
+	const hashed = 8
+	name := id.fullName()
+	if len(name)+len(operatorSuffix) <= validation.DNS1123LabelMaxLength {
+		return name + operatorSuffix
+	}
+	sum := sha256.Sum256([]byte(id.String()))
+	hash := hex.EncodeToString(sum[:])[:hashed]
+	kept := name[:validation.DNS1123LabelMaxLength-len(operatorSuffix)-hashed-1]
+	return strings.TrimRight(kept, "-") + "-" + hash + operatorSuffix
 }
+
+func (id ID) fullName() string { return strings.ReplaceAll(id.Domain+"-"+id.Name, ".", "-") }
 
 // OperatorName returns [ID.OperatorName].
 func (c *Collection) OperatorName() string { return c.ID().OperatorName() }
@@ -185,8 +200,19 @@ func (c *Collection) VersionLabel() string {
 }
 
 // CSVName is the name of the collection's ClusterServiceVersion: "<domain>-<name>-operator.v<version>".
-// It is a DNS-1123 subdomain and at most 63 characters long.
+// It is a DNS-1123 subdomain. [Collection.CheckCSVName] says if it is too long for OLM.
 func (c *Collection) CSVName() string { return c.OperatorName() + ".v" + c.VersionLabel() }
+
+// CheckCSVName returns an error if the name of the ClusterServiceVersion has more characters than OLM allows, which makes a
+// label value of it: 63. Such a collection can be installed without OLM only.
+func (c *Collection) CheckCSVName() error {
+	name := c.CSVName()
+	if len(name) <= validation.LabelValueMaxLength {
+		return nil
+	}
+	return fmt.Errorf("the name of the operator's version, %s, has %d characters, and OLM allows %d: shorten domain, name or version of the collection",
+		findings.Quote(name), len(name), validation.LabelValueMaxLength)
+}
 
 // APIVersion is the version name of the collection's kinds: 1.2.0 is "v1minor2patch0", 1.0.0-beta.1 is
 // "v1minor0patch0-beta-1". Build metadata has no part in it; two versions may map to one name.

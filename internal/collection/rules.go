@@ -27,7 +27,8 @@ var (
 var (
 	ruleDisplayName         = rules.Error("display-name", findings.SectionRoot, "The collection and every variable have a displayName; else the name is shown.")
 	ruleIdentity            = rules.Refused("identity", findings.SectionRoot, "domain and name are DNS subdomains (RFC 1123) of at most 63 characters.")
-	ruleDerivedName         = rules.Refused("derived-name", "", "The names made of domain, name and version are legal in Kubernetes: the operator's and its version's, at most 63 characters each.")
+	ruleDerivedName         = rules.Refused("derived-name", "", "The names made of domain, name and version are legal in Kubernetes: the operator's and its version's.")
+	ruleLongName            = rules.Warning("long-name", "", "The names of the operator and of its version have at most 63 characters each; else OLM cannot install it, and the operator gets a shorter name.")
 	ruleVersion             = rules.Refused("version", findings.SectionRoot, "version is a semantic version.")
 	ruleVersionAPI          = rules.Refused("version-api", "", "version makes a legal name of an API version.")
 	ruleVersionClash        = rules.Warning("version-clash", "", "version has nothing that its API version's name leaves out, so that no two versions share the name: no build metadata, no capitals and no hyphen in the pre-release.")

@@ -328,7 +328,7 @@ func FuzzManifest(f *testing.F) {
 
 func checkPromises(t *testing.T, c *Collection) {
 	t.Helper()
-	if len(c.OperatorName()) > 63 || len(c.CSVName()) > 63 || len(c.APIVersion()) > 63 || len(c.Resources) == 0 || c.DisplayName == "" ||
+	if len(c.OperatorName()) > 63 || len(c.APIVersion()) > 63 || len(c.Resources) == 0 || c.DisplayName == "" ||
 		c.Galaxy.Namespace == "" || c.Galaxy.Name == "" {
 		t.Errorf("a promise is broken: %+v", c)
 	}

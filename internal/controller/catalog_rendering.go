@@ -9,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -32,7 +33,7 @@ type rendering struct {
 	group, apiVersion string
 	// kinds are those of other collections that variables refer to, and served the versions with which they were rendered.
 	kinds  []string
-	served map[string]string
+	served map[string]schema.GroupVersion
 	// definitions are the names of its CRDs.
 	definitions []string
 	version     *catalog.Version
@@ -57,11 +58,14 @@ func (r *CatalogReconciler) render(key renderingKey, known definitions) (*render
 		message: fmt.Sprintf("package %s, channels %s and %s", render.PackageName(c), catalog.StableChannel, render.ChannelName(c)),
 	}
 	is.served = known.served(group, is.id, is.kinds)
+	if unknown := slices.DeleteFunc(slices.Clone(is.kinds), func(kind string) bool { return !is.served[kind].Empty() }); len(unknown) > 0 {
+		is.message += "; without a list of the resources of " + strings.Join(unknown, ", ") + " in forms, until a collection with the kind is imported"
+	}
 	for _, resource := range c.Resources {
 		is.definitions = append(is.definitions, resource.Plural()+"."+group)
 	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
-		InstallationOptions: r.Settings.Options("", group, key.digest, artifact.URLPath(key.digest)), ServedVersions: is.served,
+		InstallationOptions: r.Settings.Options("", group, key.digest, artifact.URLPath(key.digest)), ServedKinds: is.served,
 	})
 	if err != nil {
 		is.err = status.Stalled(v2beta2.ReasonObjectRefused, err)
@@ -89,13 +93,13 @@ func (r *rendering) check(ctx context.Context, of *candidate, granted *grants.Gr
 	return r.err
 }
 
-// referredKinds are the kinds that variables refer to and the collection does not have, sorted.
+// referredKinds are the kinds of other collections that variables refer to, sorted.
 func referredKinds(c *collection.Collection) []string {
 	var kinds []string
 	var walk func([]collection.Var)
 	walk = func(vars []collection.Var) {
 		for _, v := range vars {
-			if _, own := c.Resource(v.KindReference); v.KindReference != "" && !own {
+			if _, own := c.Resource(v.KindReference); v.KindReference != "" && v.KindReference != collection.EndpointKind && !own {
 				kinds = append(kinds, v.KindReference)
 			}
 			walk(v.Fields)
@@ -111,32 +115,35 @@ func referredKinds(c *collection.Collection) []string {
 // definitions are the CRDs of the cluster.
 type definitions struct {
 	byName map[string]*apiextensionsv1.CustomResourceDefinition
-	byKind map[definedKind][]*apiextensionsv1.CustomResourceDefinition
+	byKind map[string][]*apiextensionsv1.CustomResourceDefinition
 }
 
-type definedKind struct{ group, kind string }
-
 func newDefinitions(crds []apiextensionsv1.CustomResourceDefinition) definitions {
-	d := definitions{byName: map[string]*apiextensionsv1.CustomResourceDefinition{}, byKind: map[definedKind][]*apiextensionsv1.CustomResourceDefinition{}}
+	d := definitions{byName: map[string]*apiextensionsv1.CustomResourceDefinition{}, byKind: map[string][]*apiextensionsv1.CustomResourceDefinition{}}
 	for i := range crds {
 		definition := &crds[i]
-		kind := definedKind{definition.Spec.Group, definition.Spec.Names.Kind}
+		kind := definition.Spec.Names.Kind
 		d.byName[definition.Name], d.byKind[kind] = definition, append(d.byKind[kind], definition)
 	}
 	return d
 }
 
-// served are the storage versions, which are the newest, of these kinds of a group, as far as other collections have them.
-func (d definitions) served(group string, but collection.ID, kinds []string) map[string]string {
-	versions := map[string]string{}
+// served are the storage versions, which are the newest, of these kinds, as far as other collections have them: in the group, else
+// in the first one of another group.
+func (d definitions) served(group string, but collection.ID, kinds []string) map[string]schema.GroupVersion {
+	versions := map[string]schema.GroupVersion{}
 	for _, kind := range kinds {
-		for _, definition := range d.byKind[definedKind{group, kind}] {
+		for _, definition := range d.byKind[kind] {
 			if definition.DeletionTimestamp != nil || labelledID(definition) == but {
+				continue
+			}
+			found, known := versions[kind]
+			if known && (found.Group == group || definition.Spec.Group != group && definition.Spec.Group > found.Group) {
 				continue
 			}
 			for _, version := range definition.Spec.Versions {
 				if version.Storage && version.Served {
-					versions[kind] = version.Name
+					versions[kind] = schema.GroupVersion{Group: definition.Spec.Group, Version: version.Name}
 				}
 			}
 		}

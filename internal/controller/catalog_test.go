@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -49,10 +50,14 @@ func TestServedVersions(t *testing.T) {
 	deleted := crd("shared", "Deleted", "other", newest)
 	deleted.DeletionTimestamp = &metav1.Time{}
 	got := newDefinitions([]apiextensionsv1.CustomResourceDefinition{
-		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Disk", "other", newest), deleted,
+		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Volume", "other", newest),
+		crd("somewhere", "Disk", "third", newest), crd("elsewhere", "Disk", "other", newest), deleted,
 		crd("shared", "Unused", "other", newest),
 	}).served("shared", collection.ID{Domain: "acme", Name: "this"}, []string{"Deleted", "Disk", "None", "Own", "Volume"})
-	if diff := cmp.Diff(map[string]string{"Volume": "v1minor10patch0"}, got); diff != "" {
+	want := map[string]schema.GroupVersion{
+		"Disk": {Group: "elsewhere", Version: "v1minor10patch0"}, "Volume": {Group: "shared", Version: "v1minor10patch0"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -37,9 +38,9 @@ type ClusterServiceVersionOptions struct {
 	// InstallationOptions are those of a namespace that sets nothing of its own, see [Settings.Options]. The namespace itself is
 	// not used.
 	InstallationOptions
-	// ServedVersions has the newest served version of each kind in Group that belongs to another collection, for variables
-	// of type kindReference.
-	ServedVersions map[string]string
+	// ServedKinds has the group and the newest served version of each kind that belongs to another collection, for variables with a
+	// kindReference.
+	ServedKinds map[string]schema.GroupVersion
 }
 
 // PackageName returns the name of the collection's package in a catalog.
@@ -51,6 +52,9 @@ func PackageName(c *collection.Collection) string { return c.OperatorName() }
 func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOptions) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	if o.Runtime.Image == "" {
 		return nil, errors.New("runtime: image is not set")
+	}
+	if err := c.CheckCSVName(); err != nil {
+		return nil, err
 	}
 	o.Architectures = slices.Compact(slices.Sorted(slices.Values(o.Architectures)))
 	annotations, err := csvAnnotations(c, o)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -19,9 +20,6 @@ const (
 	descriptorPhase      = "urn:alm:descriptor:io.kubernetes.phase"
 	descriptorConditions = "urn:alm:descriptor:io.kubernetes.conditions"
 )
-
-// endpointKind is the kind of this API that variables may refer to.
-const endpointKind = "ZosEndpoint"
 
 func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []operatorsv1alpha1.CRDDescription {
 	owned := make([]operatorsv1alpha1.CRDDescription, 0, len(c.Resources))
@@ -41,7 +39,7 @@ func ownedKinds(c *collection.Collection, o ClusterServiceVersionOptions) []oper
 // usedResources returns the kinds of objects that an instance requires. Objects that its playbook creates are unknown.
 func usedResources(r collection.Resource) []operatorsv1alpha1.APIResourceReference {
 	used := []operatorsv1alpha1.APIResourceReference{
-		{Name: "zosendpoints." + v2beta2.GroupVersion.Group, Kind: endpointKind, Version: v2beta2.GroupVersion.Version},
+		{Name: "zosendpoints." + v2beta2.GroupVersion.Group, Kind: collection.EndpointKind, Version: v2beta2.GroupVersion.Version},
 	}
 	if r.UsesPasswords() {
 		used = append(used, operatorsv1alpha1.APIResourceReference{Kind: "Secret", Version: "v1"})
@@ -107,21 +105,21 @@ func widget(c *collection.Collection, v collection.Var, o ClusterServiceVersionO
 
 // kindDescriptor returns the descriptor for a list of the instances of a kind, or "" if the cluster does not serve the kind.
 func kindDescriptor(c *collection.Collection, kind string, o ClusterServiceVersionOptions) string {
-	version := o.ServedVersions[kind]
+	served := o.ServedKinds[kind]
 	if _, own := c.Resource(kind); own {
-		version = c.APIVersion()
+		served = schema.GroupVersion{Group: o.Group, Version: c.APIVersion()}
 	}
 	switch {
-	case version != "":
-		return descriptorResource + o.Group + ":" + version + ":" + kind
-	case kind == endpointKind:
+	case !served.Empty():
+		return descriptorResource + served.Group + ":" + served.Version + ":" + kind
+	case kind == collection.EndpointKind:
 		return endpointDescriptor()
 	}
 	return ""
 }
 
 func endpointDescriptor() string {
-	return descriptorResource + v2beta2.GroupVersion.Group + ":" + v2beta2.GroupVersion.Version + ":" + endpointKind
+	return descriptorResource + v2beta2.GroupVersion.Group + ":" + v2beta2.GroupVersion.Version + ":" + collection.EndpointKind
 }
 
 // statusDescriptors returns the descriptors of fields in statusSchema.

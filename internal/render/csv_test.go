@@ -35,6 +35,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	fieldpath "k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -46,7 +47,7 @@ func testCSVOptions(group string) ClusterServiceVersionOptions {
 	settings.RuntimeImage, settings.Architectures = "registry.example/runtime@"+testDigest, []string{"s390x", "ppc64le", "amd64", "arm64"}
 	return ClusterServiceVersionOptions{
 		InstallationOptions: settings.Options("", group, testDigest, "/artifacts/"+testDigest),
-		ServedVersions:      map[string]string{"Neighbour": "v3minor1patch0"},
+		ServedKinds:         map[string]runtimeschema.GroupVersion{"Neighbour": {Group: collection.Group, Version: "v3minor1patch0"}},
 	}
 }
 

@@ -94,8 +94,11 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		s, other := newSample(), newSample()
 		s.permissions = "clusterRoles:\n  - {apiGroups: [''], resources: [nodes], verbs: [list]}\n" +
 			"roles:\n  - {apiGroups: [batch], resources: [jobs], verbs: [create]}"
-		importSample(ctx, newNamespace(ctx), other)
+		other.variables = "{name: partner, displayName: Partner, type: string, kindReference: " + s.kind + "}"
+		referring, withoutList := importSample(ctx, newNamespace(ctx), other), "without a list of the resources of "+s.kind+" in forms"
+		Eventually(Condition(ctx, referring, published)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(withoutList)))
 		oc := importSample(ctx, newNamespace(ctx), s)
+		Eventually(Condition(ctx, referring, published)).WithContext(ctx).WithTimeout(soon).Should(And(ConditionTrue(), Not(WithMessage(withoutList))))
 		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted),
 			WithMessage("\n  nodes: list in the whole cluster\n"), WithMessage("\n  batch/jobs: create in the whole cluster\n")))
 		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))

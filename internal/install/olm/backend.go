@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -56,7 +57,8 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 			return nil, err
 		}
 	}
-	usable := c.Available() && (len(s.groups) > 0 || c.CreateOperatorGroups)
+	tooLong := i.Collection.CheckCSVName()
+	usable := c.Available() && (len(s.groups) > 0 || c.CreateOperatorGroups) && tooLong == nil
 	switch method := methodFor(i.Owner, i.Namespace, s.userManaged, usable); {
 	case method == v2beta2.InstallDirect && s.userManaged:
 		return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
@@ -65,6 +67,8 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 		return direct.Backend{}, nil
 	case !c.Available():
 		return nil, status.Waiting(v2beta2.ReasonOLMUnavailable, status.MissingInterval, "namespace %q: %w; or set install: Direct", i.Namespace, c.Err())
+	case tooLong != nil:
+		return nil, status.Stalled(v2beta2.ReasonObjectRefused, fmt.Errorf("namespace %q: %w; or set install: Direct", i.Namespace, tooLong))
 	}
 	backend := &Backend{state: s, cluster: c, image: image}
 	if err := c.read(ctx, i, s); err != nil {
@@ -78,8 +82,8 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 }
 
 // methodFor returns the method that the spec asks for. Auto keeps the recorded method, unless a user has created a
-// Subscription in the namespace. A new installation is by OLM if that is usable: it is available, and the namespace has an
-// OperatorGroup or may get one.
+// Subscription in the namespace. A new installation is by OLM if that is usable: it is available, the namespace has an
+// OperatorGroup or may get one, and the collection's names are short enough.
 func methodFor(soc *v2beta2.SubOperatorConfig, namespace string, userManaged, usable bool) v2beta2.InstallMethod {
 	recorded := install.RecordedMethod(soc, namespace)
 	switch {
