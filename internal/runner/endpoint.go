@@ -35,6 +35,8 @@ type logon struct {
 	user string
 	// credential identifies the credential. The manager computes it.
 	credential string
+	// personal is the key that identifies the credential which the resource names, or nil if the installation has the credential.
+	personal endpoint.Key
 	// unknown is true if there is a key or a password that the manager has not identified: a refusal could not be remembered.
 	unknown bool
 }
@@ -56,6 +58,14 @@ func (f *files) logon(name string) (*logon, error) {
 	l := &logon{}
 	if user := text(variables["ansible_user"]); !strings.Contains(user, "{{") {
 		l.user = user
+	}
+	personal, err := f.endpointFile(name, "_personal")
+	if err != nil {
+		return nil, err
+	}
+	if personal != nil {
+		l.personal, err = endpoint.ParseKey(personal)
+		return l, err
 	}
 	credential, err := f.endpointFile(name, "_credential")
 	if err != nil {
