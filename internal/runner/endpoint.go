@@ -33,6 +33,8 @@ const maxCredential = 64
 // logon is how a run against an endpoint logs on. It is empty if there is no logon.
 type logon struct {
 	user string
+	// userKnown is true if the endpoint's variables have a user, which may be a template.
+	userKnown bool
 	// credential identifies the credential. The manager computes it.
 	credential string
 	// personal is the key that identifies the credential which the resource names, or nil if the installation has the credential.
@@ -56,7 +58,8 @@ func (f *files) logon(name string) (*logon, error) {
 		return &logon{}, err
 	}
 	l := &logon{}
-	if user := text(variables["ansible_user"]); !strings.Contains(user, "{{") {
+	user := text(variables["ansible_user"])
+	if l.userKnown = user != ""; !strings.Contains(user, "{{") {
 		l.user = user
 	}
 	personal, err := f.endpointFile(name, "_personal")

@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +42,7 @@ type personal struct {
 	// endpoint is the one that it is for.
 	endpoint   string
 	credential endpoint.Credential
-	// folder is in memory, and has what the run gets. It is named after the resource, whose lock the caller has.
+	// folder is in memory, and has what the run gets. It is named after the run.
 	folder string
 }
 
@@ -75,7 +77,7 @@ func (r *runner) takePersonal(ctx context.Context, live *unstructured.Unstructur
 		return r.waitsFor(live, reasonPersonalInvalid, fmt.Sprintf("Secret %s, which annotation %s names, does not exist in namespace %s: create it, or change the annotation",
 			secretName, endpoint.AnnotationCredential, namespace))
 	}
-	credential, err := parsePersonal(object, l.user != "")
+	credential, err := parsePersonal(object, l.userKnown)
 	if err != nil {
 		return r.waitsFor(live, reasonPersonalInvalid, fmt.Sprintf("Secret %s, which annotation %s names, %v", secretName, endpoint.AnnotationCredential, err))
 	}
@@ -83,7 +85,7 @@ func (r *runner) takePersonal(ctx context.Context, live *unstructured.Unstructur
 		l.user = credential.User
 	}
 	l.credential = l.personal.Credential(l.user, credential.PrivateKey, credential.Passphrase, credential.Password)
-	r.personal = &personal{endpoint: name, credential: credential, folder: r.personalFolder(live.GetUID())}
+	r.personal = &personal{endpoint: name, credential: credential, folder: r.personalFolder(live.GetUID(), r.call.ident)}
 	return nil, nil
 }
 
@@ -102,7 +104,11 @@ func parsePersonal(object *unstructured.Unstructured, userKnown bool) (endpoint.
 // isProtected reports whether the API server decides who may name a Secret in the resource: it refuses a dry run that names another
 // one, because operators must not do that. A dry run changes nothing.
 func (r *runner) isProtected(ctx context.Context, secretName string) (bool, error) {
-	changes := map[string]any{"metadata": map[string]any{"annotations": map[string]any{endpoint.AnnotationCredential: secretName + "-probe"}}}
+	another := "a"
+	if secretName == another {
+		another = "b"
+	}
+	changes := map[string]any{"metadata": map[string]any{"annotations": map[string]any{endpoint.AnnotationCredential: another}}}
 	content, err := json.Marshal(changes)
 	if err != nil {
 		return false, err
@@ -112,17 +118,23 @@ func (r *runner) isProtected(ctx context.Context, secretName string) (bool, erro
 	switch {
 	case err == nil:
 		return false, nil
-	case strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+personalPolicy+"'"):
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+personalPolicy+"'"):
 		return true, nil
 	}
 	return false, fmt.Errorf("find out whether policy %s is in effect: %w", personalPolicy, err)
 }
 
-// personalFolder returns the folder of a resource's credential. Its path is short, because ssh has sockets in it, whose paths have at
-// most 107 bytes.
-func (r *runner) personalFolder(uid types.UID) string {
-	name := strings.ReplaceAll(string(uid), "-", "") + "0000000000"
-	return filepath.Join(r.files.stateDir, "p", name[:10])
+// personalFolder returns the folder of the credential of a run. A playbook that outlives its gate never finds what a later run gets.
+// The path is short, because ssh has sockets in it, whose paths have at most 107 bytes.
+func (r *runner) personalFolder(uid types.UID, run string) string {
+	sum := sha256.Sum256([]byte(string(uid) + "/" + run))
+	return filepath.Join(r.files.stateDir, "p", hex.EncodeToString(sum[:])[:10])
+}
+
+// logonVariables are those of Ansible with which the variables of an endpoint would log on as somebody else.
+var logonVariables = []string{
+	"ansible_ssh_user", "ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_file", "ansible_ssh_private_key_file",
+	"ansible_private_key", "ansible_ssh_private_key", "ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase",
 }
 
 // write writes what the installation has of the endpoint, and the credential, for this user alone.
@@ -136,6 +148,9 @@ func (p *personal) write(endpointsDir string) error {
 	variables := map[string]json.RawMessage{}
 	if err := readJSON(filepath.Join(endpointsDir, p.endpoint+"_vars.yaml"), &variables); err != nil {
 		return err
+	}
+	for _, name := range logonVariables {
+		delete(variables, name)
 	}
 	if p.credential.User != "" {
 		user, err := json.Marshal(p.credential.User)

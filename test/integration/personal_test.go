@@ -22,6 +22,8 @@ import (
 const (
 	alice = "alice"
 	bob   = "bob"
+	// carol may read bob's Secret, and update the endpoint.
+	carol = "carol"
 	// syncer is the account of a GitOps tool.
 	syncer = "system:serviceaccount:gitops:syncer"
 )
@@ -52,9 +54,12 @@ func letUse(ctx context.Context, namespace, group string) {
 	record := rbacv1.PolicyRule{APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"runs"}, Verbs: []string{"record"}}
 	grantTo(ctx, namespace, alice, alice, change, read("alice"))
 	grantTo(ctx, namespace, bob, bob, change, read("bob"))
+	grantTo(ctx, namespace, carol, carol, change, read("bob"), rbacv1.PolicyRule{
+		APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"zosendpoints"}, ResourceNames: []string{"lpar1"}, Verbs: []string{"update"},
+	})
 	grantTo(ctx, namespace, "syncer", syncer, change, read())
 	grantTo(ctx, namespace, gateOperator, operatorOf(namespace), change, read(), record)
-	for _, user := range []string{alice, bob, syncer, operatorOf(namespace)} {
+	for _, user := range []string{alice, bob, syncer, carol, operatorOf(namespace)} {
 		Eventually(func() bool { return may(ctx, user, namespace, "create", "jobs", group) }).WithContext(ctx).Should(BeTrue())
 	}
 }
@@ -84,21 +89,25 @@ const mayNotGet = "you need the permission to get secrets "
 
 // uses are the requests of alice, bob, a GitOps tool and an operator, for resources of alice and of nobody.
 func uses(blank, ofAlice, ofNobody *unstructured.Unstructured) []use {
-	none, everybody := []string(nil), []string{alice, bob, syncer, "operator"}
+	none, everybody := []string(nil), []string{alice, bob, syncer, carol, "operator"}
 	const rerun = `"zoscb.ibm.com/reconcile-requested-at":"2026-11-22T09:00:00Z"`
 	return []use{
 		{what: "create without", object: blank, allowed: everybody},
 		{what: "create with hers", object: withCredential(blank, "alice"), allowed: []string{alice, syncer}, attack: "create a resource with another user's Secret"},
-		{what: "create with his", object: withCredential(blank, "bob"), allowed: []string{bob, syncer}},
+		{what: "create with his", object: withCredential(blank, "bob"), allowed: []string{bob, syncer, carol}},
 		{what: "create with one that does not exist", object: withCredential(blank, "none"), allowed: []string{syncer}},
 		{what: "create with another namespace's", object: withCredential(blank, "../other/alice"), message: "must be the name of a Secret", allowed: none},
 		{what: "set to hers", object: ofNobody, patch: toUse("alice"), allowed: []string{alice, syncer}, attack: "set the annotation to another user's Secret"},
 		{what: "set to hers, and remove a label", object: ofNobody, patch: `{"metadata":{"labels":null,"annotations":{"zoscb.ibm.com/credential":"alice"}}}`,
 			allowed: []string{alice, syncer}},
-		{what: "set to his", object: ofAlice, patch: toUse("bob"), allowed: []string{bob, syncer}},
-		{what: "remove", object: ofAlice, patch: annotations(`"zoscb.ibm.com/credential":null`), allowed: everybody},
+		{what: "set to his", object: ofAlice, patch: toUse("bob"), allowed: []string{syncer, carol}},
+		{what: "set one without to his", object: ofNobody, patch: toUse("bob"), allowed: []string{bob, syncer, carol}},
+		{what: "remove", object: ofAlice, patch: annotations(`"zoscb.ibm.com/credential":null`), allowed: []string{alice, syncer, carol}},
 		{what: "remove, and change the spec", object: ofAlice,
-			patch: `{"spec":{"title":"x"},"metadata":{"annotations":{"zoscb.ibm.com/credential":null}}}`, allowed: everybody},
+			patch:   `{"spec":{"title":"x"},"metadata":{"annotations":{"zoscb.ibm.com/credential":null}}}`,
+			allowed: []string{alice, syncer, carol}, attack: "change the spec, and leave it to the other user's tools to name the Secret again"},
+		{what: "change what was applied", object: ofAlice, patch: annotations(`"kubectl.kubernetes.io/last-applied-configuration":"{}"`), allowed: []string{alice, syncer},
+			attack: "change which defaults count as set by the user"},
 		{what: "change a variable", object: ofAlice, patch: `{"spec":{"title":"x"}}`, allowed: []string{alice, syncer},
 			attack: "change what runs with another user's Secret"},
 		{what: "change the endpoint", object: ofAlice, patch: `{"spec":{"zosendpoint":"bobs-own"}}`, allowed: []string{alice, syncer},
@@ -114,7 +123,7 @@ func uses(blank, ofAlice, ofNobody *unstructured.Unstructured) []use {
 // expectFrom makes the request as each of the users, as a dry run.
 func (u *use) expectFrom(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	for _, who := range []string{alice, bob, syncer, "operator"} {
+	for _, who := range []string{alice, bob, syncer, carol, "operator"} {
 		user, message := who, mayNotGet
 		if who == "operator" {
 			user, message = operatorOf(namespace), "an operator must not choose or use the credential of a user"
