@@ -56,6 +56,7 @@ var reasons = map[string]string{
 	"../api/v2beta2/conditions.go":        `(?m)^\tReason\w+ = "(\w+)"$`,
 	"../internal/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
 	"../internal/runner/admission.go":     `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/runner/personal.go":      `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
 	"../internal/runner/migration.go":     `(?m)^const reason\w+ endpoint\.Reason = "(\w+)"$`,
 	"../internal/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
 	"../internal/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,

@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"internal/archive":         {},
 	"internal/findings":        {},
 	"internal/collection":      {"internal/archive", "internal/findings"},
-	"internal/render":          {"api/v2beta2", "internal/collection", "internal/environment", "internal/gate", "internal/printable"},
+	"internal/render":          {"api/v2beta2", "internal/collection", "internal/endpoint", "internal/environment", "internal/gate", "internal/printable"},
 	"internal/crd":             {"api/v2beta2", "internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/playbook":        {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/galaxy":          {"internal/archive", "internal/collection", "internal/findings"},

@@ -11,8 +11,8 @@ type CredentialType string
 const (
 	// CredentialShared uses the credential that the mapping or the endpoint names, for every user.
 	CredentialShared CredentialType = "shared"
-	// CredentialPersonal uses the credential of the user who created the custom resource, and never a shared one. It is
-	// not supported yet: runs against remote endpoints fail.
+	// CredentialPersonal uses the credential that the annotation zoscb.ibm.com/credential of the custom resource names, and never a
+	// shared one. Only users who may read that Secret can set it.
 	CredentialPersonal CredentialType = "personal"
 )
 

@@ -71,7 +71,7 @@ func (r *CatalogReconciler) render(key renderingKey, known definitions) (*render
 		is.err = status.Stalled(v2beta2.ReasonObjectRefused, err)
 		return is, nil
 	}
-	is.roles = rolesOf(csv, render.BaseRules(c, group))
+	is.roles = rolesOf(csv, render.BaseRules(c, group, false))
 	version, refusal := catalog.NewVersion(catalog.Bundle{Domain: c.Domain, Name: c.Name, Package: render.PackageName(c), ClusterServiceVersion: csv})
 	if refusal != nil {
 		is.err = refusedBundle(refusal)

@@ -31,24 +31,27 @@ var waits = map[string]advice{
 	"EndpointStateUnavailable":                act("wait a minute; if it stays so, see the conditions of the ZosEndpoint and the log of the manager"),
 	"CredentialUnknown":                       act("wait a minute; if it stays so, see the log of the manager"),
 	"EndpointInvalid":                         act("correct spec.runWindows of the ZosEndpoint"),
+	"PersonalCredentialMissing":               act("set annotation zoscb.ibm.com/credential of the resource: docs/credentials.md"),
+	"PersonalCredentialInvalid":               act("correct the Secret, or annotation zoscb.ibm.com/credential of the resource: docs/credentials.md"),
+	"PersonalCredentialUnreadable":            act("wait a minute; if it stays so, see the SubOperatorConfig and the log of the manager"),
+	"PersonalCredentialUnprotected":           act("an administrator must apply policy collection-operator-personal-credentials: docs/permissions.md"),
 	"MigrationStopped":                        act("correct the resource that the message names, run it again, or delete it"),
 }
 
 // failures has the next step for messages of failed runs that begin with a word.
 var failures = map[string]string{
-	"EndpointNotFound":               "correct spec.zosendpoint: the message lists the ZosEndpoints of the mapping",
-	"EndpointUnreachable":            "check host, port, firewalls, and whether sshd runs",
-	"EndpointNotUsable":              "check the home directory and the file systems of the user ID, or set ansible_remote_tmp in the variables of the ZosEndpoint",
-	"HostKeyMismatch":                "find out whether the host key was changed on purpose; if so, put the new one into spec.hostKeys of the ZosEndpoint",
-	"HostKeyUnknown":                 "wait for the probe, or set spec.hostKeys of the ZosEndpoint",
-	"AuthenticationFailed":           "correct the credential Secret, or allow another logon: docs/endpoints.md",
-	"CredentialMissing":              "set spec.credentialName of the ZosEndpoint, or credentialName in the mapping",
-	"CredentialInvalid":              "correct the credential Secret: docs/credentials.md",
-	"PersonalCredentialsUnsupported": "create another SubOperatorConfig with credentialType: shared",
-	"EndpointInvalid":                "correct spec.variables of the ZosEndpoint",
-	"ReservedVariable":               "ask the author of the collection to choose another name for the variable",
-	"NoHostsMatched":                 "ask the author of the collection to write hosts: all",
-	"PlaybookError":                  "ask the author of the collection to correct the playbook",
+	"EndpointNotFound":     "correct spec.zosendpoint: the message lists the ZosEndpoints of the mapping",
+	"EndpointUnreachable":  "check host, port, firewalls, and whether sshd runs",
+	"EndpointNotUsable":    "check the home directory and the file systems of the user ID, or set ansible_remote_tmp in the variables of the ZosEndpoint",
+	"HostKeyMismatch":      "find out whether the host key was changed on purpose; if so, put the new one into spec.hostKeys of the ZosEndpoint",
+	"HostKeyUnknown":       "wait for the probe, or set spec.hostKeys of the ZosEndpoint",
+	"AuthenticationFailed": "correct the credential Secret, or allow another logon: docs/endpoints.md",
+	"CredentialMissing":    "set spec.credentialName of the ZosEndpoint, or credentialName in the mapping",
+	"CredentialInvalid":    "correct the credential Secret: docs/credentials.md",
+	"EndpointInvalid":      "correct spec.variables of the ZosEndpoint",
+	"ReservedVariable":     "ask the author of the collection to choose another name for the variable",
+	"NoHostsMatched":       "ask the author of the collection to write hosts: all",
+	"PlaybookError":        "ask the author of the collection to correct the playbook",
 }
 
 // endpointFailures are those that a ZosEndpoint is the cause of.

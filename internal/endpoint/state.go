@@ -172,6 +172,10 @@ func (k Key) In(namespace string) Key {
 	return mac.Sum(nil)
 }
 
+// Personal returns the key that operators in a namespace get, to identify the credentials that the resources there name. They cannot
+// have other hashes computed with it.
+func (k Key) Personal(namespace string) Key { return k.In("personal/" + namespace) }
+
 // Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil. User IDs
 // that differ in case are the same, as on z/OS.
 func (k Key) Credential(user string, key, passphrase, password []byte) string {

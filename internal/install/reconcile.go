@@ -218,6 +218,7 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, artifact.URLPath(s.Digest))
 	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)
 	s.options.Dependencies, s.options.Endpoints = s.Dependencies, s.Endpoints
+	s.options.PersonalCredentials = s.Owner.Spec.CredentialType == v2beta2.CredentialPersonal
 	if r.KeepTrusted {
 		s.options.TrustedAuthorities = s.trusted
 	}
@@ -283,7 +284,7 @@ func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
 // checkPermissions checks the roles before anything is applied, also if OLM writes them: OLM would grant any permission of
 // the ClusterServiceVersion. The API server repeats a part of the check when the manager writes a role.
 func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
-	base := render.BaseRules(s.Collection, s.Group)
+	base := render.BaseRules(s.Collection, s.Group, s.options.PersonalCredentials)
 	var roles []grants.Role
 	for _, object := range render.Roles(s.Collection, s.options) {
 		switch role := object.(type) {

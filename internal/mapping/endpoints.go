@@ -15,15 +15,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/credential"
+	zosendpoint "github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
-)
-
-// Keys of a credential Secret, in addition to those of the type kubernetes.io/ssh-auth.
-const (
-	keyUsername   = "username"
-	keyPassphrase = "passphrase"
-	keyPassword   = "password"
 )
 
 // Endpoints returns the configuration of each endpoint of a mapping for the runtime, sorted by name. An endpoint that cannot
@@ -40,7 +34,7 @@ func (r *Resolver) Endpoints(ctx context.Context, soc *v2beta2.SubOperatorConfig
 		if !Allows(mapping, list.Items[i].Name) {
 			continue
 		}
-		endpoint, err := r.endpoint(ctx, soc, &list.Items[i], credentialFor(mapping, &list.Items[i]))
+		endpoint, err := r.endpoint(ctx, soc, &list.Items[i], mapping)
 		switch {
 		case status.Is(err):
 			problems = append(problems, err)
@@ -86,7 +80,9 @@ func credentialFor(mapping v2beta2.NamespaceMapping, endpoint *v2beta2.ZosEndpoi
 }
 
 // endpoint returns the configuration of an endpoint. With an error that has a reason, the configuration has a refusal.
-func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig, endpoint *v2beta2.ZosEndpoint, secret string) (render.Endpoint, error) {
+func (r *Resolver) endpoint(
+	ctx context.Context, soc *v2beta2.SubOperatorConfig, endpoint *v2beta2.ZosEndpoint, mapping v2beta2.NamespaceMapping,
+) (render.Endpoint, error) {
 	composed := render.Endpoint{
 		Name: endpoint.Name, Local: endpoint.Spec.EndpointType == v2beta2.EndpointLocal,
 		Host: endpoint.Spec.Host, Port: endpoint.Spec.EffectivePort(), HostKeys: KnownHostKeys(endpoint),
@@ -97,15 +93,19 @@ func (r *Resolver) endpoint(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 		return composed, status.Waiting(v2beta2.ReasonInvalidVariables, status.Watched, "ZosEndpoint %q: %w", endpoint.Name, err)
 	}
 	composed.Variables = variables
+	if composed.Local {
+		return composed, nil
+	}
+	isPersonal, secret := soc.Spec.CredentialType == v2beta2.CredentialPersonal, ""
+	if isPersonal {
+		composed.PersonalKey = r.CredentialKey.Personal(mapping.Namespace)
+	} else {
+		secret = credentialFor(mapping, endpoint)
+	}
 	switch {
-	case composed.Local:
-		return composed, nil
-	case soc.Spec.CredentialType == v2beta2.CredentialPersonal:
-		composed.Refusal = "PersonalCredentialsUnsupported: credentialType personal is not supported by this version, and a shared credential is never used instead"
-		return composed, nil
 	case len(composed.HostKeys) == 0:
 		composed.Refusal = "HostKeyUnknown: ZosEndpoint " + endpoint.Name + " has no host key yet: it was not reached, or set spec.hostKeys"
-	case secret == "":
+	case secret == "" && !isPersonal:
 		composed.Refusal = "CredentialMissing: ZosEndpoint " + endpoint.Name + " has no credential: set its credentialName, or one in the SubOperatorConfig's mapping"
 		return composed, nil
 	}
@@ -132,22 +132,13 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 		return invalid("does not exist in namespace %q", namespace)
 	case err != nil:
 		return fmt.Errorf("reading Secret %q: %w", name, err)
-	case secret.Type != corev1.SecretTypeSSHAuth && !credential.Is(secret):
-		return invalid("is not a credential: set the type %s or add the label %s=true", corev1.SecretTypeSSHAuth, credential.Label)
 	}
 	userVariable, userInVariables := endpoint.Variables["ansible_user"]
-	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
-	endpoint.PrivateKey = secret.Data[corev1.SSHAuthPrivateKey]
-	endpoint.Passphrase = secret.Data[keyPassphrase]
-	endpoint.Password = secret.Data[keyPassword]
-	switch {
-	case endpoint.User == "" && !userInVariables:
-		return invalid("has no key %s", keyUsername)
-	case len(endpoint.PrivateKey) == 0 && len(endpoint.Password) == 0:
-		return invalid("has neither %s nor %s", corev1.SSHAuthPrivateKey, keyPassword)
-	case len(endpoint.PrivateKey) > 0 && len(endpoint.Password) > 0:
-		return invalid("has both %s and %s: keep one", corev1.SSHAuthPrivateKey, keyPassword)
+	read, err := zosendpoint.ParseCredential(secret, userInVariables)
+	if err != nil {
+		return invalid("%w", err)
 	}
+	endpoint.User, endpoint.PrivateKey, endpoint.Passphrase, endpoint.Password = read.User, read.PrivateKey, read.Passphrase, read.Password
 	user := endpoint.User
 	if userInVariables {
 		user, _ = userVariable.(string)

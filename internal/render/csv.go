@@ -138,7 +138,7 @@ func installStrategy(c *collection.Collection, o ClusterServiceVersionOptions) (
 			{Name: c.OperatorName(), Label: Labels(c), Spec: spec},
 		},
 		Permissions: []operatorsv1alpha1.StrategyDeploymentPermissions{
-			{ServiceAccountName: c.OperatorName(), Rules: append(BaseRules(c, o.Group), copyRules(c.Roles)...)},
+			{ServiceAccountName: c.OperatorName(), Rules: append(BaseRules(c, o.Group, false), copyRules(c.Roles)...)},
 		},
 	}
 	if len(c.ClusterRoles) > 0 {

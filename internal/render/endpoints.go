@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 )
 
@@ -37,6 +38,9 @@ type Endpoint struct {
 	PrivateKey, Passphrase, Password []byte
 	// CredentialID identifies User with the credential in the state of the security domain, see endpoint.Key.Credential.
 	CredentialID string
+	// PersonalKey, if not empty, lets each run use the credential that its resource names, and no other. The operator identifies
+	// these credentials with the key.
+	PersonalKey []byte
 	// Refusal, if not empty, makes every run against the endpoint fail with this text, without a connection. The Secret then
 	// has no credential for the endpoint.
 	Refusal string
@@ -51,6 +55,7 @@ const (
 	suffixPassword   = "_password"
 	suffixCredential = "_credential"
 	suffixRefusal    = "_refusal"
+	suffixPersonal   = "_personal"
 )
 
 // EndpointsSecret renders the Secret with the endpoints of an installation, the namespace of their ZosEndpoints, and the key
@@ -126,6 +131,10 @@ func addEndpoint(data map[string][]byte, e Endpoint) error {
 		return nil
 	}
 	put(suffixKnownHosts, []byte(e.knownHosts()))
+	if len(e.PersonalKey) > 0 {
+		put(suffixPersonal, e.PersonalKey)
+		return nil
+	}
 	put(suffixKey, e.PrivateKey)
 	put(suffixPassphrase, e.Passphrase)
 	put(suffixPassword, e.Password)
@@ -157,12 +166,7 @@ func (e Endpoint) hostVars(withUser bool) ([]byte, error) {
 
 func (e Endpoint) port() int32 { return cmp.Or(e.Port, v2beta2.DefaultSSHPort) }
 
-var (
-	// userName excludes templates, and options of the ssh command line.
-	userName = regexp.MustCompile(`^[A-Za-z0-9_@#$][A-Za-z0-9_@#$.\\-]{0,255}$`)
-
-	hostKey = regexp.MustCompile(`^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [ -~]*)?$`)
-)
+var hostKey = regexp.MustCompile(`^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [ -~]*)?$`)
 
 // refusal returns the given refusal, or the reason why the endpoint cannot be used. It never contains the user name, which
 // may be a misplaced password.
@@ -170,7 +174,7 @@ func (e Endpoint) refusal() string {
 	switch {
 	case e.Refusal != "" || e.Local:
 		return e.Refusal
-	case e.User != "" && !userName.MatchString(e.User):
+	case e.User != "" && !endpoint.IsUser(e.User):
 		return v2beta2.ReasonCredentialInvalid + ": the credential's username has characters that are not allowed"
 	}
 	for i, key := range e.HostKeys {

@@ -74,6 +74,15 @@ func TestEndpointsSecret(t *testing.T) {
 			Endpoint{Name: "pod", Local: true, Host: "ignored", User: "ignored", Password: []byte("ignored"), CredentialID: "ignored"},
 			map[string]string{"pod_vars.yaml": `{"ansible_connection":"local"}`},
 		},
+		"personal": {
+			Endpoint{
+				Name: "zos1", Host: "h", HostKeys: []string{"ssh-ed25519 AAAAC3Nz"}, PersonalKey: []byte("pk"),
+				PrivateKey: []byte("ignored"), Password: []byte("ignored"), CredentialID: "ignored",
+			},
+			map[string]string{
+				"zos1_vars.yaml": `{"ansible_host":"h","ansible_port":22}`, "zos1_known_hosts": "h ssh-ed25519 AAAAC3Nz\n", "zos1_personal": "pk",
+			},
+		},
 		"refused": {
 			Endpoint{Name: "zos1", Host: "h", User: "A", PrivateKey: []byte("key"), CredentialID: "ignored", Refusal: "CredentialMissing: none"},
 			map[string]string{

@@ -33,6 +33,8 @@ type InstallationOptions struct {
 	Defaults v2beta2.RuntimeSpec
 	// Endpoints to allow if Runtime restricts egress.
 	Endpoints []Endpoint
+	// PersonalCredentials is true if resources name the Secrets with which their runs log on.
+	PersonalCredentials bool
 	// Dependencies specifies where the collection's dependencies are downloaded from.
 	Dependencies DependencySettings
 	// Architectures of the image, as Go names them. Empty means all.

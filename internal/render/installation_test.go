@@ -71,7 +71,7 @@ func TestInstallationNeedsAnImage(t *testing.T) {
 
 func TestSecretsAreReadableOnlyForPasswordVariables(t *testing.T) {
 	mayReadSecrets := func(c *collection.Collection) bool {
-		return slices.ContainsFunc(BaseRules(c, collection.Group), func(rule rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(BaseRules(c, collection.Group, false), func(rule rbacv1.PolicyRule) bool {
 			return slices.Contains(rule.Resources, "secrets")
 		})
 	}
@@ -84,6 +84,11 @@ func TestSecretsAreReadableOnlyForPasswordVariables(t *testing.T) {
 	}
 	if !mayReadSecrets(testCollection("1.0.0", collection.Var{Name: "x", Type: collection.Object, Fields: []collection.Var{password}})) {
 		t.Error("secrets named by a member of an object are not readable")
+	}
+	if rules := BaseRules(testCollection("1.0.0"), collection.Group, true); !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.Verbs, []string{"get"})
+	}) {
+		t.Error("the credentials of users are not readable")
 	}
 }
 

@@ -24,7 +24,7 @@ func role(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   rbacTypeMeta("Role"),
 		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
-		Rules:      append(BaseRules(c, o.Group), copyRules(c.Roles)...),
+		Rules:      append(BaseRules(c, o.Group, o.PersonalCredentials), copyRules(c.Roles)...),
 	}
 }
 
@@ -37,8 +37,9 @@ const (
 )
 
 // BaseRules returns the permissions that every operator has in its namespace: to manage its own kinds and write their
-// status, to hold the lock of its pod, to write events, and to read Secrets if its kinds refer to any.
-func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
+// status, to hold the lock of its pod, to write events, and to read Secrets if its kinds refer to any, or if personal is true,
+// since resources then name those with the credentials.
+func BaseRules(c *collection.Collection, group string, personal bool) []rbacv1.PolicyRule {
 	groups := []string{group}
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: sortedPlurals(c, ""),
@@ -53,12 +54,22 @@ func BaseRules(c *collection.Collection, group string) []rbacv1.PolicyRule {
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 	}
-	if c.UsesPasswords() {
-		rules = append(rules, rbacv1.PolicyRule{
-			APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"},
-		})
+	if c.UsesPasswords() || personal {
+		rules = append(rules, readSecrets)
 	}
 	return rules
+}
+
+// readSecrets lets an operator read Secrets by name. The names are in custom resources, so they are not known in advance.
+var readSecrets = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+
+// personalRole lets an operator that OLM installs read the credentials of users. OLM writes its other roles.
+func personalRole(c *collection.Collection, o InstallationOptions) *rbacv1.Role {
+	return &rbacv1.Role{
+		TypeMeta:   rbacTypeMeta("Role"),
+		ObjectMeta: objectMeta(c, o.Namespace, c.OperatorName()),
+		Rules:      []rbacv1.PolicyRule{readSecrets},
+	}
 }
 
 func copyRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {

@@ -118,7 +118,8 @@ spec:
 }
 
 // Subscribed renders an installation by the Operator Lifecycle Manager, in the order in which the objects must be applied.
-// OLM creates ServiceAccount, RBAC and Deployment from the ClusterServiceVersion, and EndpointsSecret renders the Secret
+// OLM creates ServiceAccount, RBAC and Deployment from the ClusterServiceVersion, except the permission to read personal credentials,
+// which depends on the SubOperatorConfig. EndpointsSecret renders the Secret
 // with the endpoints. The OperatorGroup is for a namespace without one. The error is an *UnsupportedRuntimeError, or names
 // what cannot be rendered.
 func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionOptions) ([]Object, error) {
@@ -134,6 +135,9 @@ func Subscribed(c *collection.Collection, o InstallationOptions, s SubscriptionO
 		return nil, err
 	}
 	var objects []Object
+	if o.PersonalCredentials {
+		objects = append(objects, personalRole(c, o), roleBinding(c, o))
+	}
 	if usesDependencySecret(c, o) {
 		objects = append(objects, dependenciesSecret(c, o))
 	}

@@ -284,3 +284,26 @@ func TestRolesAreThoseOfAnInstallation(t *testing.T) {
 		t.Errorf("(-installed +roles):\n%s", diff)
 	}
 }
+
+func TestPersonalCredentialsAreReadableUnderOLM(t *testing.T) {
+	c, o := testCollection("1.0.0"), testOptions(collection.Group)
+	roles := func() (found []*rbacv1.Role) {
+		for _, object := range subscribe(t, c, o) {
+			if role, isRole := object.(*rbacv1.Role); isRole {
+				found = append(found, role)
+			}
+		}
+		return found
+	}
+	if found := roles(); len(found) > 0 {
+		t.Errorf("roles without need: %v", found)
+	}
+	o.PersonalCredentials = true
+	found := roles()
+	if len(found) != 1 || found[0].Name != c.OperatorName() || found[0].Namespace != o.Namespace || len(found[0].Rules) != 1 {
+		t.Fatalf("roles %v", found)
+	}
+	if rule := found[0].Rules[0]; !slices.Equal(rule.Resources, []string{"secrets"}) || !slices.Equal(rule.Verbs, []string{"get"}) {
+		t.Errorf("rule %v", rule)
+	}
+}

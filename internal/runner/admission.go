@@ -84,6 +84,9 @@ func (r *runner) admit(ctx context.Context, s *situation) (*waiting, error) {
 	if err != nil {
 		return r.waitsFor(s.live, reasonEndpointInvalid, fmt.Sprintf("ZosEndpoint %s: %v", name, err))
 	}
+	if wait, err := r.takePersonal(ctx, s.live, name, logon); wait != nil || err != nil {
+		return wait, err
+	}
 	if logon.unknown {
 		return r.waitsFor(s.live, reasonCredentialUnknown, unknownCredential(name))
 	}

@@ -33,8 +33,12 @@ const maxCredential = 64
 // logon is how a run against an endpoint logs on. It is empty if there is no logon.
 type logon struct {
 	user string
+	// userKnown is true if the endpoint's variables have a user, which may be a template.
+	userKnown bool
 	// credential identifies the credential. The manager computes it.
 	credential string
+	// personal is the key that identifies the credential which the resource names, or nil if the installation has the credential.
+	personal endpoint.Key
 	// unknown is true if there is a key or a password that the manager has not identified: a refusal could not be remembered.
 	unknown bool
 }
@@ -54,8 +58,17 @@ func (f *files) logon(name string) (*logon, error) {
 		return &logon{}, err
 	}
 	l := &logon{}
-	if user := text(variables["ansible_user"]); !strings.Contains(user, "{{") {
+	user := text(variables["ansible_user"])
+	if l.userKnown = user != ""; !strings.Contains(user, "{{") {
 		l.user = user
+	}
+	personal, err := f.endpointFile(name, "_personal")
+	if err != nil {
+		return nil, err
+	}
+	if personal != nil {
+		l.personal, err = endpoint.ParseKey(personal)
+		return l, err
 	}
 	credential, err := f.endpointFile(name, "_credential")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
-// connections that ssh shares between runs stay.
-func killOrphans(grace time.Duration) error {
+// connections that ssh shares between runs stay, unless connections is true.
+func killOrphans(grace time.Duration, connections bool) error {
 	for deadline := time.Now().Add(grace); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // Processes that are not children of a command cannot be waited for.
-		left, err := children(os.Getpid())
+		left, err := children(os.Getpid(), connections)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -30,8 +30,8 @@ func killOrphans(grace time.Duration) error {
 	}
 }
 
-// children returns the processes whose parent has the given ID, except shared connections of ssh.
-func children(parent int) ([]int, error) {
+// children returns the processes whose parent has the given ID, without shared connections of ssh unless connections is true.
+func children(parent int, connections bool) ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func children(parent int) ([]int, error) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err == nil && !sharesConnection(pid) {
+		if err == nil && (connections || !sharesConnection(pid)) {
 			pids = append(pids, pid)
 		}
 	}

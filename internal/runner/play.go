@@ -50,6 +50,9 @@ func (r *runner) command(lock *os.File) *exec.Cmd {
 	if r.checking {
 		useCheckMode(command)
 	}
+	if r.personal != nil {
+		command.Env = append(command.Env, r.personal.environment()...)
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.ExtraFiles = []*os.File{lock}
 	return command
@@ -57,6 +60,12 @@ func (r *runner) command(lock *os.File) *exec.Cmd {
 
 // play runs the real ansible-runner until its end.
 func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gate.Outcome) {
+	if r.personal != nil {
+		defer r.forgetPersonal()
+		if err := r.personal.write(r.files.endpointsDir); err != nil {
+			return judge(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
+		}
+	}
 	command := r.command(lock)
 	ended, err := r.start(command)
 	if err != nil {
@@ -65,7 +74,7 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 	stopped := r.watch(ctx, command, ended)
 	report, err := readReport(r.reportFile())
 	if err != nil || report.Ended == "" {
-		if err := killOrphans(r.pace.grace); err != nil {
+		if err := killOrphans(r.pace.grace, false); err != nil {
 			r.out.note("end the rest of the run: %v", err)
 		}
 	}

@@ -116,6 +116,9 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 	if entry == nil {
 		return live, nil
 	}
+	if err := os.RemoveAll(r.personalFolder(entry.UID, entry.Run.ID)); err != nil {
+		return nil, fmt.Errorf("remove the credential of an earlier run: %w", err)
+	}
 	if entry.Check {
 		return live, r.settleCheck(ctx, entry)
 	}

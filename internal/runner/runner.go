@@ -34,6 +34,8 @@ type runner struct {
 	installation types.UID
 	// place is that of the run, or nil.
 	place *place
+	// personal is the credential of the user that the run uses, or nil.
+	personal *personal
 	// waited is how long the run has waited for its endpoint.
 	waited time.Duration
 	// checking is true during a drift check.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +28,9 @@ func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reaso
 		return nil, err
 	}
 	// After an installation, the manager may need seconds.
-	brief := reason != reasonEndpointInvalid && reason != reasonMigrationStopped
+	brief := !slices.Contains([]endpoint.Reason{
+		reasonEndpointInvalid, reasonMigrationStopped, reasonPersonalMissing, reasonPersonalInvalid, reasonPersonalUnprotected,
+	}, reason)
 	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: brief}
 	return &waiting{Wait: wait, since: since}, r.tickets.remove(uid, withoutAddress)
 }

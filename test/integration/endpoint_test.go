@@ -305,7 +305,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			"the key is in no Secret of the namespaces with operators, and the state has only state.json")
 	}, NodeTimeout(2*time.Minute))
 
-	It("refuses runs with personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
+	It("lets runs use personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		key := secretValue("shared private key")
 		Create(ctx, &corev1.Secret{
@@ -319,11 +319,15 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Create(ctx, endpoint, soc)
 		installSample(ctx, namespace, s)
 		ExpectReady(ctx, soc)
-		Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(
-			HaveKeyWithValue("lpar1_refusal", HavePrefix("PersonalCredentialsUnsupported: ")),
+		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+			HaveKeyWithValue("lpar1_personal", HaveLen(32)), HaveKey("lpar1_known_hosts"), Not(HaveKey("lpar1_refusal")),
 			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
-		attack.Repelled("Secrets and hosts", "run with the shared key where personal credentials are asked for", "the run is refused, and the pod has no key",
-			secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))["lpar1_refusal"])
+		account := "system:serviceaccount:" + namespace + ":" + s.operator()
+		Expect(may(ctx, account, namespace, "get", "secrets", "")).To(BeTrue(), "resources name Secrets")
+		Expect(may(ctx, account, namespace, "list", "secrets", "")).To(BeFalse())
+		Expect(may(ctx, account, "default", "get", "secrets", "")).To(BeFalse())
+		attack.Repelled("Secrets and hosts", "run with the shared key where personal credentials are asked for", "the operator does not have it",
+			"the Secret with the endpoints has no key")
 	}, NodeTimeout(2*time.Minute))
 
 	DescribeTable("refuses runs with a credential that cannot be used, and status says why",

@@ -80,7 +80,7 @@ func newPodOfOperator(ctx context.Context, namespace, operator, podName string) 
 	}
 	p.writeSettings()
 	p.write("endpoints/"+gate.RecordKeyFile, strings.Repeat("k", gate.RecordKeyBytes))
-	p.api.writeKubeconfig(filepath.Join(dir, "kubeconfig"))
+	p.api.writeKubeconfig(filepath.Join(dir, "kubeconfig"), "")
 	p.write("bin/real-runner", "")
 	Expect(os.Symlink(engineBinary(), filepath.Join(dir, "bin/ansible-runner"))).To(Succeed())
 	Create(ctx, &coordinationv1.Lease{
@@ -262,11 +262,8 @@ func (r *reconciliation) answer(ctx context.Context) string {
 // newJob makes a resource with a finalizer.
 func newJob(ctx context.Context, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	GinkgoHelper()
-	job := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": gateGroup + "/v1", "kind": gateKind,
-		"metadata": map[string]any{"namespace": namespace, "name": name, "finalizers": []any{gateGroup + "/finalizer"}},
-		"spec":     spec,
-	}}
+	job := jobIn(gateGroup, namespace, name, spec)
+	job.SetFinalizers([]string{gateGroup + "/finalizer"})
 	Create(ctx, job)
 	DeferCleanup(func(ctx context.Context) {
 		_ = TryPatch(ctx, job.DeepCopy(), `{"metadata":{"finalizers":null}}`)
@@ -275,14 +272,24 @@ func newJob(ctx context.Context, namespace, name string, spec map[string]any) *u
 	return job
 }
 
+// jobIn is a resource of the specs' kind in an API group.
+func jobIn(group, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": group + "/v1", "kind": gateKind, "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
+	}}
+}
+
 // makeGateKind makes the CRD of the specs' kind.
-func makeGateKind(ctx context.Context) {
+func makeGateKind(ctx context.Context) { makeGateKindIn(ctx, gateGroup) }
+
+// makeGateKindIn makes the CRD of the specs' kind in an API group.
+func makeGateKindIn(ctx context.Context, group string) {
 	GinkgoHelper()
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "jobs." + gateGroup},
+		ObjectMeta: metav1.ObjectMeta{Name: "jobs." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: gateGroup, Scope: apiextensionsv1.NamespaceScoped,
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "jobs", Singular: "job", Kind: gateKind, ListKind: "JobList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
@@ -385,7 +392,8 @@ func (f *forwarder) resume() {
 	f.stopped = false
 }
 
-func (f *forwarder) writeKubeconfig(path string) {
+// writeKubeconfig writes the configuration of a client that is an administrator, or the given user.
+func (f *forwarder) writeKubeconfig(path, user string) {
 	GinkgoHelper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["cluster"] = &clientcmdapi.Cluster{
@@ -393,7 +401,7 @@ func (f *forwarder) writeKubeconfig(path string) {
 	}
 	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{
 		Token: RestConfig.BearerToken, ClientCertificate: RestConfig.CertFile, ClientCertificateData: RestConfig.CertData,
-		ClientKey: RestConfig.KeyFile, ClientKeyData: RestConfig.KeyData,
+		ClientKey: RestConfig.KeyFile, ClientKeyData: RestConfig.KeyData, Impersonate: user,
 	}
 	config.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "user"}
 	config.CurrentContext = "context"

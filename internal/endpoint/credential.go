@@ -1,0 +1,56 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AnnotationCredential of a custom resource names the Secret, in its namespace, with the credential of its runs. It counts where
+// credentials are personal.
+const AnnotationCredential = "zoscb.ibm.com/credential"
+
+// Keys of a credential Secret, in addition to those of the type kubernetes.io/ssh-auth.
+const (
+	keyUsername   = "username"
+	keyPassphrase = "passphrase"
+	keyPassword   = "password"
+)
+
+// Credential is the content of a credential Secret.
+type Credential struct {
+	// User is the user ID. It may be empty if the endpoint's variables set it.
+	User string
+	// PrivateKey, with Passphrase if it is encrypted, or Password.
+	PrivateKey, Passphrase, Password []byte
+}
+
+// ParseCredential returns the credential in a Secret. userKnown is true if the user ID need not be in it. The error completes a
+// sentence that begins with the Secret, and has nothing of its content.
+func ParseCredential(secret *corev1.Secret, userKnown bool) (Credential, error) {
+	if secret.Type != corev1.SecretTypeSSHAuth && secret.Labels[LabelCredential] != "true" {
+		return Credential{}, fmt.Errorf("is not a credential: set the type %s or add the label %s=true", corev1.SecretTypeSSHAuth, LabelCredential)
+	}
+	c := Credential{
+		User:       strings.TrimSpace(string(secret.Data[keyUsername])),
+		PrivateKey: secret.Data[corev1.SSHAuthPrivateKey], Passphrase: secret.Data[keyPassphrase], Password: secret.Data[keyPassword],
+	}
+	switch {
+	case c.User == "" && !userKnown:
+		return Credential{}, errors.New("has no key " + keyUsername)
+	case len(c.PrivateKey) == 0 && len(c.Password) == 0:
+		return Credential{}, fmt.Errorf("has neither %s nor %s", corev1.SSHAuthPrivateKey, keyPassword)
+	case len(c.PrivateKey) > 0 && len(c.Password) > 0:
+		return Credential{}, fmt.Errorf("has both %s and %s: keep one", corev1.SSHAuthPrivateKey, keyPassword)
+	}
+	return c, nil
+}
+
+// userName excludes templates, and options of the ssh command line.
+var userName = regexp.MustCompile(`^[A-Za-z0-9_@#$][A-Za-z0-9_@#$.\\-]{0,255}$`)
+
+// IsUser reports whether a text can be a user ID.
+func IsUser(text string) bool { return userName.MatchString(text) }
