@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/sshsecret"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -137,7 +138,7 @@ func (r *Resolver) readCredential(ctx context.Context, namespace, name string, e
 	}
 	userVariable, userInVariables := endpoint.Variables["ansible_user"]
 	endpoint.User = strings.TrimSpace(string(secret.Data[keyUsername]))
-	endpoint.PrivateKey = secret.Data[corev1.SSHAuthPrivateKey]
+	endpoint.PrivateKey = sshsecret.PrivateKey(secret)
 	endpoint.Passphrase = secret.Data[keyPassphrase]
 	endpoint.Password = secret.Data[keyPassword]
 	switch {
