@@ -57,14 +57,8 @@ Nothing is sent to z/OS. The public key must be in the user's ~/.ssh/authorized_
 }
 
 func (o *credentialOptions) run(cmd *cobra.Command, name string) error {
-	namespace, given, err := o.connection.loader().Namespace()
-	if err != nil {
-		return err
-	}
-	if !given && !o.apply {
-		namespace = "" // Who applies the manifest decides.
-	}
-	secret, key, err := o.secret(cmd.InOrStdin(), namespace, name)
+	// Without a namespace, who applies the manifest decides.
+	secret, key, err := o.secret(cmd.InOrStdin(), o.connection.overrides.Context.Namespace, name)
 	if err != nil {
 		return err
 	}
@@ -74,6 +68,7 @@ func (o *credentialOptions) run(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
+		secret.Namespace = c.namespace
 		done, err := c.applyCredential(cmd.Context(), secret)
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "secret/%s %s\n", name, done)

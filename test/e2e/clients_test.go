@@ -195,7 +195,7 @@ func (t *authorsTool) replay(ctx context.Context) {
 	By("delete")
 	expectSuccess(ctx, note)
 	t.withdraw(ctx)
-	Eventually(Field(ctx, note, "status", "phase")).WithContext(ctx).Should(Equal("NoOperator"))
+	Eventually(Condition(ctx, note, "Ready")).WithContext(ctx).Should(And(ConditionFalse(), WithReason("NoOperator")))
 	Expect(kubectl(ctx, "describe", "authorsnote", "hello", "-n", t.namespace)).To(ContainSubstring("kubectl collection abandon AuthorsNote/hello"))
 	Remove(ctx, note.DeepCopy())
 	Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "abandon", "authorsnote/hello", "-n", t.namespace, "--yes")

@@ -60,7 +60,8 @@ var _ = Describe("The editor extension", func() {
 			HaveKeyWithValue("customresourcedefinition", Not(BeEmpty())))))
 
 		resources := inNamespace("suboperator.zoscb.ibm.com/"+s.apiVersion(), strings.ToLower(s.kind)+"s")["items"].([]any)
-		Expect(resources).To(HaveExactElements(HaveKeyWithValue("metadata", HaveKeyWithValue("name", "mine"))))
+		Expect(resources).To(HaveExactElements(And(HaveKeyWithValue("metadata", HaveKeyWithValue("name", "mine")),
+			HaveKeyWithValue("status", HaveKeyWithValue("phase", "Pending")))), "one without a phase spins for ever")
 
 		template := deployment(namespace, s.operator())
 		Get(ctx, NewWithT(GinkgoT()), template)
