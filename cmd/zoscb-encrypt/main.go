@@ -113,8 +113,8 @@ func deliver(manifest []byte, stdout, stderr io.Writer) error {
 		if err != nil {
 			continue
 		}
-		// Otherwise the client would keep a copy of the Secret in an annotation.
-		apply := exec.Command(path, "apply", "--server-side", "--field-manager=zoscb-encrypt", "-f", "-")
+		// Otherwise the client would keep a copy of the Secret in an annotation. A credential of this name is replaced, whoever has made it.
+		apply := exec.Command(path, "apply", "--server-side", "--force-conflicts", "--field-manager=zoscb-encrypt", "-f", "-")
 		apply.Stdin, apply.Stdout, apply.Stderr = bytes.NewReader(manifest), stdout, stderr
 		if err := apply.Run(); err != nil {
 			return fmt.Errorf("%s apply: %w", program, err)

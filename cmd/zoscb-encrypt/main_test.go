@@ -64,7 +64,7 @@ func TestAppliesWithClient(t *testing.T) {
 		t.Fatal(err, stderr.String())
 	}
 	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
-	if err != nil || string(arguments) != "apply --server-side --field-manager=zoscb-encrypt -f -\n" {
+	if err != nil || string(arguments) != "apply --server-side --force-conflicts --field-manager=zoscb-encrypt -f -\n" {
 		t.Errorf("got %q, %v", arguments, err)
 	}
 	manifest, err := os.ReadFile(filepath.Join(dir, "stdin"))

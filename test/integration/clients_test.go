@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -36,7 +37,11 @@ func answer(ctx context.Context, path string) map[string]any {
 var _ = Describe("The editor extension", func() {
 	It("finds collections, their kinds, resources and pods where it looks for them", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		oc := copied(ctx, theManager, namespace, s, skipping)
+		theManager.upload(s.name, s.version, s.archive())
+		oc := newCollection(namespace, "oc", skipping)
+		oc.Labels = s.labels()
+		Create(ctx, oc)
+		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		Create(ctx, s.instance(namespace, "mine"))

@@ -8,8 +8,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -149,3 +151,14 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		}
 	}, NodeTimeout(3*time.Minute))
 })
+
+// eventsIn are the reasons and messages of the Kubernetes Events in a namespace.
+func eventsIn(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var texts []string
+	for _, object := range listObjects(ctx, &corev1.EventList{}, client.InNamespace(namespace)) {
+		event := object.(*corev1.Event)
+		texts = append(texts, event.Reason+" "+event.Message)
+	}
+	return texts
+}
