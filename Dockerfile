@@ -30,9 +30,9 @@ COPY api api
 COPY cmd cmd
 COPY config config
 COPY internal internal
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine \
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine ./cmd/zoscb-encrypt \
     && internal/engine/install.sh /out/engine --engine-binary /out/bin/engine \
-    && ./licenses.sh /out/licenses /out/bin/manager /out/bin/engine
+    && ./licenses.sh /out/licenses /out/bin/manager /out/bin/engine /out/bin/zoscb-encrypt
 
 
 FROM $UBI_IMAGE AS manager
@@ -96,6 +96,8 @@ COPY --from=build /out/licenses /licenses
 COPY --from=build /out/engine/ /
 # The init container of each operator runs this command.
 COPY --from=build /out/bin/manager /usr/local/bin/manager
+# Authors' tools run this command in the operator container.
+COPY --from=build /out/bin/zoscb-encrypt /usr/local/bin/zoscb-encrypt
 ARG VERSION
 ARG RELEASE
 ARG VENDOR

@@ -171,8 +171,8 @@ test-architectures: ## Build the programs for ppc64le and s390x; run unit tests 
 ##@ Change
 
 .PHONY: build
-build: ## Build the manager and kubectl-collection into bin/.
-	go build -trimpath -o bin/ ./cmd/manager ./cmd/kubectl-collection
+build: ## Build the manager, kubectl-collection and zoscb-encrypt into bin/.
+	go build -trimpath -o bin/ ./cmd/manager ./cmd/kubectl-collection ./cmd/zoscb-encrypt
 
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart.

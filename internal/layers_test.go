@@ -67,6 +67,8 @@ var layers = map[string][]string{
 	"internal/dynamicconfig":        {"api/v2beta1", "internal/printable"},
 	"internal/dynamicconfig/source": {"api/v2beta1", "api/v2beta2", "internal/dynamicconfig", "internal/printable"},
 	"internal/credential":           {"internal/endpoint", "internal/status"},
+	"internal/sshsecret":            {},
+	"cmd/zoscb-encrypt":             {"internal/sshsecret"},
 	"internal/grants":               {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping": {
 		"api/v2beta2", "internal/collection", "internal/credential", "internal/endpoint", "internal/instances", "internal/printable",
@@ -74,7 +76,7 @@ var layers = map[string][]string{
 	},
 	"internal/install": {
 		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/environment", "internal/gate", "internal/grants", "internal/instances",
-		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/status",
+		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/runstatus", "internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
 	"internal/install/olm": {
@@ -93,7 +95,7 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
 		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
-		"internal/servingcert/keeper", "internal/snapshot", "internal/snapshot/reader", "internal/upgrade",
+		"internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
 		"internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
@@ -116,7 +118,7 @@ var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
-	"internal/doctor", "internal/mustgather", "internal/dynamicconfig",
+	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

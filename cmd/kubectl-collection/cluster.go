@@ -50,6 +50,11 @@ type connection struct {
 
 // newConnection adds the flags to a command.
 func newConnection(cmd *cobra.Command) *connection {
+	return newConnectionAs(cmd, "user")
+}
+
+// newConnectionAs gives another name to the flag --user, which says whose credential in the kubeconfig is used.
+func newConnectionAs(cmd *cobra.Command, user string) *connection {
 	c := &connection{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 	cmd.Flags().StringVar(&c.rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig file")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
@@ -58,6 +63,7 @@ func newConnection(cmd *cobra.Command) *connection {
 		Token: names.AuthOverrideFlags.Token, Impersonate: names.AuthOverrideFlags.Impersonate,
 		ImpersonateGroups: names.AuthOverrideFlags.ImpersonateGroups,
 	}
+	names.ContextOverrideFlags.AuthInfoName.LongName = user
 	names.ClusterOverrideFlags.ProxyURL, names.ClusterOverrideFlags.DisableCompression = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
 	clientcmd.BindOverrideFlags(&c.overrides, cmd.Flags(), names)
 	return c

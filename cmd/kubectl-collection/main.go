@@ -93,7 +93,7 @@ Kubernetes operator.`,
 	}
 	root.AddCommand(
 		initCommand(), lintCommand(), runCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), upgradeCommand(), rollbackCommand(),
+		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), credentialCommand(), upgradeCommand(), rollbackCommand(),
 		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), imagesCommand(),
 		versionCommand(),
 	)

@@ -28,6 +28,17 @@ type Credential struct {
 	PrivateKey, Passphrase, Password []byte
 }
 
+// KeyAuthorsTools is the key of the private key in Secrets that authors' tools have made.
+const KeyAuthorsTools = "ssh_key"
+
+// PrivateKey returns the private key in a credential Secret, or nil.
+func PrivateKey(secret *corev1.Secret) []byte {
+	if key := secret.Data[corev1.SSHAuthPrivateKey]; len(key) > 0 {
+		return key
+	}
+	return secret.Data[KeyAuthorsTools]
+}
+
 // ParseCredential returns the credential in a Secret. userKnown is true if the user ID need not be in it. The error completes a
 // sentence that begins with the Secret, and has nothing of its content.
 func ParseCredential(secret *corev1.Secret, userKnown bool) (Credential, error) {
@@ -36,7 +47,7 @@ func ParseCredential(secret *corev1.Secret, userKnown bool) (Credential, error) 
 	}
 	c := Credential{
 		User:       strings.TrimSpace(string(secret.Data[keyUsername])),
-		PrivateKey: secret.Data[corev1.SSHAuthPrivateKey], Passphrase: secret.Data[keyPassphrase], Password: secret.Data[keyPassword],
+		PrivateKey: PrivateKey(secret), Passphrase: secret.Data[keyPassphrase], Password: secret.Data[keyPassword],
 	}
 	switch {
 	case c.User == "" && !userKnown:

@@ -23,6 +23,7 @@ func TestParseCredential(t *testing.T) {
 		want      string
 	}{
 		"key":            {secret: corev1.Secret{Type: corev1.SecretTypeSSHAuth, Data: data("username", " U\n", "ssh-privatekey", "k", "passphrase", "p")}},
+		"authors' tools": {secret: corev1.Secret{ObjectMeta: labelled, Data: data("username", "U", "ssh_key", "k")}},
 		"password":       {secret: corev1.Secret{ObjectMeta: labelled, Data: data("username", "U", "password", "p")}},
 		"user elsewhere": {secret: corev1.Secret{ObjectMeta: labelled, Data: data("password", "p")}, userKnown: true},
 		"no credential":  {secret: corev1.Secret{Data: data("username", "U", "password", "s3cret")}, want: "is not a credential"},

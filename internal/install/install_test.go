@@ -75,8 +75,11 @@ func TestUntrustedManager(t *testing.T) {
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "archive not trusted: fetch x\n: why"}},
 	}
-	if diff := cmp.Diff([]string{"fetch x : why"}, describeContainer(ended)); diff != "" {
-		t.Error(diff)
+	for _, name := range []string{"unpack", "init-unpack"} {
+		ended.Name = name
+		if diff := cmp.Diff([]string{"fetch x : why"}, describeContainer(ended)); diff != "" {
+			t.Error(diff)
+		}
 	}
 	ended.Name = "operator"
 	if diff := cmp.Diff([]string{"container operator: CrashLoopBackOff"}, describeContainer(ended)); diff != "" {

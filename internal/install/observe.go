@@ -209,10 +209,15 @@ func describeContainer(container corev1.ContainerStatus) []string {
 // maxDependencyBytes limits what a message says about the dependencies of one pod.
 const maxDependencyBytes = 4096
 
+// isInitContainer reports whether a container has a name, or the one that earlier managers gave it.
+func isInitContainer(container, name string) bool {
+	return container == name || render.InitPrefix+container == name
+}
+
 // untrustedMessage returns why the init container could not download the archive, if that is because of the certificate.
 func untrustedMessage(container corev1.ContainerStatus) string {
 	ended := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
-	if container.Name != render.UnpackContainer || ended == nil || ended.ExitCode == 0 {
+	if !isInitContainer(container.Name, render.UnpackContainer) || ended == nil || ended.ExitCode == 0 {
 		return ""
 	}
 	message, ok := strings.CutPrefix(ended.Message, render.ArchiveUntrusted)

@@ -14,7 +14,7 @@ func TestMissingDependencies(t *testing.T) {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
 	}
 	initially := func(message string) []corev1.ContainerStatus {
-		return []corev1.ContainerStatus{{Name: "unpack", State: ended("DependencyMissing: not me")}, {Name: render.DependenciesContainer, State: ended(message)}}
+		return []corev1.ContainerStatus{{Name: render.UnpackContainer, State: ended("DependencyMissing: not me")}, {Name: render.DependenciesContainer, State: ended(message)}}
 	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	for name, test := range map[string]struct {

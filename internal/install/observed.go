@@ -128,7 +128,7 @@ func keepState(container string, state corev1.ContainerState) corev1.ContainerSt
 	}
 	if ended := state.Terminated; ended != nil {
 		kept.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode}
-		if slices.Contains([]string{render.UnpackContainer, render.DependenciesContainer, render.OperatorContainer}, container) {
+		if container == render.OperatorContainer || isInitContainer(container, render.UnpackContainer) || isInitContainer(container, render.DependenciesContainer) {
 			kept.Terminated.Message = strings.Clone(printable.Cut(ended.Message, 2*maxDependencyBytes))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -22,6 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -243,13 +245,22 @@ func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperato
 	case err != nil:
 		note = fmt.Sprintf("custom resources may stay in namespace %q without an operator: %v", namespace, err)
 	case r.mayReport(ctx, soc, namespace):
-		if err := finder.ReportNoOperator(ctx, items); err != nil {
+		if err := finder.ReportNoOperator(ctx, items, r.warnOfNoOperator); err != nil {
 			note += fmt.Sprintf("; their status does not say so: %v", err)
 		}
 	}
 	// Events about the same objects are told apart by reason alone, so that only the first of several notes would be kept.
 	related := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	r.Recorder.Eventf(soc, related, eventType, reason, "Uninstall", "%s", printable.Line(note, status.MaxEventBytes))
+}
+
+// warnOfNoOperator records on a custom resource that it has no operator.
+func (r *Installer) warnOfNoOperator(item *unstructured.Unstructured) {
+	message := runstatus.NoOperatorMessage(item.GetKind(), item.GetName())
+	if item.GetDeletionTimestamp() != nil {
+		message = "its deletion waits for ever, since " + message
+	}
+	r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, string(runstatus.PhaseNoOperator), "Uninstall", "%s", printable.Line(message, status.MaxEventBytes))
 }
 
 // mayReport reports whether the status of custom resources may say that they have no operator: the namespace consents, and has

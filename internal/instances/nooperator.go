@@ -14,15 +14,15 @@ import (
 )
 
 // ReportNoOperator writes to the status of custom resources that no operator runs for them. Those that are gone, or say so
-// already, are left as they are. It does not stop at an error: it returns the first one with the number of statuses that were
-// not written.
-func (f *Finder) ReportNoOperator(ctx context.Context, items []unstructured.Unstructured) error {
+// already, are left as they are, and reported is called for the others. It does not stop at an error: it returns the first one with the
+// number of statuses that were not written.
+func (f *Finder) ReportNoOperator(ctx context.Context, items []unstructured.Unstructured, reported func(item *unstructured.Unstructured)) error {
 	var first error
 	failed := 0
 	for i := range items {
 		item := &items[i]
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			err := f.reportNoOperator(ctx, item)
+			err := f.reportNoOperator(ctx, item, reported)
 			if !apierrors.IsConflict(err) {
 				return err
 			}
@@ -46,7 +46,7 @@ func (f *Finder) ReportNoOperator(ctx context.Context, items []unstructured.Unst
 }
 
 // reportNoOperator writes as the gate does: other field managers own the fields that they write as authors.
-func (f *Finder) reportNoOperator(ctx context.Context, item *unstructured.Unstructured) error {
+func (f *Finder) reportNoOperator(ctx context.Context, item *unstructured.Unstructured, reported func(*unstructured.Unstructured)) error {
 	before, _, _ := unstructured.NestedMap(item.Object, "status")
 	after := runstatus.NoOperator(before, runstatus.Resource{
 		Kind: item.GetKind(), Name: item.GetName(), Generation: item.GetGeneration(),
@@ -58,5 +58,9 @@ func (f *Finder) reportNoOperator(ctx context.Context, item *unstructured.Unstru
 	changed := item.DeepCopy()
 	changed.Object["status"] = after
 	patch := client.MergeFromWithOptions(item, client.MergeFromWithOptimisticLock{})
-	return f.Client.Status().Patch(ctx, changed, patch, client.FieldOwner(runstatus.FieldManager))
+	err := f.Client.Status().Patch(ctx, changed, patch, client.FieldOwner(runstatus.FieldManager))
+	if err == nil {
+		reported(changed)
+	}
+	return err
 }

@@ -124,7 +124,7 @@ func (l Login) credential(name string, secrets map[string]*corev1.Secret, e *ren
 	}
 	if secret := secrets[name]; secret != nil && file == "" && len(l.Password) == 0 {
 		e.User = cmp.Or(e.User, strings.TrimSpace(string(secret.Data["username"])))
-		e.PrivateKey, e.Passphrase, e.Password = secret.Data[corev1.SSHAuthPrivateKey], secret.Data["passphrase"], secret.Data["password"]
+		e.PrivateKey, e.Passphrase, e.Password = endpoint.PrivateKey(secret), secret.Data["passphrase"], secret.Data["password"]
 	} else if len(l.Password) > 0 && file == "" {
 		e.Password = l.Password
 	} else {

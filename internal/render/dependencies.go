@@ -14,7 +14,7 @@ import (
 
 const (
 	// DependenciesContainer is the name of the init container that installs the collection's dependencies.
-	DependenciesContainer = "dependencies"
+	DependenciesContainer = InitPrefix + "dependencies"
 
 	// KeyDependencies is the key of the runtime ConfigMap with the dependencies to install.
 	KeyDependencies = "dependencies.json"

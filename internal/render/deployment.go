@@ -32,8 +32,12 @@ const (
 	// OperatorContainer is the name of the container that runs ansible-operator.
 	OperatorContainer = "operator"
 
+	// InitPrefix begins the names of init containers. Authors' tools take other containers that have ended for failed ones. Those of
+	// managers before had names without it.
+	InitPrefix = "init-"
+
 	// UnpackContainer is the name of the init container that downloads the archive.
-	UnpackContainer = "unpack"
+	UnpackContainer = InitPrefix + "unpack"
 
 	// ArchiveUntrusted begins the termination message of UnpackContainer if the manager's certificate is not trusted.
 	ArchiveUntrusted = "archive not trusted: "

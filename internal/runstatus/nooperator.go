@@ -9,13 +9,18 @@ import (
 // PhaseNoOperator means that the operator was removed. The gate of the next operator replaces it.
 const PhaseNoOperator Phase = "NoOperator"
 
+// NoOperatorMessage says that no operator runs for a resource, and what to do.
+func NoOperatorMessage(kind, name string) string {
+	return fmt.Sprintf("no operator runs for this resource: install the collection again, or remove it without a run: "+
+		"kubectl collection abandon %s/%s", kind, name)
+}
+
 // NoOperator returns the status of a resource whose operator was removed: an equal one if it says so already. Like the gate,
 // it keeps a phase and a message of the author. It keeps observedGeneration, from which the next operator knows whether the
 // present generation had a run, unless its run waits: then it is 0, as no generation is.
 func NoOperator(status map[string]any, r Resource) map[string]any {
 	status = copyOf(status)
-	message := fmt.Sprintf("no operator runs for this resource: install the collection again, or remove it without a run: "+
-		"kubectl collection abandon %s/%s", r.Kind, r.Name)
+	message := NoOperatorMessage(r.Kind, r.Name)
 	if !r.Authors.Phase {
 		status["phase"] = string(PhaseNoOperator)
 	}

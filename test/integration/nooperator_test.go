@@ -2,13 +2,16 @@ package integration
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -62,6 +65,7 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc, soc := installIn(ctx, own, other, s)
 		run, authors, fresh := s.instance(other, "run"), s.instance(other, "authors"), s.instance(other, "fresh")
+		fresh.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
 		Create(ctx, run, authors, fresh)
 		reportRun(ctx, run, "Succeeded", runOf("1", "Succeeded", ""))
 		Expect(K8s.Status().Patch(ctx, authors, merge(`{"status":{"phase":"Open","message":"All is well"}}`))).To(Succeed())
@@ -83,11 +87,22 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Expect(Live(ctx, NewWithT(GinkgoT()), run).GetManagedFields()).To(ContainElement(And(
 			HaveField("Manager", "collection-operator-gate"), HaveField("Subresource", "status"))))
 
+		By("and in an event, also when it is deleted then")
+		events := func() string { return strings.Join(eventsIn(ctx, other), "\n") }
+		for _, instance := range []*unstructured.Unstructured{run, authors, fresh} {
+			Eventually(events).WithContext(ctx).Should(ContainSubstring("NoOperator no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon " +
+				s.kind + "/" + instance.GetName()))
+		}
+		Remove(ctx, fresh.DeepCopy())
+		Expect(Condition(ctx, fresh, "Ready")(NewWithT(GinkgoT()))).To(sayingNoOperator(s, "fresh"))
+
 		By("and its operator is gone for good")
 		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
 		version := Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion()
 		Consistently(func() string { return Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion() }).WithContext(ctx).Should(Equal(version))
-		for _, instance := range []*unstructured.Unstructured{run, authors, fresh} {
+		Patch(ctx, fresh, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, fresh)).WithContext(ctx).Should(BeTrue())
+		for _, instance := range []*unstructured.Unstructured{run, authors} {
 			Remove(ctx, instance)
 		}
 	},
@@ -100,6 +115,11 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Entry("after the collection was removed with the policy Orphan", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
 			Remove(ctx, oc)
+		}, NodeTimeout(3*time.Minute)),
+		Entry("after authors' tools removed the finalizer of the OperatorCollection and deleted it", func(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+			Patch(ctx, oc, `{"metadata":{"finalizers":[]}}`)
+			Remove(ctx, oc)
+			Remove(ctx, soc) // As the garbage collector does.
 		}, NodeTimeout(3*time.Minute)),
 	)
 
@@ -131,3 +151,14 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		}
 	}, NodeTimeout(3*time.Minute))
 })
+
+// eventsIn are the reasons and messages of the Kubernetes Events in a namespace.
+func eventsIn(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var texts []string
+	for _, object := range listObjects(ctx, &corev1.EventList{}, client.InNamespace(namespace)) {
+		event := object.(*corev1.Event)
+		texts = append(texts, event.Reason+" "+event.Message)
+	}
+	return texts
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func writeKey(t *testing.T, passphrase string) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(passphrase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Where there is no client, as in the pod of an operator, the manifest is printed.
+func TestPrintsWithoutClient(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(passphraseVariable, "open sesame")
+	file := writeKey(t, "open sesame")
+	var stdout, stderr bytes.Buffer
+	if err := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file, "-p"}, &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	var secret corev1.Secret
+	if err := yaml.UnmarshalStrict(stdout.Bytes(), &secret); err != nil || secret.Name != "mine" || string(secret.Data["username"]) != "IBMUSER" || string(secret.Data["passphrase"]) != "open sesame" {
+		t.Errorf("got %s, %v", &stdout, err)
+	}
+	if !strings.Contains(stderr.String(), "ssh-ed25519, fingerprint SHA256:") {
+		t.Errorf("got %s", &stderr)
+	}
+}
+
+// With a client, the manifest goes to its standard input and to nobody else.
+func TestAppliesWithClient(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	t.Setenv(passphraseVariable, "open sesame")
+	client := "#!/bin/sh\necho \"$@\" >" + dir + "/arguments\ncat >" + dir + "/stdin\necho secret/mine serverside-applied\n"
+	if err := os.WriteFile(filepath.Join(dir, "oc"), []byte(client), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if err := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", writeKey(t, "open sesame"), "-p"}, &stdout, &stderr); err != nil {
+		t.Fatal(err, stderr.String())
+	}
+	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
+	if err != nil || string(arguments) != "apply --server-side --force-conflicts --field-manager=zoscb-encrypt -f -\n" {
+		t.Errorf("got %q, %v", arguments, err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, "stdin"))
+	if err != nil || !strings.Contains(string(manifest), "kubernetes.io/ssh-auth") || strings.Contains(stdout.String()+stderr.String(), "ssh-privatekey") {
+		t.Errorf("got %s, %v, printed %s%s", manifest, err, &stdout, &stderr)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	file := writeKey(t, "open sesame")
+	for want, args := range map[string][]string{
+		"no command":          nil,
+		"is not known":        {"decrypt"},
+		"-n, -u and -s":       {"credential-secret", "-n", "mine"},
+		"are needed":          {"credential-secret", "-x"},
+		"variable PASSPHRASE": {"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file},
+		"PASSPHRASE is not":   {"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file, "-p"},
+		"no such file":        {"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file + "x"},
+		"begins with -----":   {"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", os.DevNull},
+	} {
+		var out bytes.Buffer
+		if err := run(args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", args, err)
+		}
+	}
+	var out bytes.Buffer
+	if err := run([]string{"version"}, &out, &out); err != nil || !strings.HasPrefix(out.String(), "zoscb-encrypt ") {
+		t.Errorf("got %s, %v", &out, err)
+	}
+}
