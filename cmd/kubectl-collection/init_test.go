@@ -71,7 +71,7 @@ func TestInitWritesTheScaffold(t *testing.T) {
 
 // The playbook does what the scaffold says of it, and changes nothing the second time.
 func TestInitRuns(t *testing.T) {
-	needAnsible(t)
+	needRuns(t)
 	folder, home := filepath.Join(t.TempDir(), "things"), t.TempDir()
 	mustRun(t, exitClean, "init", folder)
 	playbook := func(event string) string {
@@ -98,8 +98,8 @@ func TestInitRuns(t *testing.T) {
 	}
 }
 
-// needAnsible skips the test if a program is missing, or fails it if Ansible is required.
-func needAnsible(t *testing.T) {
+// needRuns skips the test if a program for runs is missing, or fails it if Ansible is required.
+func needRuns(t *testing.T) {
 	t.Helper()
 	err := localrun.Requirements()
 	switch {
@@ -113,7 +113,7 @@ func needAnsible(t *testing.T) {
 
 // The commands of the workflow pass, in its order, in the folder that init has written.
 func TestInitPassesItsOwnWorkflow(t *testing.T) {
-	needAnsible(t)
+	needRuns(t)
 	folder, runner := filepath.Join(t.TempDir(), "zos_users"), t.TempDir()
 	mustRun(t, exitClean, "init", folder)
 	var workflow struct {

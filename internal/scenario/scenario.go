@@ -201,7 +201,8 @@ func (s *Scenario) readExpectation(v findings.Value) {
 	if !status.Present() {
 		return
 	}
-	if _, ok := status.Mapping(); !ok {
+	before := status.Errors()
+	if _, ok := status.Mapping(); !ok || status.Errors() > before {
 		return
 	}
 	var err error

@@ -79,7 +79,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		{"resource: {kind: Usr}", `1:18: resource.kind: the collection has no kind "Usr": it has User, Report`},
 		{
 			"resource:\n  spec: {}\nidempotent: yes\nexpect:\n  outcome: Good\n  stats: {}\nobjects: [a]\nunreachable: often",
-			"1:1: resource.kind: is required\n" +
+			"2:3: resource.kind: is required\n" +
 				"3:13: idempotent: unknown key; did you mean idempotence?\n" +
 				"5:12: expect.outcome: \"Good\" is not an outcome: use Succeeded, Requeued or Failed\n" +
 				"6:10: expect.stats: unknown key; did you mean status?\n" +

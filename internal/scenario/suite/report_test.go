@@ -63,7 +63,7 @@ func TestJUnit(t *testing.T) {
     <testcase name="creation" classname="acme.files.hello" file="extensions/collection-operator/hello.yaml" time="1.234"></testcase>
     <testcase name="idempotence" classname="acme.files.hello" file="extensions/collection-operator/hello.yaml" time="1.000">
       <failure message="expected: a second run changes nothing">expected:&#xA;a second run changes nothing&#xA;got:&#xA;changed 1</failure>
-      <system-out>TASK [x] &lt;ESC[31m&gt;&#xA;changed&#xA;</system-out>
+      <system-out>TASK [x] &lt;&gt;&#xA;changed&#xA;</system-out>
     </testcase>
   </testsuite>
   <testsuite name="other" tests="1" failures="0" errors="1" skipped="0" time="0.500">
@@ -95,7 +95,7 @@ func TestPrint(t *testing.T) {
       got:
         changed 1
       output:
-        TASK [x] <ESC[31m>
+        TASK [x] <>
         changed
   ERROR    creation       0.5 s
       error:
