@@ -235,7 +235,7 @@ const remote = `objects:
   - {apiVersion: v1, kind: Secret, metadata: {name: login}, stringData: {username: u, password: p}}
 `
 
-func TestAPlaybookHasToNoticeAnEndpointThatDoesNotAnswer(t *testing.T) {
+func TestARunWithoutTheEndpointIsUnreachable(t *testing.T) {
 	needAnsible(t)
 	t.Parallel()
 	o := optionsOf(t, sound, standard+remote)
