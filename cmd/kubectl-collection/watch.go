@@ -32,6 +32,9 @@ func watchFiles(path string, files []string, ignored string) (*fileWatch, error)
 	absolute := func(name string) string {
 		full, err := filepath.Abs(name)
 		errs = append(errs, err)
+		if real, err := filepath.EvalSymlinks(full); err == nil { // Events have the names of the folders that are watched.
+			return real
+		}
 		return full
 	}
 	w.path = absolute(path)

@@ -155,6 +155,17 @@ func indent(text string) string {
 	return string(out)
 }
 
+// Written names the objects that the playbook created, changed or deleted, without writes of the status.
+func (r Result) Written() []string {
+	var names []string
+	for _, w := range r.Writes {
+		if w.Status == nil {
+			names = append(names, w.Verb+" "+w.Object.GetKind()+" "+w.Object.GetName())
+		}
+	}
+	return names
+}
+
 // WriteObjects writes the objects that the playbook created or changed, as they are at the end, into a folder: one file each. It
 // returns the sorted names of the files.
 func (r Result) WriteObjects(dir string) ([]string, error) {

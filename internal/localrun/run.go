@@ -63,9 +63,11 @@ type Options struct {
 
 // Result is what a run did.
 type Result struct {
-	// ID is that of the run, and Changed are the names of its tasks that have changed the endpoint.
+	// ID is that of the run, and Changed are the names of its tasks that have changed something for the endpoint. Touched is true if not all of
+	// them were delegated, as those that write the status are.
 	ID      string
 	Changed []string
+	Touched bool
 	// Resource is the custom resource after the run, with the status that the cluster would have.
 	Resource *unstructured.Unstructured
 	Took     time.Duration

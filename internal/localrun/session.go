@@ -111,13 +111,15 @@ func (s *Session) event(ctx context.Context) (Result, error) {
 	}
 	last := runstatus.LastRun(statusOf(result.Resource))
 	result.Ran = last != nil && last.ID == s.run.id
-	result.ID, result.Changed = s.run.id, s.run.changedTasks()
+	result.ID = s.run.id
+	result.Changed, result.Touched = s.run.changedTasks()
 	s.remember(result.Writes)
 	return result, nil
 }
 
-// changedTasks returns the names of the tasks of the last run that have changed the endpoint.
-func (r *run) changedTasks() []string {
+// changedTasks returns the names of the tasks of the last run that have changed something for the endpoint, and whether any of them was not
+// delegated to another host.
+func (r *run) changedTasks() (out []string, touched bool) {
 	endpoint, _, _ := unstructured.NestedString(r.resource.Object, "spec", render.EndpointField)
 	files, _ := filepath.Glob(r.folder.path(filepath.Join(r.runDir(), "artifacts", r.id, "job_events", "*.json")))
 	names := map[int]string{}
@@ -133,19 +135,20 @@ func (r *run) changedTasks() []string {
 				Task   string `json:"task"`
 				Host   string `json:"host"`
 				Result struct {
-					Changed bool `json:"changed"`
+					Changed   bool           `json:"changed"`
+					Delegated map[string]any `json:"_ansible_delegated_vars"`
 				} `json:"res"`
 			} `json:"event_data"`
 		}
 		if json.Unmarshal(content, &e) == nil && e.Event == "runner_on_ok" && e.Data.Result.Changed && e.Data.Host == endpoint {
 			names[e.Counter] = e.Data.Task
+			touched = touched || len(e.Data.Result.Delegated) == 0
 		}
 	}
-	var out []string
 	for _, counter := range slices.Sorted(maps.Keys(names)) {
 		out = append(out, names[counter])
 	}
-	return out
+	return out, touched
 }
 
 // remember keeps account of the objects that playbooks have created.

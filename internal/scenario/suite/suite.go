@@ -222,6 +222,9 @@ func (t *trial) create(ctx context.Context) (v verdict, err error) {
 	}
 	if missing := compare(t.scenario.Status, v.result.Status(), "status"); len(missing) > 0 {
 		v.expected, v.got = expectations(missing)
+	} else if !v.result.Touched && t.scenario.Deletion && t.scenario.Recreation {
+		v.expected = "the first run changes something; set recreation: false for a playbook that does not"
+		v.got = v.result.Summary() + ": an earlier run may have left something on the endpoint"
 	}
 	return v, nil
 }
@@ -230,8 +233,12 @@ func (t *trial) repeat(ctx context.Context) (v verdict, err error) {
 	if v.result, err = t.session.Rerun(ctx); err != nil {
 		return v, err
 	}
-	if !v.result.Succeeded() || changed(v.result) > 0 {
+	written := v.result.Written()
+	if v.result.Outcome() != gate.OutcomeSucceeded || changed(v.result) > 0 || len(written) > 0 {
 		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+tasks(v.result)
+		if len(written) > 0 {
+			v.got += "; in Kubernetes: " + strings.Join(written, ", ")
+		}
 	}
 	return v, nil
 }
@@ -241,7 +248,11 @@ func (t *trial) check(ctx context.Context) (v verdict, err error) {
 		return v, err
 	}
 	reason := v.result.DriftReason()
-	if v.result.Ran && (reason == runstatus.ReasonNoDrift || reason == runstatus.ReasonUnchecked) {
+	switch {
+	case v.result.Ran && reason == runstatus.ReasonNoDrift:
+		return v, nil
+	case v.result.Ran && reason == runstatus.ReasonUnchecked:
+		v.skipped = "there are tasks that Ansible cannot check"
 		return v, nil
 	}
 	v.expected, v.got = "a drift check finds nothing", v.result.Summary()

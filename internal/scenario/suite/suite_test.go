@@ -64,6 +64,10 @@ const sound = `- hosts: all
         status: {region: {size: 2}}
       delegate_to: localhost
       when: k8s_cr_event == 'create'
+    - name: Ask for another run
+      operator_sdk.util.requeue_after: {time: 1h}
+      delegate_to: localhost
+      when: written is defined and written is not changed and k8s_cr_event == 'create'
 `
 
 const standard = `resource:
@@ -181,6 +185,23 @@ func TestStepsFindBrokenPromises(t *testing.T) {
 				"unreachable skipped", "creation", "idempotence expected: a second run succeeds and changes nothing got: Succeeded: ok ",
 				"check expected: a drift check finds nothing got: CheckFailed: ",
 			},
+		},
+		"something is left of an earlier run": {
+			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|ansible.builtin.debug: {msg: It is there.}`,
+			scenario: "expect:|idempotence: false\ncheck: false\nexpect:",
+			want:     []string{"unreachable skipped", "creation expected: the first run changes something; ", "deletion"},
+		},
+		"a second run asks for a third": {
+			playbook: "mode: \"0600\"}\n|mode: \"0600\"}\n      register: written\n",
+			scenario: "expect:|check: false\nrecreation: false\nexpect:",
+			want: []string{
+				"unreachable skipped", "creation", "idempotence expected: a second run succeeds and changes nothing got: Requeued: ", "deletion",
+			},
+		},
+		"tasks that Ansible cannot check": {
+			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|ansible.builtin.shell: {cmd: "echo x > {{ path }}"}` + "\n      changed_when: false",
+			scenario: "expect:|recreation: false\nexpect:",
+			want:     []string{"unreachable skipped", "creation", "idempotence", "check skipped", "deletion"},
 		},
 		"nothing is deleted": {
 			playbook: "state: absent}|state: file}",
