@@ -68,7 +68,7 @@ SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --j
 .PHONY: test-unit
 test-unit:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun)
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
 	cd hack/monitoring && go test -vet=off .
@@ -86,7 +86,7 @@ test-chart: devcluster helm
 .PHONY: test-engine
 test-engine:
 	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine ./internal/localrun
+	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine ./internal/localrun ./internal/scenario/suite
 	@$(SLOWEST) .devcluster/log/engine.json
 
 GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --vet=off

@@ -31,7 +31,9 @@ var layers = map[string][]string{
 	"internal/crd":             {"api/v2beta2", "internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/playbook":        {"internal/archive", "internal/collection", "internal/findings"},
 	"internal/galaxy":          {"internal/archive", "internal/collection", "internal/findings"},
-	"internal/lint":            {"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook"},
+	"internal/lint":            {"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook", "internal/scenario"},
+	"internal/scenario":        {"internal/archive", "internal/collection", "internal/findings", "internal/gate"},
+	"internal/scenario/suite":  {"internal/collection", "internal/gate", "internal/localrun", "internal/printable", "internal/runstatus", "internal/scenario"},
 	"internal/images":          {},
 	"internal/explain":         {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/diff":            {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
@@ -95,7 +97,7 @@ var layers = map[string][]string{
 		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
 		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
-		"internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
+		"internal/scenario", "internal/scenario/suite", "internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
 		"internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
@@ -116,7 +118,7 @@ var layers = map[string][]string{
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
-	"internal/playbook", "internal/galaxy", "internal/lint", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
+	"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
 	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret",
 }
@@ -157,7 +159,7 @@ func TestManagerReadsNoPlaybooks(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	linked := strings.Fields(string(out))
-	for _, name := range []string{"internal/playbook", "internal/galaxy", "internal/lint"} {
+	for _, name := range []string{"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario"} {
 		if slices.Contains(linked, module+name) {
 			t.Errorf("the manager links %s, which is for authors alone", name)
 		}

@@ -16,6 +16,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/collection-operator/collection-operator/internal/scenario"
 )
 
 //go:embed scaffold
@@ -32,6 +34,8 @@ type newCollection struct {
 	DisplayName, KindDisplayName string
 	// Playbook is the name of the kind's playbook in the folder playbooks.
 	Playbook string
+	// Tool is the Go package of this tool, with the version that is installed in continuous integration.
+	Tool string
 }
 
 func initCommand() *cobra.Command {
@@ -40,7 +44,8 @@ func initCommand() *cobra.Command {
 		Use:   "init DIR",
 		Short: "Begin a collection with one kind that works",
 		Long: `Writes a small collection into a folder, which is made if there is none: one kind, with a playbook that writes a file on
-the z/OS system and removes it again. It passes lint, and runs as it is. Change it from there.
+the z/OS system and removes it again, a scenario that tests it, and a GitHub workflow that lints, builds and tests it. It
+passes lint and test, and runs as it is. Change it from there.
 
 Nothing is overwritten. If a file is in the way, nothing is written at all.`,
 		Example: `  # A collection named after its folder
@@ -82,6 +87,8 @@ const (
 	maxKind  = 59
 )
 
+const toolPackage = "github.com/collection-operator/collection-operator/cmd/" + toolName
+
 // complete derives what was not given, and checks the rest.
 func (c *newCollection) complete(folder string) error {
 	if c.Name == "" {
@@ -121,6 +128,10 @@ func (c *newCollection) complete(folder string) error {
 	c.Domain, c.Name = strings.ReplaceAll(c.Domain, "_", "-"), strings.ReplaceAll(c.Name, "_", "-")
 	separate := separateWords(c.Kind)
 	c.KindDisplayName = strings.Join(separate, " ")
+	c.Tool = toolPackage + "@latest"
+	if version := moduleVersion(); version != "" {
+		c.Tool = toolPackage + "@v" + version
+	}
 	c.Playbook = strings.ToLower(strings.Join(separate, "_")) + ".yml"
 	return nil
 }
@@ -152,8 +163,10 @@ type newFile struct{ name, content string }
 func (c *newCollection) files() ([]newFile, error) {
 	var files []newFile
 	for _, file := range []struct{ name, template string }{
+		{".github/workflows/collection.yaml", "workflow.yaml"},
 		{".gitignore", "gitignore"},
 		{"README.md", "README.md"},
+		{scenario.Dir + "/hello.yaml", "scenario.yaml"},
 		{"galaxy.yml", "galaxy.yml"},
 		{"meta/runtime.yml", "runtime.yml"},
 		{"operator-config.yml", "operator-config.yml"},

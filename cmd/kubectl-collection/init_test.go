@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/localrun"
 )
 
 // readTree returns the files below a folder by path.
@@ -53,7 +56,10 @@ func TestInitWritesTheScaffold(t *testing.T) {
 	stdout := mustRun(t, exitClean, "init", folder, "--kind", "ZosUser")
 	got := strings.ReplaceAll(stdout, folder, "DIR")
 	files := readTree(t, folder)
-	for _, name := range []string{".gitignore", "README.md", "galaxy.yml", "meta/runtime.yml", "operator-config.yml", "playbooks/zos_user.yml"} {
+	for _, name := range []string{
+		".github/workflows/collection.yaml", ".gitignore", "README.md", "extensions/collection-operator/hello.yaml", "galaxy.yml", "meta/runtime.yml",
+		"operator-config.yml", "playbooks/zos_user.yml",
+	} {
 		got += "\n==== " + name + "\n" + files[name]
 		delete(files, name)
 	}
@@ -65,13 +71,7 @@ func TestInitWritesTheScaffold(t *testing.T) {
 
 // The playbook does what the scaffold says of it, and changes nothing the second time.
 func TestInitRuns(t *testing.T) {
-	if _, err := exec.LookPath("ansible-playbook"); err != nil {
-		const message = "NOT TESTED: this needs ansible-playbook (Debian: ansible-core)"
-		if os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	needRuns(t)
 	folder, home := filepath.Join(t.TempDir(), "things"), t.TempDir()
 	mustRun(t, exitClean, "init", folder)
 	playbook := func(event string) string {
@@ -95,6 +95,57 @@ func TestInitRuns(t *testing.T) {
 		if got := readTree(t, home)["hello.txt"]; got != step.content {
 			t.Errorf("after %s the file says %q, want %q", step.event, got, step.content)
 		}
+	}
+}
+
+// needRuns skips the test if a program for runs is missing, or fails it if Ansible is required.
+func needRuns(t *testing.T) {
+	t.Helper()
+	err := localrun.Requirements()
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1":
+		t.Fatal(err)
+	default:
+		t.Skipf("NOT TESTED: %v", err)
+	}
+}
+
+// The commands of the workflow pass, in its order, in the folder that init has written.
+func TestInitPassesItsOwnWorkflow(t *testing.T) {
+	needRuns(t)
+	folder, runner := filepath.Join(t.TempDir(), "zos_users"), t.TempDir()
+	mustRun(t, exitClean, "init", folder)
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Run string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(readTree(t, folder)[".github/workflows/collection.yaml"]), &workflow); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(folder)
+	var did []string
+	for _, step := range workflow.Jobs["test"].Steps {
+		words := strings.Fields(strings.ReplaceAll(step.Run, "${{ runner.temp }}", runner))
+		if len(words) == 0 || words[0] != toolName {
+			continue
+		}
+		did = append(did, words[1])
+		stdout := mustRun(t, exitClean, words[1:]...)
+		if words[1] == "test" && !strings.HasSuffix(stdout, "\n1 scenario, 4 steps: all as expected\n") {
+			t.Errorf("test printed\n%s", stdout)
+		}
+	}
+	if diff := cmp.Diff([]string{"lint", "build", "test"}, did); diff != "" {
+		t.Error(diff)
+	}
+	report, err := os.ReadFile(filepath.Join(runner, "report.xml"))
+	if err != nil || !strings.Contains(string(report), `<testsuites tests="5" failures="0" errors="0"`) {
+		t.Errorf("the report is %s, %v", report, err)
+	}
+	if _, err := os.Stat("/tmp/example-zos_users-hello.txt"); err == nil {
+		t.Error("the scenario has left its file")
 	}
 }
 

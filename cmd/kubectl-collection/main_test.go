@@ -13,6 +13,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
+func TestMain(m *testing.M) {
+	asGate() // The tests are the tool.
+	os.Exit(m.Run())
+}
+
 const filesCollection = "../../test/collections/files"
 
 // tool runs the tool and returns what it printed.

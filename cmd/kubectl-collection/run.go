@@ -2,18 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/localrun"
@@ -22,12 +19,9 @@ import (
 
 // runOptions are the flags of run.
 type runOptions struct {
-	files                            []string
-	login                            localrun.Login
-	passwordVariable, phraseVariable string
-	secretFiles, secretVariables     []string
-	namespace, event, objects        string
-	check                            bool
+	localFlags
+	event, objects string
+	check, watch   bool
 }
 
 func runCommand() *cobra.Command {
@@ -43,7 +37,10 @@ The gate and the playbook talk to a small server of the Kubernetes API in this p
 to the folder of --objects. It has no RBAC: roles that are missing in operator-config.yml are not noticed.
 
 It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are always checked.`,
-		Example: `  # Create what the resource describes, and remove it again
+		Example: `  # On this machine, and again after each change of a file
+  kubectl collection run zos_users ZosUser -f user.yaml --local --watch
+
+  # Create what the resource describes, and remove it again
   kubectl collection run zos_users ZosUser -f user.yaml --host ibmuser@lpar1.example.com
   kubectl collection run zos_users ZosUser -f user.yaml --host ibmuser@lpar1.example.com --event delete
 
@@ -51,15 +48,12 @@ It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are
   kubectl collection run zos_users ZosUser -f user.yaml -f endpoint.yaml -f secret.yaml`,
 		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options, err := o.complete()
-			if err != nil {
-				return err
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			if o.watch {
+				return o.runOnChanges(ctx, cmd, args[0], args[1])
 			}
-			if options.Source, err = loadRunSource(args[0]); err != nil {
-				return refused(cmd, args[0], err)
-			}
-			options.Kind, options.Output = args[1], cmd.OutOrStdout()
-			return o.run(cmd, options)
+			return o.runOnce(ctx, cmd, args[0], args[1])
 		},
 	}
 	o.addFlags(command)
@@ -67,87 +61,31 @@ It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are
 }
 
 func (o *runOptions) addFlags(command *cobra.Command) {
+	o.localFlags.addFlags(command, "file with the resource; may be repeated, and have the ZosEndpoint, Secrets, and other objects that the playbook reads (required)")
 	flags := command.Flags()
-	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file with the resource; may be repeated, and have the ZosEndpoint, Secrets, and other objects that the playbook reads (required)")
-	flags.StringVar(&o.login.Host, "host", "", "USER@HOST or USER@HOST:PORT of the system; takes precedence over the ZosEndpoint")
-	flags.StringVar(&o.login.KeyFile, "key", "", "private key (default: the Secret of the ZosEndpoint, or the first of ssh's usual keys)")
-	flags.StringVar(&o.phraseVariable, "passphrase-env", "", "environment variable with the passphrase of the key")
-	flags.StringVar(&o.passwordVariable, "password-env", "", "environment variable with the password to log on with")
-	flags.StringVar(&o.login.KnownHosts, "known-hosts", "", "file with the host's key (default: that of ssh)")
-	flags.StringArrayVar(&o.secretFiles, "secret-file", nil, "NAME/KEY=FILE: a key of a Secret that a variable names; may be repeated")
-	flags.StringArrayVar(&o.secretVariables, "secret-env", nil, "NAME/KEY=VARIABLE: the same from an environment variable; may be repeated")
-	flags.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of the resource")
 	flags.StringVar(&o.event, "event", string(gate.EventCreate), "create or delete")
 	flags.BoolVar(&o.check, "check", false, "run the playbook in Ansible's check mode, and show whether it would change something")
+	flags.BoolVar(&o.watch, "watch", false, "run again each time a file of the collection or of --filename has changed, until Ctrl+C")
 	flags.StringVar(&o.objects, "objects", "", "folder for the objects that the playbook creates in Kubernetes")
 	completeWords(command, "event", string(gate.EventCreate), string(gate.EventDelete))
 }
 
 // complete checks all flags, and reads the files and variables that they name.
 func (o *runOptions) complete() (localrun.Options, error) {
-	options := localrun.Options{Login: o.login, Namespace: o.namespace, Event: gate.Event(o.event), Check: o.check}
 	var errs []error
 	if len(o.files) == 0 {
 		errs = append(errs, errors.New("give the resource with --filename RESOURCE.yaml"))
 	}
-	if len(validation.IsDNS1123Label(o.namespace)) > 0 {
-		errs = append(errs, fmt.Errorf("--namespace %q is not the name of a namespace", o.namespace))
-	}
-	if options.Event != gate.EventCreate && options.Event != gate.EventDelete {
+	event := gate.Event(o.event)
+	if event != gate.EventCreate && event != gate.EventDelete {
 		errs = append(errs, fmt.Errorf("--event %q is neither create nor delete", o.event))
 	}
-	if options.Event == gate.EventDelete && o.check {
+	if event == gate.EventDelete && o.check {
 		errs = append(errs, errors.New("--check is for --event create: operators check no deletion"))
 	}
-	for _, v := range []struct {
-		flag, name string
-		into       *[]byte
-	}{{"password-env", o.passwordVariable, &options.Login.Password}, {"passphrase-env", o.phraseVariable, &options.Login.Passphrase}} {
-		if v.name == "" {
-			continue
-		}
-		if *v.into = []byte(os.Getenv(v.name)); len(*v.into) == 0 {
-			errs = append(errs, fmt.Errorf("--%s: the environment variable %s is not set", v.flag, v.name))
-		}
-	}
-	secrets, err := o.secrets()
-	errs = append(errs, err)
-	options.Secrets = secrets
-	options.Objects, err = localrun.ReadObjects(o.files)
-	errs = append(errs, err)
-	options.Gate, err = os.Executable()
+	options, err := o.localFlags.complete()
+	options.Event, options.Check = event, o.check
 	return options, errors.Join(append(errs, err)...)
-}
-
-func (o *runOptions) secrets() ([]localrun.SecretValue, error) {
-	var values []localrun.SecretValue
-	var errs []error
-	add := func(flag, text string, read func(string) ([]byte, error)) {
-		key, from, ok := strings.Cut(text, "=")
-		name, key, hasKey := strings.Cut(key, "/")
-		if !ok || !hasKey || name == "" || key == "" || from == "" {
-			errs = append(errs, fmt.Errorf("--%s %q is not of the form NAME/KEY=SOURCE", flag, text))
-			return
-		}
-		value, err := read(from)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-		}
-		values = append(values, localrun.SecretValue{Secret: name, Key: key, Value: value})
-	}
-	for _, text := range o.secretFiles {
-		add("secret-file", text, os.ReadFile)
-	}
-	for _, text := range o.secretVariables {
-		add("secret-env", text, func(name string) ([]byte, error) {
-			value, ok := os.LookupEnv(name)
-			if !ok {
-				return nil, fmt.Errorf("the environment variable %s is not set", name)
-			}
-			return []byte(value), nil
-		})
-	}
-	return values, errors.Join(errs...)
 }
 
 // loadRunSource reads a collection with the content of its archive.
@@ -172,13 +110,16 @@ func loadRunSource(path string) (localrun.Source, error) {
 	return localrun.Source{Collection: s.collection, Archive: content, Digest: digest.FromBytes(content)}, nil
 }
 
-func (o *runOptions) run(cmd *cobra.Command, options localrun.Options) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
-	// A closed output, as of head, makes writes fail instead of ending this program, which has to remove the credential.
-	closed := make(chan os.Signal, 1)
-	signal.Notify(closed, syscall.SIGPIPE)
-	defer signal.Stop(closed)
+// runOnce reads collection and resource, and runs the playbook.
+func (o *runOptions) runOnce(ctx context.Context, cmd *cobra.Command, path, kind string) error {
+	options, err := o.complete()
+	if err != nil {
+		return err
+	}
+	if options.Source, err = loadRunSource(path); err != nil {
+		return refused(cmd, path, err)
+	}
+	options.Kind, options.Output = kind, cmd.OutOrStdout()
 	result, err := localrun.Run(ctx, options)
 	if err != nil {
 		return err
@@ -191,6 +132,31 @@ func (o *runOptions) run(cmd *cobra.Command, options localrun.Options) error {
 		return err
 	}
 	return verdict(result)
+}
+
+// runOnChanges runs the playbook now, and each time after a file of the collection or of the objects has changed.
+func (o *runOptions) runOnChanges(ctx context.Context, cmd *cobra.Command, path, kind string) error {
+	if _, err := o.complete(); err != nil {
+		return err
+	}
+	files, err := watchFiles(path, o.files, o.objects)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = files.close() }()
+	for {
+		if err := o.runOnce(ctx, cmd, path, kind); err != nil && !errors.Is(err, errFindings) && ctx.Err() == nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+		}
+		if ctx.Err() == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), "\nWaiting for a change. Ctrl+C ends.")
+		}
+		changed, err := files.next(ctx)
+		if err != nil || changed == "" {
+			return err
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "Changed: %s\n", printable.Escape(changed))
+	}
 }
 
 // verdict is the end of a run as the error of the command.

@@ -409,17 +409,26 @@ func (m Mapping) Get(name string) Value {
 
 // WarnUnknown warns about the keys that nothing reads.
 func (m Mapping) WarnUnknown(known ...string) {
+	m.reportUnknown(ruleUnknownKey, "unknown key, ignored", known)
+}
+
+// RefuseUnknown reports the keys that nothing reads as problems of a rule.
+func (m Mapping) RefuseUnknown(rule Rule, known ...string) {
+	m.reportUnknown(rule, "unknown key", known)
+}
+
+func (m Mapping) reportUnknown(rule Rule, message string, known []string) {
 	for _, key := range m.Keys {
 		if slices.Contains(known, key) {
 			continue
 		}
-		if m.r.Keeps(ruleUnknownKey) {
+		if m.r.Keeps(rule) {
 			if near := nearest(key, known); near != "" {
-				m.Fields[key].Report(ruleUnknownKey, "unknown key, ignored; did you mean %s?", near)
+				m.Fields[key].Report(rule, "%s; did you mean %s?", message, near)
 				continue
 			}
 		}
-		m.Fields[key].Report(ruleUnknownKey, "unknown key, ignored")
+		m.Fields[key].Report(rule, "%s", message)
 	}
 }
 

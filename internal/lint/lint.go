@@ -14,11 +14,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/playbook"
+	"github.com/collection-operator/collection-operator/internal/scenario"
 )
 
 // Rules returns every rule, sorted by name.
 func Rules() findings.Rules {
-	return slices.Concat(findings.AllRules(), collection.Rules(), crd.Rules(), playbook.Rules(), galaxy.Rules(), rules).Sorted()
+	return slices.Concat(findings.AllRules(), collection.Rules(), crd.Rules(), playbook.Rules(), galaxy.Rules(), scenario.Rules(), rules).Sorted()
 }
 
 // Check returns everything that is wrong with the collection whose root is fsys, sorted by place, and the collection: nil
@@ -37,6 +38,11 @@ func Check(fsys fs.FS) (*collection.Collection, findings.Problems, error) {
 	}
 	problems = findings.Merge(problems, findings.Merge(building, playbook.Check(fsys, c)))
 	problems = findings.Merge(problems, findings.Merge(checkPortability(fsys), checkImageVersions(c)))
+	_, ofScenarios, err := scenario.Read(fsys, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems = findings.Merge(problems, ofScenarios)
 	if len(problems.Refused()) > 0 {
 		return nil, problems, nil
 	}
@@ -48,7 +54,7 @@ func Check(fsys fs.FS) (*collection.Collection, findings.Problems, error) {
 func NewKeep() func(name string, size int64) bool {
 	keep := playbook.NewKeep()
 	return func(name string, size int64) bool {
-		return collection.Keep(name, size) || name == SettingsFile && size <= maxSettingsBytes || keep(name, size)
+		return collection.Keep(name, size) || name == SettingsFile && size <= maxSettingsBytes || scenario.Keep(name, size) || keep(name, size)
 	}
 }
 

@@ -93,12 +93,24 @@ func (a *api) put(k kind, object *unstructured.Unstructured) {
 
 // get returns a copy of an object, or nil.
 func (a *api) get(k kind, namespace, name string) *unstructured.Unstructured {
+	return a.at(k.path(namespace, name))
+}
+
+// at returns a copy of the object at a path, or nil.
+func (a *api) at(path string) *unstructured.Unstructured {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if object := a.objects[k.path(namespace, name)]; object != nil {
+	if object := a.objects[path]; object != nil {
 		return object.DeepCopy()
 	}
 	return nil
+}
+
+// remove removes the object at a path.
+func (a *api) remove(path string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	delete(a.objects, path)
 }
 
 // annotate sets an annotation of an object, if it exists.

@@ -97,6 +97,12 @@ func markUnsafe(value any) any {
 	return value
 }
 
+// With these variables the gate knows the folder of the session, and the pipe that is closed when the program that started it has ended.
+const (
+	folderVariable = "ZOSCB_LOCAL_FOLDER"
+	parentVariable = "ZOSCB_LOCAL_PARENT_FD"
+)
+
 // errCancelled ends a run whose playbook has not started yet.
 var errCancelled = errors.New("cancelled before the playbook started")
 
@@ -166,19 +172,26 @@ func (r *run) startGate(ctx context.Context, playbook, kubeconfig string) error 
 		return err
 	}
 	defer func() { _ = reader.Close() }()
+	alive, end, err := os.Pipe()
+	if err != nil {
+		_ = writer.Close()
+		return err
+	}
+	defer func() { _ = end.Close() }() // The gate has ended by then.
 	r.id = strconv.FormatInt(time.Now().UnixNano(), 10)
 	ident := r.id
 	command := exec.Command(r.Gate) //nolint:gosec // This program itself.
 	command.Args = []string{"ansible-runner", "run", r.folder.path(r.runDir()), "--rotate-artifacts", "20", "-p", playbook, "-i", ident}
 	env = append(env, "ZOSCB_ANSIBLE_RUNNER="+program, "ZOSCB_OUTPUT_FD=3", podclient.KubeconfigVariable+"="+kubeconfig,
-		"KUBECONFIG="+kubeconfig, "K8S_AUTH_KUBECONFIG="+kubeconfig, "WATCH_NAMESPACE="+r.Namespace)
+		"KUBECONFIG="+kubeconfig, "K8S_AUTH_KUBECONFIG="+kubeconfig, "WATCH_NAMESPACE="+r.Namespace,
+		parentVariable+"=4", folderVariable+"="+string(r.folder))
 	command.Env = env
 	command.Dir = string(r.folder)
 	detach(command)
-	command.ExtraFiles = []*os.File{writer}
+	command.ExtraFiles = []*os.File{writer, alive}
 	command.Stderr, command.WaitDelay = r.Output, waitDelay
 	err = command.Start()
-	_ = writer.Close()
+	_, _ = writer.Close(), alive.Close()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
@@ -25,6 +26,10 @@ import (
 type Login struct {
 	// Host is [USER@]HOST[:PORT]. It may be empty if the files have the ZosEndpoint.
 	Host string
+	// Local runs on this machine, without a connection. Host is empty then.
+	Local bool
+	// Unreachable replaces the address by one at which nothing listens.
+	Unreachable bool
 	// KeyFile is a private key, Passphrase and Password may be empty. Without key and password, the first usual key of ~/.ssh is used.
 	KeyFile              string
 	Passphrase, Password []byte
@@ -38,8 +43,8 @@ func connect(ctx context.Context, name string, l Login, declared *v2beta2.ZosEnd
 	render.Endpoint, *v2beta2.ZosEndpoint, error,
 ) {
 	if declared == nil {
-		if l.Host == "" {
-			return render.Endpoint{}, nil, fmt.Errorf("no endpoint %q: give --host USER@HOST, or a ZosEndpoint of this name in a file", name)
+		if l.Host == "" && !l.Local {
+			return render.Endpoint{}, nil, fmt.Errorf("no endpoint %q: give --host USER@HOST, --local, or a ZosEndpoint of this name in a file", name)
 		}
 		declared = &v2beta2.ZosEndpoint{}
 	}
@@ -52,6 +57,9 @@ func connect(ctx context.Context, name string, l Login, declared *v2beta2.ZosEnd
 		return render.Endpoint{}, nil, fmt.Errorf("ZosEndpoint %s: %w", name, err)
 	}
 	l.override(s, variables)
+	if l.Local {
+		s.EndpointType = v2beta2.EndpointLocal
+	}
 	if s.EndpointType == v2beta2.EndpointLocal && l.Host == "" {
 		return render.Endpoint{Name: name, Local: true, Variables: variables}, declared, nil
 	}
@@ -67,6 +75,10 @@ func connect(ctx context.Context, name string, l Login, declared *v2beta2.ZosEnd
 		}
 	}
 	user, _ := variables["ansible_user"].(string)
+	if l.Unreachable {
+		e.Host, e.Port = "127.0.0.1", 1
+		removeAddress(variables)
+	}
 	e.CredentialID = key.Credential(cmp.Or(user, e.User), e.PrivateKey, e.Passphrase, e.Password)
 	return e, declared, nil
 }
@@ -77,16 +89,30 @@ func (l Login) override(s *v2beta2.ZosEndpointSpec, variables map[string]any) {
 	if l.Host != "" || l.KnownHosts != "" {
 		s.HostKeys = nil
 	}
-	if l.Host == "" {
+	if l.Host == "" && !l.Local {
 		return
 	}
-	for _, name := range []string{"ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_connection"} {
-		delete(variables, name)
-	}
+	removeAddress(variables)
 	if strings.Contains(l.Host, "@") {
 		delete(variables, "ansible_user")
 		delete(variables, "ansible_ssh_user")
 	}
+}
+
+// removeAddress removes the variables that say where an endpoint is.
+func removeAddress(variables map[string]any) {
+	for _, name := range []string{"ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_connection"} {
+		delete(variables, name)
+	}
+}
+
+// IsLocal reports whether the run of a resource would be on this machine, without a connection.
+func (o Options) IsLocal() bool {
+	if o.Login.Host != "" || o.Login.Local {
+		return o.Login.Local
+	}
+	_, declared, _, err := split(o.Objects, kind{GroupVersionKind: schema.GroupVersionKind{Group: o.Source.Collection.Group(false), Kind: o.Kind}})
+	return err == nil && declared != nil && declared.Spec.EndpointType == v2beta2.EndpointLocal
 }
 
 // address sets host, port and user.

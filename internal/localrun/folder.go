@@ -50,7 +50,17 @@ func newFolder() (folder, error) {
 		err = errors.Join(err, os.MkdirAll(f.path(name), 0o700))
 	}
 	// An empty configuration keeps Ansible from reading that of the machine.
-	return f, errors.Join(err, f.write("opt/ansible/home/ansible.cfg", nil, 0o600), f.installEngine())
+	return f, errors.Join(err, f.write("opt/ansible/home/ansible.cfg", nil, 0o600), f.installEngine(), f.installSSH())
+}
+
+// installSSH puts an ssh before that of the machine that reads no configuration of the user or of the machine: a pod has none. Options of
+// an endpoint come later on the command line, also another -F.
+func (f folder) installSSH() error {
+	program, err := exec.LookPath("ssh")
+	if err != nil {
+		return err
+	}
+	return f.write("bin/ssh", []byte("#!/bin/sh\nexec '"+strings.ReplaceAll(program, "'", `'\''`)+"' -F /dev/null \"$@\"\n"), 0o700)
 }
 
 // remove ends shared connections of ssh, and removes the folder.
@@ -168,7 +178,7 @@ func (f folder) environment() ([]string, error) {
 		return nil, err
 	}
 	env := map[string]string{
-		"PATH": os.Getenv("PATH"), "HOME": f.path("opt/ansible/home"), "TMPDIR": f.path("tmp"),
+		"PATH": f.path("bin") + ":" + os.Getenv("PATH"), "HOME": f.path("opt/ansible/home"), "TMPDIR": f.path("tmp"),
 		"WATCH_NAMESPACE": "", "POD_NAME": podName, "POD_UID": podUID,
 	}
 	for scanner := bufio.NewScanner(bytes.NewReader(content)); scanner.Scan(); {

@@ -1,6 +1,8 @@
 package localrun
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,5 +81,34 @@ status: {phase: Succeeded}
 	}
 	if diff := cmp.Diff(want, o.Object); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// ssh reads the configuration of the user whatever HOME says.
+func TestSSHReadsNoConfigurationOfTheUser(t *testing.T) {
+	machine := t.TempDir()
+	fake := filepath.Join(machine, "it's ssh")
+	writeFile(t, fake, "#!/bin/sh\necho \"$@\"\n")
+	if err := os.Chmod(fake, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(fake, filepath.Join(machine, "ssh")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", machine+":"+os.Getenv("PATH"))
+	f, err := newFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.remove() }()
+	env, err := f.environment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(f.path("opt/ansible/engine/ssh"), "-o", "HostKeyAlias=lpar1", "host")
+	command.Env = env
+	out, err := command.CombinedOutput()
+	if err != nil || string(out) != "-F /dev/null -o HostKeyAlias=lpar1 host\n" {
+		t.Errorf("ssh got %q, %v", out, err)
 	}
 }

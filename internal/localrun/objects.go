@@ -84,20 +84,25 @@ func parseObject(file string, document *yaml.Node) (*Object, error) {
 	if len(document.Content) == 0 || document.Content[0].Tag == "!!null" {
 		return nil, nil
 	}
-	root := document.Content[0]
+	object, err := NewObject(file, document.Content[0])
+	return &object, err
+}
+
+// NewObject returns the object in a part of a YAML file, which has no aliases.
+func NewObject(file string, root *yaml.Node) (Object, error) {
 	text, err := yaml.Marshal(root)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", file, root.Line, err)
+		return Object{}, fmt.Errorf("%s:%d: %w", file, root.Line, err)
 	}
 	content, err := sigsyaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", file, root.Line, err)
+		return Object{}, fmt.Errorf("%s:%d: %w", file, root.Line, err)
 	}
 	object, err := decode(content)
 	if err != nil || root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: the document is not a Kubernetes object", file, root.Line)
+		return Object{}, fmt.Errorf("%s:%d: this is not a Kubernetes object", file, root.Line)
 	}
-	return &Object{Unstructured: object, file: file, node: root}, nil
+	return Object{Unstructured: object, file: file, node: root}, nil
 }
 
 var step = regexp.MustCompile(`[^.\[\]]+`)

@@ -13,11 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // maxName limits a printed name of an object, in bytes.
 const maxName = 400
+
+// maxSummary limits the summary of a run, in bytes.
+const maxSummary = 1000
 
 // Write is a call by which the playbook has changed an object.
 type Write struct {
@@ -50,8 +54,7 @@ func shown(writes []write) []Write {
 // Print writes result and status of a run for people. Texts of a playbook are made printable.
 func (r Result) Print(w io.Writer) error {
 	status := statusOf(r.Resource)
-	outcome, _, _ := unstructured.NestedString(status, "lastRun", "outcome")
-	tasks, _, _ := unstructured.NestedMap(status, "lastRun", "tasks")
+	outcome := r.Outcome()
 	switch {
 	case !r.Ran:
 		fmt.Fprintln(w, "\nThe playbook was not run.")
@@ -59,17 +62,7 @@ func (r Result) Print(w io.Writer) error {
 		drifted := r.drifted()
 		fmt.Fprintf(w, "\nChecked after %d s: %v: %s\n", int(r.Took.Seconds()), drifted["reason"], printable.Lines(fmt.Sprint(drifted["message"])))
 	case outcome != "":
-		fmt.Fprintf(w, "\n%s after %d s", outcome, int(r.Took.Seconds()))
-		for i, name := range []string{"ok", "changed", "failed", "unreachable", "skipped"} {
-			separator := ", "
-			if i == 0 {
-				separator = ": "
-			}
-			if tasks != nil {
-				fmt.Fprintf(w, "%s%s %v", separator, name, tasks[name])
-			}
-		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, "\n%s after %d s%s\n", outcome, int(r.Took.Seconds()), tasksOf(status))
 	}
 	if r.Again > 0 {
 		fmt.Fprintf(w, "In a cluster, the next run or check of the resource would be in %s.\n", r.Again)
@@ -87,6 +80,50 @@ func (r Result) Print(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "Status:")
 	return printYAML(w, withoutHistory(status))
+}
+
+// tasksOf counts the tasks of the last run, after a colon, or is "" if there were none.
+func tasksOf(status map[string]any) string {
+	tasks, found, _ := unstructured.NestedMap(status, "lastRun", "tasks")
+	if !found {
+		return ""
+	}
+	var counts []string
+	for _, name := range []string{"ok", "changed", "failed", "unreachable", "skipped"} {
+		counts = append(counts, fmt.Sprintf("%s %v", name, tasks[name]))
+	}
+	return ": " + strings.Join(counts, ", ")
+}
+
+// Status is that of the resource.
+func (r Result) Status() map[string]any { return statusOf(r.Resource) }
+
+// Outcome is that of the last run.
+func (r Result) Outcome() gate.Outcome {
+	outcome, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "outcome")
+	return gate.Outcome(outcome)
+}
+
+// Summary is outcome, tasks, and failure in one line, or what a check found.
+func (r Result) Summary() string {
+	if !r.Ran {
+		return "the playbook was not run"
+	}
+	if r.Check {
+		drifted := r.drifted()
+		return printable.Line(fmt.Sprintf("%v: %v", drifted["reason"], drifted["message"]), maxSummary)
+	}
+	text := string(r.Outcome()) + tasksOf(r.Status())
+	if failure, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "failure", "message"); failure != "" {
+		text += ": " + failure
+	}
+	return printable.Line(text, maxSummary)
+}
+
+// DriftReason is the reason of the condition Drifted after a check, such as NoDrift.
+func (r Result) DriftReason() string {
+	reason, _ := r.drifted()["reason"].(string)
+	return reason
 }
 
 // withoutHistory leaves out the history, which repeats lastRun.
@@ -116,6 +153,17 @@ func indent(text string) string {
 		atStart = c == '\n'
 	}
 	return string(out)
+}
+
+// Written names the objects that the playbook created, changed or deleted, without writes of the status.
+func (r Result) Written() []string {
+	var names []string
+	for _, w := range r.Writes {
+		if w.Status == nil {
+			names = append(names, w.Verb+" "+w.Object.GetKind()+" "+w.Object.GetName())
+		}
+	}
+	return names
 }
 
 // WriteObjects writes the objects that the playbook created or changed, as they are at the end, into a folder: one file each. It

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,11 @@ type Options struct {
 
 // Result is what a run did.
 type Result struct {
+	// ID is that of the run, and Changed are the names of its tasks that have changed something for the endpoint. Touched is true if not all of
+	// them were delegated, as those that write the status are.
+	ID      string
+	Changed []string
+	Touched bool
 	// Resource is the custom resource after the run, with the status that the cluster would have.
 	Resource *unstructured.Unstructured
 	Took     time.Duration
@@ -82,8 +88,7 @@ func (r Result) Succeeded() bool {
 	if r.Check {
 		return r.Ran && r.drifted()["reason"] != runstatus.ReasonCheckFailed
 	}
-	outcome, _, _ := unstructured.NestedString(r.Resource.Object, "status", "lastRun", "outcome")
-	return r.Ran && gate.Outcome(outcome).Succeeded()
+	return r.Ran && r.Outcome().Succeeded()
 }
 
 // Requirements returns an error if a program that a run needs is missing on this machine.
@@ -115,23 +120,22 @@ type run struct {
 
 // Run runs the playbook once. If the context ends, the run is cancelled, which takes some seconds. The error says why it could not be run; a playbook that failed is a Result.
 func Run(ctx context.Context, o Options) (result Result, err error) {
-	if err := Requirements(); err != nil {
+	s, err := Start(ctx, o)
+	if err != nil {
 		return Result{}, err
 	}
-	o.Output = &output{to: o.Output}
-	r := &run{Options: o}
 	defer func() {
-		if result.CleanUp = r.end(); err != nil {
+		if result.CleanUp = s.Close(); err != nil {
 			err, result.CleanUp = errors.Join(err, result.CleanUp), nil
 		}
 	}()
-	if err := r.prepare(ctx); err != nil {
-		return Result{}, err
+	switch {
+	case o.Check:
+		return s.checkNew(ctx)
+	case o.Event == gate.EventDelete:
+		return s.Delete(ctx)
 	}
-	if err := r.install(ctx); err != nil {
-		return Result{}, err
-	}
-	return r.reconcile(ctx)
+	return s.Create(ctx)
 }
 
 // end stops the local API and removes the folder, as far as they exist.
@@ -148,50 +152,74 @@ func (r *run) end() error {
 	return nil
 }
 
+// input is what a run is made of, once it is admitted.
+type input struct {
+	kinds   []kind
+	kind    kind
+	secrets map[string]*corev1.Secret
+	// resource is the custom resource, others are the other objects of the files, and endpoint is that of the resource, or nil.
+	resource Object
+	others   []Object
+	endpoint *v2beta2.ZosEndpoint
+}
+
+// Validate returns all that is wrong with resource and endpoint, as far as a run is not needed to find it.
+func (o Options) Validate(ctx context.Context) error {
+	in, err := o.admit()
+	if err != nil {
+		return err
+	}
+	_, _, err = in.connect(ctx, o.Login, make([]byte, gate.RecordKeyBytes))
+	return err
+}
+
+// connect returns the endpoint of the resource.
+func (in input) connect(ctx context.Context, l Login, key []byte) (render.Endpoint, *v2beta2.ZosEndpoint, error) {
+	name, _, _ := unstructured.NestedString(in.resource.Object, "spec", render.EndpointField)
+	return connect(ctx, name, l, in.endpoint, in.secrets, endpoint.Key(key))
+}
+
+func (o Options) admit() (in input, err error) {
+	c := o.Source.Collection
+	declared, ok := c.Resource(o.Kind)
+	if !ok {
+		return in, fmt.Errorf("the collection has no kind %s: it has %s", o.Kind, strings.Join(kindNames(c), ", "))
+	}
+	if o.Event == gate.EventDelete && declared.Finalizer == "" {
+		return in, fmt.Errorf("kind %s has no finalizer playbook: a cluster removes its resources without a run", o.Kind)
+	}
+	if in.kinds, err = kindsOf(c); err != nil {
+		return in, err
+	}
+	in.kind = in.kinds[slices.IndexFunc(in.kinds, func(k kind) bool { return k.Kind == o.Kind })]
+	if in.resource, in.endpoint, in.others, err = split(o.Objects, in.kind); err != nil {
+		return in, err
+	}
+	in.resource.renew()
+	if err := in.resource.admit(in.kind, o.Namespace); err != nil {
+		return in, err
+	}
+	in.secrets, err = secretsOf(in.others, o.Secrets, o.Namespace)
+	return in, err
+}
+
 // prepare validates all input, and fills the local API.
 func (r *run) prepare(ctx context.Context) error {
-	c := r.Source.Collection
-	declared, ok := c.Resource(r.Kind)
-	if !ok {
-		return fmt.Errorf("the collection has no kind %s: it has %s", r.Kind, strings.Join(kindNames(c), ", "))
-	}
-	if r.Event == gate.EventDelete && declared.Finalizer == "" {
-		return fmt.Errorf("kind %s has no finalizer playbook: a cluster removes its resources without a run", r.Kind)
-	}
-	kinds, err := kindsOf(c)
+	in, err := r.admit()
 	if err != nil {
 		return err
 	}
-	r.kind = kinds[0]
-	for _, k := range kinds {
-		if k.Kind == r.Kind {
-			r.kind = k
-		}
-	}
-	resource, zos, others, err := split(r.Objects, r.kind)
-	if err != nil {
-		return err
-	}
-	resource.renew()
-	if err := resource.admit(r.kind, r.Namespace); err != nil {
-		return err
-	}
-	r.resource = resource
-	secrets, err := secretsOf(others, r.Secrets, r.Namespace)
-	if err != nil {
-		return err
-	}
+	r.kind, r.resource = in.kind, in.resource
 	key := make([]byte, gate.RecordKeyBytes)
 	_, _ = rand.Read(key) // It never fails.
-	name, _, _ := unstructured.NestedString(resource.Object, "spec", render.EndpointField)
-	connection, zos, err := connect(ctx, name, r.Login, zos, secrets, endpoint.Key(key))
+	connection, zos, err := in.connect(ctx, r.Login, key)
 	if err != nil {
 		return err
 	}
-	if r.api, err = startAPI(append(usualKinds(), kinds...)); err != nil {
+	if r.api, err = startAPI(append(usualKinds(), in.kinds...)); err != nil {
 		return err
 	}
-	if err := r.fill(others, secrets, zos); err != nil {
+	if err := r.fill(in.others, in.secrets, zos); err != nil {
 		return err
 	}
 	return r.write(connection, key)
@@ -261,14 +289,6 @@ func (r *run) fill(others []Object, secrets map[string]*corev1.Secret, zos *v2be
 		o.SetNamespace(r.Namespace)
 		r.api.put(k, o.Unstructured)
 	}
-	if r.Event == gate.EventDelete {
-		now := metav1.Now().Rfc3339Copy()
-		r.resource.SetDeletionTimestamp(&now)
-	}
-	if declared, _ := r.Source.Collection.Resource(r.Kind); declared.Finalizer != "" {
-		r.resource.SetFinalizers([]string{render.Finalizer})
-	}
-	r.api.put(r.kind, r.resource.Unstructured)
 	return nil
 }
 
@@ -327,13 +347,6 @@ func (r *run) install(ctx context.Context) error {
 // reconcile does what ansible-operator and the gate do for one event.
 func (r *run) reconcile(ctx context.Context) (Result, error) {
 	started := time.Now()
-	if r.Check {
-		r.pretendSuccess()
-		if _, err := r.call(ctx); err != nil { // The gate adopts the resource without a run.
-			return Result{}, err
-		}
-		r.annotate(gate.AnnotationCheckRequestedAt, started.UTC().Format(time.RFC3339Nano))
-	}
 	again, err := r.call(ctx)
 	if err != nil {
 		return Result{}, err
@@ -342,15 +355,7 @@ func (r *run) reconcile(ctx context.Context) (Result, error) {
 	if live == nil {
 		return Result{}, fmt.Errorf("the playbook deleted its own resource %s %s", r.Kind, r.resource.GetName())
 	}
-	result := Result{Resource: live, Check: r.Check, Took: time.Since(started), Again: again, Writes: shown(r.api.taken())}
-	if r.Check {
-		drift, _, _ := unstructured.NestedMap(live.Object, "status", "drift")
-		result.Ran = drift != nil
-	} else {
-		last := runstatus.LastRun(statusOf(live))
-		result.Ran = last != nil && last.ID == r.id
-	}
-	return result, nil
+	return Result{Resource: live, Took: time.Since(started), Again: again, Writes: shown(r.api.taken())}, nil
 }
 
 // drifted returns the condition with the result of a check, or nil.

@@ -20,7 +20,7 @@ const (
 const templateSuffix = ".j2"
 
 // aside are the folders at the root that hold no playbooks and roles of the collection itself.
-var aside = []string{"changelogs", "collections", "docs", "plugins", "tests"}
+var aside = []string{"changelogs", "collections", "docs", "extensions", "plugins", "tests"}
 
 // NewKeep makes the function that says which files of one archive [Check] reads. It is for one reading: it counts what it
 // keeps.

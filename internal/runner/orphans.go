@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// KillChildren ends the run that this process has started, whatever it does at the moment.
+func KillChildren() error { return killOrphans(usualPace.grace, true) }
+
 // killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
 // connections that ssh shares between runs stay, unless connections is true.
 func killOrphans(grace time.Duration, connections bool) error {

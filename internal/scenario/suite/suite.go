@@ -1,0 +1,349 @@
+// Package suite runs the scenarios of a collection without a cluster, and reports what was not as expected.
+package suite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/internal/scenario"
+)
+
+// Options say what is run.
+type Options struct {
+	// Folder is that of the collection, for the names of files in messages.
+	Folder    string
+	Scenarios []scenario.Scenario
+	// Run has collection, login, namespace, gate, Secrets, and the objects of other files, such as the ZosEndpoint. If it has an Output, that
+	// gets the lines of all runs.
+	Run localrun.Options
+	// Report gets the steps as they end. It may be nil.
+	Report func(scenario.Scenario, Step)
+}
+
+// Step is one step of a scenario.
+type Step struct {
+	// Name is that of the key of the scenario with which it is switched off, or creation.
+	Name string
+	Took time.Duration
+	// Skipped says why it was not done, or is "".
+	Skipped string
+	// Expected and Got say what was not as expected. They are empty if it was.
+	Expected, Got string
+	// Err says why it could not be done.
+	Err error
+	// Summary is the result of the run, and Output the end of its lines.
+	Summary, Output string
+}
+
+// Passed reports whether all was as expected, or the step was skipped.
+func (s Step) Passed() bool { return s.Expected == "" && s.Err == nil }
+
+// Result is what a scenario gave.
+type Result struct {
+	Scenario scenario.Scenario
+	Steps    []Step
+}
+
+// Run runs the scenarios one after another. The error says what is wrong with them or with the endpoint; then nothing was run. If the context
+// ends, the current run is cancelled, and the results end with it.
+func Run(ctx context.Context, o Options) ([]Result, error) {
+	if err := localrun.Requirements(); err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, s := range o.Scenarios {
+		run, err := o.options(s)
+		if err == nil {
+			err = run.Validate(ctx)
+		}
+		if err != nil && !slices.ContainsFunc(problems, func(p error) bool { return p.Error() == err.Error() }) {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	var results []Result
+	for _, s := range o.Scenarios {
+		if ctx.Err() != nil {
+			break
+		}
+		t := &trial{Options: o, scenario: s}
+		t.run(ctx)
+		results = append(results, Result{Scenario: s, Steps: t.steps})
+	}
+	return results, nil
+}
+
+// options are those of the runs of a scenario.
+func (o Options) options(s scenario.Scenario) (localrun.Options, error) {
+	run := o.Run
+	file := filepath.Join(o.Folder, filepath.FromSlash(s.File))
+	run.Kind, run.Objects = s.Kind, nil
+	for _, node := range append([]*yaml.Node{s.Resource}, s.Objects...) {
+		object, err := localrun.NewObject(file, node)
+		if err != nil {
+			return run, err
+		}
+		run.Objects = append(run.Objects, object)
+	}
+	// A run completes its objects: those that all scenarios have are copied.
+	for _, object := range o.Run.Objects {
+		object.Unstructured = object.DeepCopy()
+		run.Objects = append(run.Objects, object)
+	}
+	return run, nil
+}
+
+// trial is a scenario that is being run.
+type trial struct {
+	Options
+	scenario scenario.Scenario
+	session  *localrun.Session
+	output   *tail
+	steps    []Step
+	// changed is the number of tasks that the first run changed.
+	changed int
+}
+
+// run does the steps of a scenario. What was created is deleted also if something else was not as expected.
+func (t *trial) run(ctx context.Context) {
+	s := t.scenario
+	t.do(ctx, "unreachable", s.Unreachable, t.unreachable)
+	created := t.do(ctx, "creation", true, t.create)
+	defer t.close()
+	if created {
+		t.do(ctx, "idempotence", s.Idempotence, t.repeat)
+		t.do(ctx, "check", s.Check, t.check)
+	}
+	if t.session != nil && t.do(ctx, "deletion", s.Deletion, t.remove) && created {
+		t.do(ctx, "recreation", s.Recreation, t.recreate)
+	}
+}
+
+func (t *trial) close() {
+	if t.session == nil {
+		return
+	}
+	if err := t.session.Close(); err != nil {
+		t.add(Step{Name: "end", Err: err})
+	}
+}
+
+// verdict is what a step found. It is as expected if expected is empty.
+type verdict struct {
+	result        localrun.Result
+	expected, got string
+	skipped       string
+}
+
+// do does a step that the scenario has, and reports whether all was as expected.
+func (t *trial) do(ctx context.Context, name string, has bool, step func(context.Context) (verdict, error)) bool {
+	if !has || ctx.Err() != nil {
+		return false
+	}
+	t.output = &tail{to: t.Run.Output}
+	started := time.Now()
+	v, err := step(ctx)
+	s := Step{Name: name, Took: time.Since(started), Skipped: v.skipped, Expected: v.expected, Got: v.got, Err: err, Output: t.output.String()}
+	if ctx.Err() != nil {
+		s.Err = cmp.Or(err, errors.New("cancelled"))
+	}
+	if v.result.Resource != nil {
+		s.Summary = v.result.Summary()
+	}
+	t.add(s)
+	return s.Passed()
+}
+
+func (t *trial) add(s Step) {
+	t.steps = append(t.steps, s)
+	if t.Report != nil {
+		t.Report(t.scenario, s)
+	}
+}
+
+// start starts a session whose output is that of the step that is being done.
+func (t *trial) start(ctx context.Context, change func(*localrun.Options)) (*localrun.Session, error) {
+	options, err := t.options(t.scenario)
+	if err != nil {
+		return nil, err
+	}
+	options.Output = writerFunc(func(p []byte) (int, error) { return t.output.Write(p) })
+	change(&options)
+	return localrun.Start(ctx, options)
+}
+
+func (t *trial) unreachable(ctx context.Context) (v verdict, err error) {
+	options, err := t.options(t.scenario)
+	if err != nil {
+		return v, err
+	}
+	if options.IsLocal() {
+		return verdict{skipped: "the endpoint is this machine, which always answers"}, nil
+	}
+	session, err := t.start(ctx, func(o *localrun.Options) { o.Login.Unreachable = true })
+	if err != nil {
+		return v, err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	if v.result, err = session.Create(ctx); err != nil {
+		return v, err
+	}
+	if outcome := v.result.Outcome(); outcome != gate.OutcomeUnreachable {
+		v.expected, v.got = "a run without the endpoint is Unreachable", v.result.Summary()
+	}
+	return v, nil
+}
+
+func (t *trial) create(ctx context.Context) (v verdict, err error) {
+	if t.session, err = t.start(ctx, func(*localrun.Options) {}); err != nil {
+		return v, err
+	}
+	if v.result, err = t.session.Create(ctx); err != nil {
+		return v, err
+	}
+	t.changed = changed(v.result)
+	if outcome := v.result.Outcome(); !v.result.Ran || outcome != t.scenario.Outcome {
+		v.expected, v.got = fmt.Sprintf("outcome %s", t.scenario.Outcome), v.result.Summary()
+		return v, nil
+	}
+	if missing := compare(t.scenario.Status, v.result.Status(), "status"); len(missing) > 0 {
+		v.expected, v.got = expectations(missing)
+	} else if !v.result.Touched && t.scenario.Deletion && t.scenario.Recreation {
+		v.expected = "the first run changes something; set recreation: false for a playbook that does not"
+		v.got = v.result.Summary() + ": an earlier run may have left something on the endpoint"
+	}
+	return v, nil
+}
+
+func (t *trial) repeat(ctx context.Context) (v verdict, err error) {
+	if v.result, err = t.session.Rerun(ctx); err != nil {
+		return v, err
+	}
+	written := v.result.Written()
+	if v.result.Outcome() != gate.OutcomeSucceeded || changed(v.result) > 0 || len(written) > 0 {
+		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+tasks(v.result)
+		if len(written) > 0 {
+			v.got += "; in Kubernetes: " + strings.Join(written, ", ")
+		}
+	}
+	return v, nil
+}
+
+func (t *trial) check(ctx context.Context) (v verdict, err error) {
+	if v.result, err = t.session.Check(ctx); err != nil {
+		return v, err
+	}
+	reason := v.result.DriftReason()
+	switch {
+	case v.result.Ran && reason == runstatus.ReasonNoDrift:
+		return v, nil
+	case v.result.Ran && reason == runstatus.ReasonUnchecked:
+		v.skipped = "there are tasks that Ansible cannot check"
+		return v, nil
+	}
+	v.expected, v.got = "a drift check finds nothing", v.result.Summary()
+	if drift, ok := v.result.Status()["drift"].(map[string]any); ok && drift["diff"] != nil {
+		fmt.Fprintf(t.output, "%v\n", drift["diff"])
+	}
+	return v, nil
+}
+
+func (t *trial) remove(ctx context.Context) (v verdict, err error) {
+	if v.result, err = t.session.Delete(ctx); err != nil {
+		return v, err
+	}
+	if !v.result.Succeeded() || v.result.Again > 0 {
+		v.expected, v.got = "the deletion succeeds", v.result.Summary()
+		return v, nil
+	}
+	if left := t.session.Left(); len(left) > 0 {
+		v.expected, v.got = "no object of the playbook remains", strings.Join(left, ", ")
+	}
+	return v, nil
+}
+
+// recreate creates and deletes again.
+func (t *trial) recreate(ctx context.Context) (v verdict, err error) {
+	if v.result, err = t.session.Create(ctx); err != nil {
+		return v, err
+	}
+	created := v.result
+	deleted, err := t.remove(ctx)
+	switch {
+	case err != nil:
+		return v, err
+	case created.Outcome() != t.scenario.Outcome:
+		v.expected, v.got = fmt.Sprintf("a run after the deletion has the outcome %s", t.scenario.Outcome), created.Summary()
+	case changed(created) != t.changed:
+		v.expected = fmt.Sprintf("a run after the deletion changes as many tasks as the first one: %d", t.changed)
+		v.got = created.Summary() + tasks(created)
+	case deleted.expected != "":
+		v.expected, v.got = deleted.expected, deleted.got
+	}
+	return v, nil
+}
+
+// changed is the number of tasks that have changed the endpoint.
+func changed(r localrun.Result) int {
+	lastRun, _ := r.Status()["lastRun"].(map[string]any)
+	counts, _ := lastRun["tasks"].(map[string]any)
+	n, _ := counts["changed"].(int64)
+	return int(n)
+}
+
+// tasks names the tasks that have changed the endpoint.
+func tasks(r localrun.Result) string {
+	if len(r.Changed) == 0 {
+		return ""
+	}
+	return "; changed: " + strings.Join(r.Changed, ", ")
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// maxOutput is how much of the output of a step is kept, in bytes.
+const maxOutput = 64 << 10
+
+// tail keeps the end of what is written, and hands all of it on.
+type tail struct {
+	to      io.Writer
+	content []byte
+	cut     bool
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	if t.to != nil {
+		_, _ = t.to.Write(p)
+	}
+	t.content = append(t.content, p...)
+	if over := len(t.content) - maxOutput; over > 0 {
+		t.content, t.cut = append([]byte(nil), t.content[over:]...), true
+	}
+	return len(p), nil
+}
+
+// String begins with a whole line.
+func (t *tail) String() string {
+	text := string(t.content)
+	if t.cut {
+		_, text, _ = strings.Cut(text, "\n")
+		text = "...\n" + text
+	}
+	return text
+}
