@@ -141,9 +141,11 @@ func authorOf(oc *v2beta2.OperatorCollection, accepted *v2beta2.Artifact) string
 	return managerOf(oc.ManagedFields, slices.Concat(locationFields, verificationFields))
 }
 
-// managerOf returns the field manager with the latest write among those that own one of these fields of the spec, or "".
+// managerOf returns the field manager with the latest write among those that own one of these fields of the spec, or "". Of two that wrote
+// in the same second, it is the one that owns fewer fields: the other one has created the object.
 func managerOf(entries []metav1.ManagedFieldsEntry, owned []string) string {
 	var latest *metav1.ManagedFieldsEntry
+	owns := 0
 	for i := range entries {
 		entry := &entries[i]
 		var fields struct {
@@ -153,8 +155,8 @@ func managerOf(entries []metav1.ManagedFieldsEntry, owned []string) string {
 			!slices.ContainsFunc(owned, func(name string) bool { _, owns := fields.Spec[name]; return owns }) {
 			continue
 		}
-		if latest == nil || latest.Time.Before(entry.Time) {
-			latest = entry
+		if latest == nil || latest.Time.Before(entry.Time) || latest.Time.Equal(entry.Time) && len(fields.Spec) < owns {
+			latest, owns = entry, len(fields.Spec)
 		}
 	}
 	if latest == nil {

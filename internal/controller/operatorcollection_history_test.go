@@ -44,6 +44,7 @@ func TestAuthorOf(t *testing.T) {
 		"another URL":                           {"a-b", "c-b", "u", nil, []metav1.ManagedFieldsEntry{ownedBy("argocd", 1, "collectionURL"), ownedBy("kubectl-edit", 2, "digest")}, "argocd"},
 		"another digest":                        {"a-b", "a-c", "u", hour, []metav1.ManagedFieldsEntry{ownedBy("argocd", 3, "collectionURL"), ownedBy("kubectl-edit", 2, "digest")}, "kubectl-edit"},
 		"both, by two":                          {"a-b", "c-d", "u", nil, []metav1.ManagedFieldsEntry{ownedBy("argocd", 3, "collectionURL"), ownedBy("kubectl-edit", 2, "digest")}, "argocd"},
+		"in the second of the creation":         {"a-b", "a-c", "u", nil, []metav1.ManagedFieldsEntry{ownedBy("kubectl-create", 1, "collectionURL", "digest"), ownedBy("kubectl-edit", 1, "digest")}, "kubectl-edit"},
 		"a digest that two own":                 {"a-b", "a-c", "u", nil, []metav1.ManagedFieldsEntry{ownedBy("argocd", 1, "digest"), ownedBy("kubectl-edit", 2, "digest")}, "kubectl-edit"},
 		"a removed digest":                      {"a-b", "a-c", "u", nil, []metav1.ManagedFieldsEntry{ownedBy("argocd", 1, "collectionURL")}, "argocd"},
 		"the source, by spec.interval":          {"a-b", "a-b", "u", hour, []metav1.ManagedFieldsEntry{ownedBy("argocd", 1, "collectionURL")}, "interval"},

@@ -135,8 +135,8 @@ func (t *authorsTool) expectRuns(ctx context.Context, edition string) {
 // withdraw removes the finalizer of the OperatorCollection and deletes it.
 func (t *authorsTool) withdraw(ctx context.Context) {
 	GinkgoHelper()
-	Patch(ctx, t.collection, `{"metadata":{"finalizers":[]}}`)
-	Remove(ctx, t.collection)
+	Patch(ctx, t.collection.DeepCopy(), `{"metadata":{"finalizers":[]}}`)
+	Remove(ctx, t.collection.DeepCopy())
 	Eventually(Gone(ctx, t.soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
 }
 
