@@ -110,7 +110,7 @@ func TestResourceKeepsItsLines(t *testing.T) {
 		t.Errorf("the resource is in line %d, the objects are %v", s.Resource.Line, s.Objects)
 	}
 	text, err := yaml.Marshal(s.Resource)
-	if err != nil || strings.ContainsAny(string(text), "&*") {
+	if err != nil || bytes.ContainsAny(text, "&*") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

@@ -50,7 +50,6 @@ const dumpingPlaybook = `- hosts: all
 // the files that the manager has written to the cluster.
 type hostPod struct {
 	root, namespace, operator string
-	output                    bytes.Buffer
 }
 
 // startHostPod starts the operator of a sample.
@@ -143,7 +142,7 @@ func (p *hostPod) start(pod *corev1.Pod) {
 		_ = command.Wait()
 		close(ended)
 	}()
-	DeferCleanup(func(ctx context.Context) {
+	DeferCleanup(func() {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGTERM)
 		select {
 		case <-ended:

@@ -62,18 +62,8 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	if err := localrun.Requirements(); err != nil {
 		return nil, err
 	}
-	var problems []error
-	for _, s := range o.Scenarios {
-		run, err := o.options(s)
-		if err == nil {
-			err = run.Validate(ctx)
-		}
-		if err != nil && !slices.ContainsFunc(problems, func(p error) bool { return p.Error() == err.Error() }) {
-			problems = append(problems, err)
-		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
+	if err := o.validate(ctx); err != nil {
+		return nil, err
 	}
 	var results []Result
 	for _, s := range o.Scenarios {
@@ -85,6 +75,21 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		results = append(results, Result{Scenario: s, Steps: t.steps})
 	}
 	return results, nil
+}
+
+// validate returns the problems of all scenarios, each once: those of the endpoint are often the same.
+func (o Options) validate(ctx context.Context) error {
+	var problems []error
+	for _, s := range o.Scenarios {
+		run, err := o.options(s)
+		if err == nil {
+			err = run.Validate(ctx)
+		}
+		if err != nil && !slices.ContainsFunc(problems, func(p error) bool { return p.Error() == err.Error() }) {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // options are those of the runs of a scenario.
