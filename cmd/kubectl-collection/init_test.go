@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -114,7 +115,8 @@ func needRuns(t *testing.T) {
 // The commands of the workflow pass, in its order, in the folder that init has written.
 func TestInitPassesItsOwnWorkflow(t *testing.T) {
 	needRuns(t)
-	folder, runner := filepath.Join(t.TempDir(), "zos_users"), t.TempDir()
+	name := fmt.Sprintf("users%d", os.Getpid()) // The scenario's file is named after it, and others may test on this machine, too.
+	folder, runner := filepath.Join(t.TempDir(), name), t.TempDir()
 	mustRun(t, exitClean, "init", folder)
 	var workflow struct {
 		Jobs map[string]struct {
@@ -144,7 +146,7 @@ func TestInitPassesItsOwnWorkflow(t *testing.T) {
 	if err != nil || !strings.Contains(string(report), `<testsuites tests="5" failures="0" errors="0"`) {
 		t.Errorf("the report is %s, %v", report, err)
 	}
-	if _, err := os.Stat("/tmp/example-zos_users-hello.txt"); err == nil {
+	if _, err := os.Stat("/tmp/example-" + name + "-hello.txt"); err == nil {
 		t.Error("the scenario has left its file")
 	}
 }
