@@ -15,7 +15,9 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-var _ = Describe("A collection with long names", func() {
+var _ = Describe("A collection with long names", Ordered, func() {
+	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+
 	It("is installed with a shorter name, but not by the Operator Lifecycle Manager", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		Create(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group"},
@@ -29,7 +31,7 @@ var _ = Describe("A collection with long names", func() {
 		makeAvailable(ctx, namespace, id.OperatorName())
 		ExpectReady(ctx, oc)
 		Get(ctx, NewWithT(GinkgoT()), oc)
-		Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("long-name"), ContainSubstring("named "+id.OperatorName()))))
+		Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("is longer than 63 characters"), ContainSubstring("named "+id.OperatorName()))))
 		Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("OLM allows 63")))
 
 		By("asking for OLM")
