@@ -27,7 +27,7 @@ const waiting = `- hosts: all
 func TestVictim(t *testing.T) {
 	file := os.Getenv(victim)
 	if file == "" {
-		t.Skip("another test starts this one")
+		return // Another test starts this one.
 	}
 	o, _ := options(t, Login{Local: true}, file)
 	o.Source, o.Output = sourceOf(t, waiting), os.Stdout
