@@ -130,7 +130,7 @@ func (c *cluster) applyCredential(ctx context.Context, secret *corev1.Secret) (d
 		return "", err
 	}
 	if live.Type != corev1.SecretTypeSSHAuth && live.Labels[endpoint.LabelCredential] != "true" {
-		return "", fmt.Errorf("Secret %q in namespace %q exists and is no credential: choose another name, or label it %s=true", secret.Name, secret.Namespace, endpoint.LabelCredential)
+		return "", fmt.Errorf("the Secret %q in namespace %q exists and is no credential: choose another name, or label it %s=true", secret.Name, secret.Namespace, endpoint.LabelCredential)
 	}
 	for _, key := range []string{endpoint.KeyAuthorsTools, sshsecret.KeyPassphrase, sshsecret.KeyPassword} {
 		delete(live.Data, key)

@@ -32,8 +32,8 @@ func watchFiles(path string, files []string, ignored string) (*fileWatch, error)
 	absolute := func(name string) string {
 		full, err := filepath.Abs(name)
 		errs = append(errs, err)
-		if real, err := filepath.EvalSymlinks(full); err == nil { // Events have the names of the folders that are watched.
-			return real
+		if resolved, err := filepath.EvalSymlinks(full); err == nil { // Events have the names of the folders that are watched.
+			return resolved
 		}
 		return full
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strings"
 
 	"github.com/collection-operator/collection-operator/internal/sshsecret"
 )
@@ -36,7 +37,7 @@ func main() {
 
 func run(args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("no command is given\n\n" + usage)
+		return fmt.Errorf("no command is given\n\n%s", strings.TrimSpace(usage))
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "version", "--version":

@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		t.run(ctx)
 		results = append(results, Result{Scenario: s, Steps: t.steps})
 	}
-	return results, nil
+	return results, nil //nolint:nilerr // The results end with the context.
 }
 
 // validate returns the problems of all scenarios, each once: those of the endpoint are often the same.
