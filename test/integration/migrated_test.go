@@ -34,7 +34,7 @@ var _ = Describe("A version with a migration playbook", func() {
 		changeSpec(ctx, oc, next.pinned())
 		migrated := Condition(ctx, soc, v2beta2.ConditionMigrated)
 		Eventually(migrated).WithContext(ctx).Should(And(ConditionFalse(), WithReason("Migrating"), WithMessage("0 of 2 custom resources are migrated")))
-		makeAvailable(ctx, namespace, s.operator())
+		makeReadyAgain(ctx, oc, s, next.version)
 		ExpectReady(ctx, soc)
 		Expect(migrated(NewWithT(GinkgoT()))).To(ConditionFalse(), "it does not influence Ready")
 
