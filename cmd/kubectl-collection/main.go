@@ -92,7 +92,7 @@ Kubernetes operator.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
 	root.AddCommand(
-		initCommand(), lintCommand(), runCommand(), testCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
+		initCommand(), lintCommand(), runCommand(), testCommand(), devCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), credentialCommand(), upgradeCommand(), rollbackCommand(),
 		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), pruneCommand(), imagesCommand(),
 		versionCommand(),
