@@ -74,7 +74,10 @@ var _ = Describe("kubectl collection dev", func() {
 		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		mine := s.ownInstance(namespace, "mine")
-		Eventually(Field(ctx, mine, "spec", "size")).WithContext(ctx).Should(BeEquivalentTo(4))
+		Eventually(func(g Gomega) any {
+			Get(ctx, g, mine)
+			return mine.Object["spec"].(map[string]any)["size"]
+		}).WithContext(ctx).Should(BeEquivalentTo(4))
 		reportRun(ctx, mine, "Succeeded", runOf("1", "Succeeded", ""))
 		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`Succeeded: run 1, after 7s\nDone after .*\n\nWaiting for a change`))
 		Get(ctx, NewWithT(GinkgoT()), oc)
@@ -108,7 +111,9 @@ var _ = Describe("kubectl collection dev", func() {
 		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say("Removed"))
 		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
+		mine = s.ownInstance(namespace, "mine")
 		Eventually(Field(ctx, mine, "spec", "size")).WithContext(ctx).Should(Equal("large"))
+		Get(ctx, NewWithT(GinkgoT()), mine)
 		Expect(mine.GetUID()).NotTo(Equal(uid))
 		reportRun(ctx, mine, "Succeeded", runOf("3", "Succeeded", ""))
 		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`Succeeded: run 3`))
