@@ -64,7 +64,8 @@ func (o *pushOptions) reach(ctx context.Context, c *cluster, config *rest.Config
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	transport.Proxy = nil
+	// A connection that is still open when the forwarding ends is reported as an error.
+	transport.Proxy, transport.DisableKeepAlives = nil, true
 	return &managerServer{url: fmt.Sprintf("https://127.0.0.1:%d", local), transport: transport}, stop, nil
 }
 
