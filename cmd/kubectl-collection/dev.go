@@ -101,9 +101,10 @@ func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWa
 	for {
 		began := time.Now()
 		err := d.round(ctx, cmd)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
+		}
+		switch {
 		case err == nil:
 			fmt.Fprintf(d.out, "Done after %s.\n", time.Since(began).Round(100*time.Millisecond))
 		case !errors.Is(err, errFindings):
