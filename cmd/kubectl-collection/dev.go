@@ -101,14 +101,9 @@ func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWa
 	for {
 		began := time.Now()
 		err := d.round(ctx, cmd)
+		d.tell(ctx, err, time.Since(began))
 		if ctx.Err() != nil {
 			return nil
-		}
-		switch {
-		case err == nil:
-			fmt.Fprintf(d.out, "Done after %s.\n", time.Since(began).Round(100*time.Millisecond))
-		case !errors.Is(err, errFindings):
-			fmt.Fprintln(d.errs, "error:", printable.Escape(err.Error()))
 		}
 		fmt.Fprintln(d.out, "\nWaiting for a change. Ctrl+C ends.")
 		changed, err := files.next(ctx)
@@ -116,6 +111,17 @@ func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWa
 			return err
 		}
 		fmt.Fprintf(d.out, "Changed: %s\n", printable.Escape(changed))
+	}
+}
+
+// tell prints how a round ended, unless it was interrupted.
+func (d *developing) tell(ctx context.Context, err error, took time.Duration) {
+	switch {
+	case ctx.Err() != nil || errors.Is(err, errFindings):
+	case err != nil:
+		fmt.Fprintln(d.errs, "error:", printable.Escape(err.Error()))
+	default:
+		fmt.Fprintf(d.out, "Done after %s.\n", took.Round(100*time.Millisecond))
 	}
 }
 
