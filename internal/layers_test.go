@@ -113,6 +113,8 @@ var layers = map[string][]string{
 	"internal/servingcert":        {},
 	"internal/servingcert/keeper": {"internal/servingcert"},
 	"internal/upload":             {"api/v2beta2", "internal/artifact", "internal/fetch"},
+
+	"internal/findings/rulecase": {"internal/findings"}, // for tests alone
 }
 
 // pure packages turn bytes and values into values.

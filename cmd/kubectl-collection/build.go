@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-
-	"github.com/collection-operator/collection-operator/internal/explain"
 )
 
 func buildCommand() *cobra.Command {
@@ -65,7 +63,7 @@ func build(cmd *cobra.Command, folder, output string, force bool) error {
 	}
 	problems := built.collection.Problems
 	if len(problems.Findings()) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "a cluster accepts it, with %s: see `%s lint %s`\n", explain.Count(problems), cmd.Root().DisplayName(), folder)
+		fmt.Fprintf(cmd.ErrOrStderr(), "a cluster accepts it, with %s: see `%s lint %s`\n", problems.Count(), cmd.Root().DisplayName(), folder)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), output, built.digest)
 	return err

@@ -83,6 +83,7 @@ func (o *operatorOptions) bundleFiles(s *source) ([]bundleFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	csv.Spec.Replaces = s.collection.ReplacesVersion
 	crds, err := render.CRDs(s.collection, o.group(s))
 	if err != nil {
 		return nil, err

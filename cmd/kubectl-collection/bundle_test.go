@@ -81,6 +81,23 @@ func TestBundleIsReadByOperatorFramework(t *testing.T) {
 	}
 }
 
+// The version that operator-config replaces is the one that OLM upgrades.
+func TestBundleReplaces(t *testing.T) {
+	folder := copyCollection(t, filesCollection)
+	edit(t, filepath.Join(folder, "operator-config.yml"), "\nresources:", "\nreplaces: example-zos-files-operator.v0.9.0\nresources:")
+	for name, want := range map[string]string{filesCollection: "", folder: "example-zos-files-operator.v0.9.0"} {
+		dir := filepath.Join(t.TempDir(), "bundle")
+		mustRun(t, exitClean, "bundle", name, "--output", dir)
+		bundle, err := manifests.GetBundleFromDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bundle.CSV.Spec.Replaces; got != want {
+			t.Errorf("%s: replaces %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestBundleIsTheSameFromFolderAndArchive(t *testing.T) {
 	dir := t.TempDir()
 	archive, _, _ := strings.Cut(mustRun(t, exitClean, "build", filesCollection, "--output", dir), " ")

@@ -12,6 +12,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/diff"
+	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 func diffCommand() *cobra.Command {
@@ -22,7 +24,7 @@ func diffCommand() *cobra.Command {
 		Short: "Tell what an upgrade changes",
 		Long: `Tell what changes when the archive or folder NEW takes the place of OLD: version, kinds, fields, playbooks, permissions,
 dependencies. Changes that can break something begin with an exclamation mark: custom resources may have to change, or the
-cluster refuses the upgrade.
+cluster refuses the upgrade. Findings of lint that are new (+) or gone (-) come last.
 
 With --live, the custom resources in a cluster are judged too: those that block the upgrade begin with an exclamation mark. You
 need the right to list them. Those of the namespace of the context are read, or those of --namespace, or of all with -A.
@@ -69,9 +71,35 @@ type diffReport struct {
 	New      diffSide      `json:"new"`
 	Breaking int           `json:"breaking"`
 	Changes  []diff.Change `json:"changes"`
-	Live     *liveReport   `json:"live,omitempty"`
+	// Findings are those of lint that one side has and the other has not.
+	Findings diffFindings `json:"findings"`
+	Live     *liveReport  `json:"live,omitempty"`
 
 	was, is *collection.Collection
+}
+
+type diffFindings struct {
+	New  []findings.Finding `json:"new"`
+	Gone []findings.Finding `json:"gone"`
+}
+
+func compareFindings(was, is *collection.Collection) diffFindings {
+	return diffFindings{New: is.Problems.Without(was.Problems).Listed(is.Name), Gone: was.Problems.Without(is.Problems).Listed(was.Name)}
+}
+
+func (f diffFindings) text() string {
+	p := &explain.Page{}
+	if len(f.New)+len(f.Gone) == 0 {
+		return ""
+	}
+	p.Title("Findings")
+	for _, finding := range f.New {
+		p.Row(0, 4, "  +", finding.String())
+	}
+	for _, finding := range f.Gone {
+		p.Row(0, 4, "  -", finding.String())
+	}
+	return "\n" + p.String()
 }
 
 type diffSide struct {
@@ -91,7 +119,7 @@ func compare(cmd *cobra.Command, was, is string) (*diffReport, error) {
 		return nil, err
 	}
 	report := &diffReport{Old: identify(oldSource), New: identify(newSource), Changes: diff.Compare(oldSide, newSide),
-		was: oldSide.Collection, is: newSide.Collection}
+		Findings: compareFindings(oldSide.Collection, newSide.Collection), was: oldSide.Collection, is: newSide.Collection}
 	report.Breaking = diff.Breaking(report.Changes)
 	if report.Changes == nil {
 		report.Changes = []diff.Change{} // In JSON it is a list in any case.
@@ -146,7 +174,7 @@ func (r *diffReport) print(w io.Writer, output string) error {
 }
 
 func (r *diffReport) printText(w io.Writer) error {
-	if _, err := fmt.Fprint(w, diff.Report(r.Changes)); err != nil || r.Live == nil {
+	if _, err := fmt.Fprint(w, diff.Report(r.Changes)+r.Findings.text()); err != nil || r.Live == nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {

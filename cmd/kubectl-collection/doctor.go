@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/doctor"
-	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
@@ -102,7 +102,7 @@ func printDoctor(stdout, stderr io.Writer, report *doctor.Report, output string)
 		return errFindings
 	}
 	if report.Failed > 0 {
-		return fmt.Errorf("nothing was found, but %s failed: try again", explain.Plural(report.Failed, "request"))
+		return fmt.Errorf("nothing was found, but %s failed: try again", findings.Plural(report.Failed, "request"))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,12 +10,10 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/lint"
@@ -25,6 +22,7 @@ import (
 
 func lintCommand() *cobra.Command {
 	var output, digest string
+	var fix fixOptions
 	cmd := &cobra.Command{
 		Use:   "lint PATH|URL [--digest sha256:...]",
 		Short: "Report everything that is wrong with a collection",
@@ -48,7 +46,11 @@ A file .oc-lint at the root hides findings:
   use_default_rules: false              # show only the rules of
   enable_list: [hosts-all]
 
-It hides them here. A cluster refuses what it refuses.`,
+It hides them here. A cluster refuses what it refuses.
+
+With --fix, what has exactly one right answer is corrected in the files of a folder: misspelt keys, types and names of variables,
+values that lack quotes, the hosts of plays, conditions with {{ }}. All else in the files stays as it is, comments too. What
+changed is printed as a diff, before what is left to do. --fix --dry-run prints it and changes nothing.`,
 		Example: `  # Check the folder you are in
   kubectl collection lint .
 
@@ -58,15 +60,30 @@ It hides them here. A cluster refuses what it refuses.`,
   # Check an archive before a cluster imports it
   kubectl collection lint https://example.com/acme-files-1.0.0.tar.gz --digest sha256:c6cca05f781b293f9ea34cd9799dd126596a4be2f90c7096e9eab718d27e39bd
 
+  # Correct what has one right answer
+  kubectl collection lint . --fix
+
   # Upload findings to code scanning
   kubectl collection lint . -o sarif > lint.sarif`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if fix.dryRun && !fix.fix {
+				return errors.New("--dry-run is for --fix")
+			}
+			if fix.fix {
+				if output != "text" {
+					return errors.New("--fix prints a diff: use it without --output")
+				}
+				if err := fix.run(cmd, args[0]); err != nil {
+					return err
+				}
+			}
 			return runLint(cmd, args[0], digest, output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or sarif")
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
+	fix.addFlags(cmd)
 	completeWords(cmd, "output", "text", "json", "sarif")
 	return cmd
 }
@@ -173,13 +190,12 @@ func displayPath(source string) string {
 
 // lintSummary is the last line of the text output.
 func lintSummary(shown, hidden findings.Problems) string {
-	line := strings.Join([]string{
-		explain.Plural(len(shown.WithSeverity(findings.SeverityError)), "error"),
-		explain.Plural(len(shown.WithSeverity(findings.SeverityWarning)), "warning"),
-		explain.Plural(len(shown.WithSeverity(findings.SeverityInfo)), "hint"),
-	}, ", ")
+	line := strings.Join(shown.Counts(), ", ")
 	if len(hidden) > 0 {
 		line += fmt.Sprintf(", %d hidden by %s", len(hidden), lint.SettingsFile)
+	}
+	if n := len(shown.Fixable()); n > 0 {
+		line += fmt.Sprintf(", %d that --fix may correct", n)
 	}
 	if len(shown.Refused())+len(hidden.Refused()) > 0 {
 		return line + ": a cluster would refuse this collection"
@@ -194,34 +210,8 @@ var lintWriters = map[string]func(w io.Writer, path string, problems findings.Pr
 	"sarif": writeSARIF,
 }
 
-// finding is a problem as -o json prints it, and as text does.
-type finding struct {
-	File     string            `json:"file"`
-	Line     int               `json:"line"`
-	Column   int               `json:"column"`
-	Severity findings.Severity `json:"severity"`
-	Rule     string            `json:"rule"`
-	Message  string            `json:"message"`
-}
-
-// newFinding puts a problem of a whole file at its beginning, so that editors can show it, and one of no file at the
-// path that was checked.
-func newFinding(path string, p findings.Problem) finding {
-	if p.Path != "" {
-		p.Message = p.Path + ": " + p.Message
-	}
-	return finding{
-		File: cmp.Or(p.File, filepath.Base(path)), Line: max(p.Line, 1), Column: max(p.Column, 1),
-		Severity: p.Severity, Rule: p.Rule, Message: p.Message,
-	}
-}
-
 func writeJSON(w io.Writer, path string, problems findings.Problems) error {
-	out := make([]finding, len(problems))
-	for i, p := range problems {
-		out[i] = newFinding(path, p)
-	}
-	return encodeJSON(w, out)
+	return encodeJSON(w, problems.Listed(path))
 }
 
 func encodeJSON(w io.Writer, v any) error {
@@ -233,8 +223,7 @@ func encodeJSON(w io.Writer, v any) error {
 
 func writeText(w io.Writer, path string, problems findings.Problems) error {
 	color := colored(w)
-	for _, p := range problems {
-		f := newFinding(path, p)
+	for _, f := range problems.Listed(path) {
 		_, err := fmt.Fprintf(w, "%s:%d:%d: %s %s: %s\n", printable.Escape(f.File), f.Line, f.Column, color.severity(f.Severity), f.Rule, printable.Escape(f.Message))
 		if err != nil {
 			return err

@@ -179,6 +179,9 @@ func TestSARIF(t *testing.T) {
 	}
 	for _, result := range run.Results {
 		rule := run.Tool.Driver.Rules[result.RuleIndex]
+		if rule.HelpURI != rulesPage+"#"+rule.ID {
+			t.Errorf("the help of %s is at %s", rule.ID, rule.HelpURI)
+		}
 		if rule.ID != result.RuleID || rule.Default.Level != result.Level || rule.ShortDescription.Text == "" {
 			t.Errorf("rule %+v at index %d is not that of %+v", rule, result.RuleIndex, result)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/preflight"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/upgrade"
@@ -194,7 +195,7 @@ func (r *liveReport) print(w io.Writer) error {
 		p.Blank()
 	}
 	p.Text(0, fmt.Sprintf("%s read: version %s does not fit %d of them (!), and means a change for %d.",
-		explain.Plural(r.Resources, "custom resource"), r.Version, r.Blocked, r.Warned))
+		findings.Plural(r.Resources, "custom resource"), r.Version, r.Blocked, r.Warned))
 	if r.Blocked > 0 {
 		p.Text(0, "They block the upgrade unless spec.upgrade.policy is AllowBreaking. Change or delete them first.")
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
 // toolName is that of the executable, which kubectl and oc find by it.
@@ -55,12 +55,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // exactly wants n arguments, and says which if there are others.
 func exactly(n int) cobra.PositionalArgs {
-	return wants(explain.Plural(n, "argument"), cobra.ExactArgs(n))
+	return wants(findings.Plural(n, "argument"), cobra.ExactArgs(n))
 }
 
 // atLeast wants n arguments or more, and says so if there are less.
 func atLeast(n int) cobra.PositionalArgs {
-	return wants("at least "+explain.Plural(n, "argument"), cobra.MinimumNArgs(n))
+	return wants("at least "+findings.Plural(n, "argument"), cobra.MinimumNArgs(n))
 }
 
 func wants(what string, check cobra.PositionalArgs) cobra.PositionalArgs {

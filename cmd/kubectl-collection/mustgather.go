@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/doctor"
-	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/mustgather"
 	"github.com/collection-operator/collection-operator/internal/snapshot/reader"
 )
@@ -73,7 +73,7 @@ Exit codes are 0 if the archive was written, and 2 if not.`,
 			return err
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Secrets were left out and what looks like one was replaced. Look at the archive before you send it.")
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %d left out\n", file, explain.Plural(result.Files, "file"), result.LeftOut)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %d left out\n", file, findings.Plural(result.Files, "file"), result.LeftOut)
 		return err
 	}
 	return command

@@ -37,6 +37,7 @@ type (
 		ShortDescription sarifText       `json:"shortDescription"`
 		FullDescription  sarifText       `json:"fullDescription"`
 		Help             sarifText       `json:"help"`
+		HelpURI          string          `json:"helpUri"`
 		Default          sarifLevel      `json:"defaultConfiguration"`
 		Properties       sarifProperties `json:"properties"`
 	}
@@ -77,7 +78,11 @@ var sarifLevels = map[findings.Severity]string{
 	findings.SeverityError: "error", findings.SeverityWarning: "warning", findings.SeverityInfo: "note",
 }
 
-const projectURL = "https://github.com/collection-operator/collection-operator"
+const (
+	projectURL = "https://github.com/collection-operator/collection-operator"
+	// rulesPage has a section with the name of each rule.
+	rulesPage = projectURL + "/blob/main/docs/spec/rules.md"
+)
 
 // writeSARIF prints the findings for code scanning. It wants addresses that are relative to the repository's root: run
 // lint there.
@@ -86,7 +91,7 @@ func writeSARIF(w io.Writer, path string, problems findings.Problems) error {
 	folder := folderOf(path)
 	results := make([]sarifResult, len(problems))
 	for i, p := range problems {
-		f := newFinding(path, p)
+		f := p.Finding(path)
 		physical := sarifPhysical{Artifact: sarifArtifact{URI: sarifURI(folder, f.File)}}
 		if p.Line > 0 {
 			physical.Region = &sarifRegion{StartLine: p.Line, StartColumn: p.Column}
@@ -119,6 +124,7 @@ func sarifRules(rules []findings.Rule) []sarifRule {
 		}
 		out[i] = sarifRule{
 			ID: r.Name, ShortDescription: sarifText{r.Summary}, FullDescription: sarifText{r.Summary}, Help: sarifText{help},
+			HelpURI: rulesPage + "#" + r.Name,
 			Default: sarifLevel{sarifLevels[r.Severity]}, Properties: sarifProperties{Tags: []string{"operator-collection"}},
 		}
 	}

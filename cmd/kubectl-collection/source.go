@@ -18,7 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
-// source is a collection as a cluster gets it.
+// source is a collection as a cluster gets it, with the problems that lint shows.
 type source struct {
 	collection *collection.Collection
 	files      *archive.Files
@@ -85,6 +85,11 @@ func readSource(r io.Reader) (*source, error) {
 	if c == nil {
 		return nil, problems
 	}
+	settings, unsettled, err := lint.ReadSettings(files)
+	if err != nil {
+		return nil, err
+	}
+	c.Problems, _ = settings.Apply(findings.Merge(problems, unsettled))
 	return &source{collection: c, files: files, digest: digester.Digest()}, nil
 }
 

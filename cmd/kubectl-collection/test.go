@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/scenario"
 	"github.com/collection-operator/collection-operator/internal/scenario/suite"
 )
@@ -138,7 +138,7 @@ func (o *testOptions) run(cmd *cobra.Command, options suite.Options) error {
 		return err
 	}
 	done, failed := suite.Count(results)
-	fmt.Fprintf(w, "%s, %s", explain.Plural(len(results), "scenario"), explain.Plural(done, "step"))
+	fmt.Fprintf(w, "%s, %s", findings.Plural(len(results), "scenario"), findings.Plural(done, "step"))
 	if len(failed) == 0 && ctx.Err() == nil {
 		fmt.Fprintln(w, ": all as expected")
 		return nil

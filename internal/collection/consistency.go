@@ -80,13 +80,14 @@ const EndpointKind = "ZosEndpoint"
 
 // checkKindReferences: a variable may refer to a kind of another collection, which is not known here.
 func checkKindReferences(l *loader, c *Collection) {
-	known := map[string]bool{"": true, EndpointKind: true}
+	known, inLowerCase := map[string]bool{"": true, EndpointKind: true}, map[string]string{strings.ToLower(EndpointKind): EndpointKind}
 	for _, r := range c.Resources {
 		known[r.Kind] = true
+		inLowerCase[r.Singular()] = r.Kind
 	}
 	check := func(path string, v Var) {
 		if !known[v.KindReference] {
-			l.At(l.configFile, path+".kindReference").Report(ruleKindReferenceUnknown,
+			l.At(l.configFile, path+".kindReference").ReportFix(inLowerCase[strings.ToLower(v.KindReference)], ruleKindReferenceUnknown,
 				"this collection has no kind %s; if it is one of another collection, that one must be imported too", findings.Quote(v.KindReference))
 		}
 	}

@@ -202,7 +202,7 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 			info, err := fs.Stat(l.fsys, playbook.name)
 			switch {
 			case IsAbsent(err):
-				at.Report(playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
+				at.ReportFix(l.sameName(playbook.name), playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
 			case err != nil:
 				return err
 			case !info.Mode().IsRegular():
@@ -212,6 +212,30 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 	}
 	return nil
 }
+
+// sameName is the only file whose name differs from that of a missing one in capitals or the ending .yml or .yaml alone, or "".
+func (l *loader) sameName(name string) string {
+	bare := func(name string) string { return strings.ToLower(strings.TrimSuffix(name, path.Ext(name))) }
+	entries, err := fs.ReadDir(l.fsys, path.Dir(name))
+	if err != nil || len(entries) > maxListed {
+		return ""
+	}
+	found := ""
+	for _, entry := range entries {
+		ending := path.Ext(entry.Name())
+		if !entry.Type().IsRegular() || ending != ".yml" && ending != ".yaml" || bare(entry.Name()) != bare(path.Base(name)) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = path.Join(path.Dir(name), entry.Name())
+	}
+	return found
+}
+
+// maxListed bounds the folders in which another file is looked for.
+const maxListed = 1000
 
 // checkMigrationPlaybook ignores a migration playbook that the collection does not hold.
 func (l *loader) checkMigrationPlaybook(c *Collection) error {

@@ -55,6 +55,9 @@ type Collection struct {
 	InventoryName string
 	// Replaces is the collection whose kinds and custom resources this one takes over, or zero.
 	Replaces ID `json:",omitzero"`
+	// ReplacesVersion is the name of the ClusterServiceVersion, of an older version of the collection, that a bundle of this one upgrades,
+	// or "". Operators that the manager installs are upgraded by their versions.
+	ReplacesVersion string `json:",omitempty"`
 	// MigrationPlaybook is the path of the playbook that migrates a custom resource from another version, or "".
 	MigrationPlaybook string `json:",omitempty"`
 	// MigrationReversible states that an older version of the collection can manage custom resources that were migrated to this

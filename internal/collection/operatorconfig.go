@@ -56,7 +56,9 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.Capabilities = readCapabilities(root.Get("capabilities"))
 	c.Categories = readCategories(root.Get("categories"))
 	c.Support = readSupport(root.Get("support"))
-	c.Replaces = readReplaces(root.Get("replaces"), c.ID())
+	if c.ReplacesVersion = c.olderVersion(root.Get("replaces")); c.ReplacesVersion == "" {
+		c.Replaces = readReplaces(root.Get("replaces"), c.ID())
+	}
 	c.Icons = readIcons(root.Get("icon"))
 	c.Roles = readRules(root.Get("roles"), false)
 	c.ClusterRoles = readRules(root.Get("clusterRoles"), true)
@@ -174,6 +176,23 @@ func readSupport(v findings.Value) string {
 	return s
 }
 
+// olderVersion returns the name of the ClusterServiceVersion of an older version of the collection, if a text is that, else "". IBM's collections
+// leave out the suffix of the operator where their own name ends in it.
+func (c *Collection) olderVersion(v findings.Value) string {
+	s, _ := v.Scalar()
+	label, own := strings.CutPrefix(s, c.OperatorName()+".v")
+	if !own {
+		label, own = strings.CutPrefix(s, c.Domain+"-"+c.Name+".v")
+	}
+	if !own || c.Version == nil || c.Domain == "" || c.Name == "" {
+		return ""
+	}
+	if older, err := semver.StrictNewVersion(label); err != nil || !older.LessThan(c.Version) || label != strings.ToLower(label) {
+		return ""
+	}
+	return c.OperatorName() + ".v" + label
+}
+
 // readReplaces reads the collection that this one replaces: domain/name, or a name in its own domain. IBM's schema has the key as any
 // text, so that an archive with another text is no worse.
 func readReplaces(v findings.Value, own ID) ID {
@@ -193,7 +212,7 @@ func readReplaces(v findings.Value, own ID) ID {
 		v.Report(ruleReplaces, "%s is not the domain/name of a collection, nor a name in the same domain, and is ignored", findings.Quote(s))
 		return ID{}
 	case replaced.Domain == own.Domain && replaced.Name == s && operatorVersion.MatchString(s):
-		v.Report(ruleReplaces, "%s is the name of a version of an operator, and is ignored: a newer version of a collection needs no replaces", findings.Quote(s))
+		v.Report(ruleReplaces, "%s is the name of a version of an operator, but of no older one of this collection (%s.v...), and is ignored", findings.Quote(s), own.OperatorName())
 		return ID{}
 	case replaced == own:
 		v.Report(ruleReplaces, "%s is this collection, and is ignored: a newer version needs no replaces", findings.Quote(s))

@@ -1,7 +1,6 @@
 package collection
 
 import (
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -47,11 +46,7 @@ func readRoleItem(v findings.Value, cluster bool) []rbacv1.PolicyRule {
 // resourceNames would grant more than its author meant.
 func readRule(m findings.Mapping, cluster bool) []rbacv1.PolicyRule {
 	before := m.Errors()
-	for _, key := range m.Keys {
-		if !slices.Contains(ruleKeys, key) {
-			m.Fields[key].Report(rulePermissionKey, "unknown key of a policy rule")
-		}
-	}
+	m.RefuseUnknown(rulePermissionKey, ruleKeys...)
 	rule := rbacv1.PolicyRule{
 		APIGroups:       m.Get("apiGroups").Texts(true),
 		Resources:       m.Get("resources").Texts(false),

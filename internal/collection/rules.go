@@ -37,7 +37,7 @@ var (
 	ruleMatchVersion        = rules.Warning("match-version", findings.SectionRoot, "version is the version in MANIFEST.json or galaxy.yml.")
 	ruleDescriptionHeading  = rules.Error("description-heading", findings.SectionRoot, "In the description that YAML makes, each markdown heading stands alone on its line.")
 	ruleInventoryName       = rules.Refused("inventory-name", "", "inventoryName is a name that an Ansible group may have, and none that Ansible gives itself.")
-	ruleReplaces            = rules.Warning("replaces", "", "replaces is the domain/name of another collection, or the name of one in the same domain; else it is ignored.")
+	ruleReplaces            = rules.Warning("replaces", "", "replaces is the domain/name of another collection, the name of one in the same domain, or the name of the ClusterServiceVersion of an older version of this one; else it is ignored.")
 	ruleMigrationPlaybook   = rules.Warning("migration-playbook", "", "migrationPlaybook is the path of a file of the collection; else it is ignored.")
 	ruleMigrationReversible = rules.Warning("migration-reversible", "", "migrationReversible is true or false; else it is ignored.")
 	ruleCapabilities        = rules.Warning("capabilities", "", "capabilities is a level of the Operator Framework's capability model, from Basic Install to Auto Pilot; else it is ignored.")

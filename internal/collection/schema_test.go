@@ -35,7 +35,7 @@ func TestConfigSchemaHasTheKeysOfTheLoader(t *testing.T) {
 		"resource":        resource,
 		"variable":        variable,
 		"object variable": variable.Properties["objectVariables"].Items,
-		"policy rule":     root.Properties["roles"].Items.AnyOf[1],
+		"policy rule":     root.Properties["roles"].AnyOf[1].AnyOf[1],
 	}
 	for name, keys := range collection.LoaderKeys {
 		want := slices.Sorted(slices.Values(keys))

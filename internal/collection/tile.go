@@ -25,7 +25,7 @@ func readCapabilities(v findings.Value) string {
 	s, _ := v.Scalar()
 	level, known := spelled(s, CapabilityLevels)
 	if !known {
-		v.Report(ruleCapabilities, "must be one of %s, not %s; it is ignored", strings.Join(CapabilityLevels, ", "), v.What())
+		v.ReportFix(findings.Meant(s, CapabilityLevels), ruleCapabilities, "must be one of %s, not %s; it is ignored", strings.Join(CapabilityLevels, ", "), v.What())
 	}
 	return level
 }

@@ -11,7 +11,10 @@ var varKeys = []string{
 	"name", "displayName", "type", "options", "required", "default", "description", "kindReference", "objectVariables", "array",
 }
 
-var varTypes = []VarType{String, Number, Integer, Boolean, Password, Object}
+var (
+	varTypes  = []VarType{String, Number, Integer, Boolean, Password, Object}
+	typeNames = []string{string(String), string(Number), string(Integer), string(Boolean), string(Password), string(Object)}
+)
 
 // varLevel says where a variable stands: in a resource's vars ("Resource Variables"), or in another variable's
 // objectVariables ("Object Variables").
@@ -149,7 +152,7 @@ func readVarType(v findings.Value, level varLevel) VarType {
 	case s == "":
 		return ""
 	case !slices.Contains(varTypes, t):
-		v.Report(ruleVarType, "%s is not a type: use string, number, integer, boolean, password or object", findings.Quote(s))
+		v.ReportFix(findings.Meant(s, typeNames), ruleVarType, "%s is not a type: use string, number, integer, boolean, password or object", findings.Quote(s))
 		return ""
 	case level == objectField && t == Object:
 		v.Report(ruleNestedObject, "objects inside objects are not possible; use string, number, integer, boolean or password")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/collection-operator/collection-operator/internal/explain"
 	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
@@ -44,7 +43,7 @@ func (r *Report) Print(w io.Writer, severity func(findings.Severity) string) err
 		}
 	}
 	for _, check := range checks {
-		fmt.Fprintf(&out, "and %s of check %s: -o json shows all\n", explain.Plural(left[check], "finding"), check)
+		fmt.Fprintf(&out, "and %s of check %s: -o json shows all\n", findings.Plural(left[check], "finding"), check)
 	}
 	_, err := w.Write(out.Bytes())
 	return err
@@ -65,5 +64,5 @@ func (f *Finding) affected() string {
 
 // Summary returns a line with the number of findings.
 func (r *Report) Summary() string {
-	return fmt.Sprintf("%s looked at, %s", explain.Plural(r.Objects, "object"), explain.Plural(len(r.Findings), "finding"))
+	return fmt.Sprintf("%s looked at, %s", findings.Plural(r.Objects, "object"), findings.Plural(len(r.Findings), "finding"))
 }

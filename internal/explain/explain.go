@@ -18,7 +18,7 @@ import (
 )
 
 // Report describes a collection whose kinds are served in an API group: its identity, its kinds with their fields and
-// playbooks, the permissions and dependencies that it requests, and the number of problems. No line is longer than Width.
+// playbooks, the permissions and dependencies that it requests, and its problems. No line is longer than Width.
 // Texts of the collection's author cannot contain terminal control sequences.
 func Report(c *collection.Collection, group string) string {
 	p := &Page{}
@@ -194,38 +194,29 @@ func ruleText(rule rbacv1.PolicyRule) string {
 
 // Permission describes a rule in words.
 func Permission(rule rbacv1.PolicyRule) string {
-	verbs := enumerate(rule.Verbs)
+	verbs := findings.Enumerate(rule.Verbs)
 	if slices.Contains(rule.Verbs, rbacv1.VerbAll) {
 		verbs = "do anything with"
 	}
 	if len(rule.NonResourceURLs) > 0 {
-		return verbs + " the API server's " + enumerate(rule.NonResourceURLs)
+		return verbs + " the API server's " + findings.Enumerate(rule.NonResourceURLs)
 	}
-	resources := enumerate(rule.Resources)
+	resources := findings.Enumerate(rule.Resources)
 	if slices.Contains(rule.Resources, rbacv1.ResourceAll) {
 		resources = "all resources"
 	}
 	if len(rule.ResourceNames) > 0 {
-		resources += " named " + enumerate(rule.ResourceNames)
+		resources += " named " + findings.Enumerate(rule.ResourceNames)
 	}
 	groups := make([]string, len(rule.APIGroups))
 	for i, group := range rule.APIGroups {
 		groups[i] = cmp.Or(group, "core")
 	}
-	where := "API group " + enumerate(groups)
+	where := "API group " + findings.Enumerate(groups)
 	if slices.Contains(rule.APIGroups, rbacv1.APIGroupAll) {
 		where = "all API groups"
 	}
 	return verbs + " " + resources + " of " + where
-}
-
-// enumerate joins words: "a", "a and b", "a, b and c".
-func enumerate(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 func dependencies(p *Page, c *collection.Collection) {
@@ -262,29 +253,11 @@ func problems(p *Page, c *collection.Collection) {
 		p.Text(2, "None were found.")
 		return
 	}
-	p.Text(2, Count(c.Problems)+": `kubectl collection lint` shows where, and what to do.")
-}
-
-// Count says how many problems there are: "1 error and 2 warnings".
-func Count(problems findings.Problems) string {
-	var counts []string
-	for _, severity := range []struct {
-		severity findings.Severity
-		name     string
-	}{{findings.SeverityError, "error"}, {findings.SeverityWarning, "warning"}, {findings.SeverityInfo, "hint"}} {
-		if n := len(problems.WithSeverity(severity.severity)); n > 0 {
-			counts = append(counts, Plural(n, severity.name))
-		}
+	p.Text(2, c.Problems.Count()+", as `kubectl collection lint` reports them:")
+	p.Blank()
+	for _, finding := range c.Problems.Listed(c.Name) {
+		p.Row(4, 2, "-", finding.String())
 	}
-	return enumerate(counts)
-}
-
-// Plural is a number with a noun: "1 error", "2 errors".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // JSON returns a value as JSON on one line.

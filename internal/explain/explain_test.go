@@ -95,27 +95,19 @@ func TestReportOfHostileTexts(t *testing.T) {
 	}
 }
 
-func TestProblemsAreCounted(t *testing.T) {
-	of := func(severities ...findings.Severity) (problems findings.Problems) {
-		for _, severity := range severities {
-			problems = append(problems, findings.Problem{Severity: severity})
-		}
-		return problems
-	}
-	const e, w, i = findings.SeverityError, findings.SeverityWarning, findings.SeverityInfo
-	for _, test := range []struct {
-		problems findings.Problems
-		want     string
-	}{
-		{of(), ""}, {of(w), "1 warning"}, {of(i, e, e), "2 errors and 1 hint"}, {of(w, i, w, e, i), "1 error, 2 warnings and 2 hints"},
-	} {
-		if got := Count(test.problems); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
-	}
-	c := &collection.Collection{Version: semver.MustParse("1.0.0"), Problems: of(w)}
-	if got := Report(c, collection.Group); !strings.Contains(got, "\n  1 warning: `kubectl collection lint`") {
-		t.Errorf("the report says:\n%s", got)
+func TestProblemsAreListed(t *testing.T) {
+	long := strings.Repeat("a long message ", 10)
+	c := &collection.Collection{Name: "things", Version: semver.MustParse("1.0.0"), Problems: findings.Problems{
+		{File: "galaxy.yml", Line: 3, Column: 1, Rule: "type", Severity: findings.SeverityWarning, Message: long},
+		{Path: "a", Rule: "kind-name", Severity: findings.SeverityInfo, Message: "is \x1b[31mred"},
+	}}
+	_, got, _ := strings.Cut(Report(c, collection.Group), "\nProblems\n")
+	want := "\n  1 warning and 1 hint, as `kubectl collection lint` reports them:\n\n" +
+		"    - galaxy.yml:3:1: warning type: a long message a long message a long message a long message a\n" +
+		"      long message a long message a long message a long message a long message a long message\n" +
+		"    - things:1:1: info kind-name: a: is \\x1b[31mred\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -41,7 +41,9 @@ func (r *Reporter) ParseDocument(file string, content []byte) (doc Value, ok boo
 	if err != nil {
 		var message string
 		doc.at.Line, doc.at.Column, message = SyntaxError(content, err)
-		doc.Report(ruleYAML, "cannot be read as YAML: %s", message)
+		place := doc.Place()
+		place.Fix = QuoteFix(content, doc.at.Line)
+		r.Report(place, ruleYAML, "cannot be read as YAML: %s", message)
 		return doc, false
 	}
 	return doc.child("", root, root), true
@@ -159,6 +161,15 @@ func (v Value) Place() Problem {
 // Report records that the value breaks a rule.
 func (v Value) Report(rule Rule, format string, args ...any) {
 	v.r.Report(v.Place(), rule, format, args...)
+}
+
+// ReportFix is Report for a scalar that has one right value.
+func (v Value) ReportFix(right string, rule Rule, format string, args ...any) {
+	place := v.Place()
+	if written, ok := v.Scalar(); ok && right != "" {
+		place.Fix = Fix{Line: v.at.Line, Column: v.at.Column, Old: written, New: right}
+	}
+	v.r.Report(place, rule, format, args...)
 }
 
 // ReportAt is Report at another place of the same value.
@@ -422,14 +433,29 @@ func (m Mapping) reportUnknown(rule Rule, message string, known []string) {
 		if slices.Contains(known, key) {
 			continue
 		}
+		place := m.Fields[key].Place()
 		if m.r.Keeps(rule) {
 			if near := nearest(key, known); near != "" {
-				m.Fields[key].Report(rule, "%s; did you mean %s?", message, near)
+				place.Fix = m.renamed(key, Meant(key, known))
+				m.r.Report(place, rule, "%s; did you mean %s?", message, near)
 				continue
 			}
 		}
-		m.Fields[key].Report(rule, "%s", message)
+		m.r.Report(place, rule, "%s", message)
 	}
+}
+
+// renamed is the fix that gives a key another name: none for a key that is merged from elsewhere, and if the name is taken.
+func (m Mapping) renamed(key, name string) Fix {
+	if _, taken := m.Fields[name]; taken || name == "" {
+		return Fix{}
+	}
+	for i := 0; i+1 < len(m.Node.Content); i += 2 {
+		if node := m.Node.Content[i]; node.Kind == yaml.ScalarNode && node.Value == key {
+			return Fix{Line: node.Line, Column: node.Column, Old: key, New: name}
+		}
+	}
+	return Fix{}
 }
 
 // nearest is the known key that is likely meant by another one: at most a third of it differs. "" if there is none.
@@ -441,6 +467,31 @@ func nearest(key string, known []string) string {
 	for _, k := range known {
 		if d := distance(strings.ToLower(key), strings.ToLower(k)); d < least {
 			best, least = k, d
+		}
+	}
+	return best
+}
+
+// Meant is the only known name that a misspelt one can mean, "" if that is not certain: beside capitals, - and _ one character
+// differs, of long names two, and of all other known names more.
+func Meant(name string, known []string) string {
+	bare := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s)) }
+	most := 0
+	switch n := len(bare(name)); {
+	case n > MaxQuoted:
+		return ""
+	case n >= 8:
+		most = 2
+	case n >= 3:
+		most = 1
+	}
+	best, least := "", most+1
+	for _, k := range known {
+		switch d := distance(bare(name), bare(k)); {
+		case d < least:
+			best, least = k, d
+		case d == least || d <= most:
+			return ""
 		}
 	}
 	return best

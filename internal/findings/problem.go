@@ -35,6 +35,8 @@ type Problem struct {
 	Severity Severity
 	// Refused says that the cluster refuses the collection because of the problem.
 	Refused bool `json:"-"`
+	// Fix is the one right answer, if there is one.
+	Fix Fix `json:"-"`
 }
 
 // String is "file:line:column: path: message", with the parts that are not known left out, and warnings and infos marked.
@@ -75,6 +77,11 @@ func (ps Problems) Refused() Problems { return ps.filter(func(p Problem) bool { 
 // Findings returns the errors and warnings, without the infos.
 func (ps Problems) Findings() Problems {
 	return ps.filter(func(p Problem) bool { return p.Severity != SeverityInfo })
+}
+
+// Fixable returns the problems that have one right answer.
+func (ps Problems) Fixable() Problems {
+	return ps.filter(func(p Problem) bool { return p.Fix != Fix{} })
 }
 
 // Merge returns the problems of both lists, sorted, each once.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"time"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -49,7 +48,7 @@ func Build(fsys fs.FS, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	content := overlay{FS: fsys, files: map[string][]byte{collection.ManifestFile: manifest, collection.FilesFile: files}}
+	content := archive.Overlay{FS: fsys, Files: map[string][]byte{collection.ManifestFile: manifest, collection.FilesFile: files}}
 	names := []string{collection.ManifestFile, collection.FilesFile}
 	for _, entry := range list.Files[1:] {
 		names = append(names, entry.Name)
@@ -192,31 +191,3 @@ func marshal(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
-
-// overlay is a file system with a few files in memory on top of it.
-type overlay struct {
-	fs.FS
-	files map[string][]byte
-}
-
-func (o overlay) Open(name string) (fs.File, error) {
-	content, ok := o.files[name]
-	if !ok {
-		return o.FS.Open(name)
-	}
-	return &memoryFile{Reader: bytes.NewReader(content), name: name}, nil
-}
-
-// memoryFile is a regular file in memory, and its own FileInfo; the reader knows the size.
-type memoryFile struct {
-	*bytes.Reader
-	name string
-}
-
-func (f *memoryFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *memoryFile) Close() error               { return nil }
-func (f *memoryFile) Name() string               { return path.Base(f.name) }
-func (f *memoryFile) Mode() fs.FileMode          { return 0o644 }
-func (f *memoryFile) ModTime() time.Time         { return time.Time{} }
-func (f *memoryFile) IsDir() bool                { return false }
-func (f *memoryFile) Sys() any                   { return nil }

@@ -73,22 +73,28 @@ func CheckArchive(r io.Reader) (findings.Problems, Settings, error) {
 // galaxy.yml are reported there. If no archive can be built, the folder is checked as it is. So is an unpacked archive,
 // which has a MANIFEST.json and no galaxy.yml. The settings need not be in the archive.
 func CheckFolder(folder fs.FS) (findings.Problems, Settings, error) {
-	if isUnpacked(folder) {
-		return checkWithSettings(folder, folder)
-	}
-	packed, err := pack(folder)
-	if err == nil {
-		return checkWithSettings(authored{FS: packed, folder: folder}, folder)
-	}
-	problems, err := refused(err)
+	content, problems, err := contentOf(folder)
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	found, settings, err := checkWithSettings(folder, folder)
+	found, settings, err := checkWithSettings(content, folder)
 	if err != nil && len(problems) > 0 {
 		return problems, settings, nil // A link that leads out of the folder cannot be read, either.
 	}
 	return findings.Merge(problems, found), settings, err
+}
+
+// contentOf returns what is checked of an author's folder, and the problems for which no archive can be built of it.
+func contentOf(folder fs.FS) (fs.FS, findings.Problems, error) {
+	if isUnpacked(folder) {
+		return folder, nil, nil
+	}
+	packed, err := pack(folder)
+	if err == nil {
+		return authored{FS: packed, folder: folder}, nil, nil
+	}
+	problems, err := refused(err)
+	return folder, problems, err
 }
 
 func isUnpacked(folder fs.FS) bool {

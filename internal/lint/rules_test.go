@@ -79,20 +79,24 @@ func TestRulesAreDocumented(t *testing.T) {
 }
 
 func rulesAsTable() string {
-	checked := slices.Concat(findings.AllRules(), collection.Rules(), crd.Rules()) // by the manager, which does not link lint
 	var b strings.Builder
 	b.WriteString("\n| Rule | Severity | In a cluster | Section | Checks |\n|---|---|---|---|---|\n")
 	for _, rule := range lint.Rules() {
-		consequence := "installed with a warning"
-		switch {
-		case rule.Refused:
-			consequence = "refused"
-		case !slices.Contains(checked, rule):
-			consequence = "not checked"
-		case rule.Severity == findings.SeverityInfo:
-			consequence = "installed"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", rule.Name, rule.Severity, consequence, rule.Section, rule.Summary)
+		fmt.Fprintf(&b, "| [`%s`](rules.md#%s) | %s | %s | %s | %s |\n", rule.Name, rule.Name, rule.Severity, consequence(rule), rule.Section, rule.Summary)
 	}
 	return b.String()
+}
+
+// consequence says what a cluster does with a collection that breaks a rule.
+func consequence(rule findings.Rule) string {
+	checked := slices.Concat(findings.AllRules(), collection.Rules(), crd.Rules()) // by the manager, which does not link lint
+	switch {
+	case rule.Refused:
+		return "refused"
+	case !slices.Contains(checked, rule):
+		return "not checked"
+	case rule.Severity == findings.SeverityInfo:
+		return "installed"
+	}
+	return "installed with a warning"
 }

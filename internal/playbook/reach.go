@@ -113,7 +113,12 @@ func (b *library) script(kind scriptKind, name string) *script {
 	case err != nil:
 		line, column, message := findings.SyntaxError(content, err)
 		s.broken = findings.Problem{File: name, Line: line, Column: column, Message: "cannot be read as YAML: " + message}
+		s.broken.Fix = findings.QuoteFix(content, line)
 	default:
+		if node := unquotedTemplate(root); node != nil {
+			r.markBroken(node, "a value that begins with {{ needs quotes around all of it; without them it is a mapping")
+			s.broken.Fix = findings.QuoteFix(content, node.Line)
+		}
 		r.read(kind, root)
 	}
 	return s

@@ -155,27 +155,56 @@ func (r *runRules) checkRun(run *reach) {
 		}
 		if !r.checked[s] {
 			r.checked[s] = true
-			r.checkScript(s)
+			r.checkScript(s, run)
 		}
 	}
 }
 
 // checkScript applies the rules for which it does not matter which run a file belongs to.
-func (r *runRules) checkScript(s *script) {
+func (r *runRules) checkScript(s *script, run *reach) {
 	if message := s.broken.Message; message != "" {
 		place := s.broken
 		place.Message = ""
 		r.once(place, rulePlaybookSyntax, "%s", message)
 	}
 	for _, p := range s.plays {
-		r.checkHosts(p)
+		r.checkHosts(p, s.meantForEndpoint(run))
 	}
 	r.checkOwnNames(s)
 	r.checkObjects(s)
 	r.checkWholeResources(s)
 }
 
-func (r *runRules) checkHosts(p play) {
+// withAll is the place of the play's hosts, to be fixed with hosts: all if they are one name.
+func (p play) withAll() findings.Problem {
+	place := p.place
+	if p.single && len(p.hosts) == 1 {
+		place.Fix = findings.Fix{Line: place.Line, Column: place.Column, Old: p.hosts[0], New: "all"}
+	}
+	return place
+}
+
+// meantForEndpoint reports whether the hosts of all plays that are not for the operator's pod alone are the same name, and no task of the
+// run adds hosts: they can then only mean the endpoint.
+func (s *script) meantForEndpoint(run *reach) bool {
+	if run.unseen != "" || slices.ContainsFunc(run.scripts, func(s *script) bool { return s.addsHosts }) {
+		return false
+	}
+	name := ""
+	for _, p := range s.plays {
+		switch {
+		case p.localOnly():
+		case len(p.hosts) != 1 || name != "" && p.hosts[0] != name:
+			return false
+		default:
+			name = p.hosts[0]
+		}
+	}
+	return true
+}
+
+// checkHosts checks the hosts of a play. sure says that another name than all can only mean the endpoint.
+func (r *runRules) checkHosts(p play, sure bool) {
 	group := r.collection.InventoryName
 	switch {
 	case p.strange:
@@ -193,11 +222,15 @@ func (r *runRules) checkHosts(p play) {
 		case isTemplate(host):
 			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", findings.Quote(host))
 		case host == group:
-			r.once(p.place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
+			r.once(p.withAll(), ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
 		case strings.ContainsAny(host, "*?[!&:~"):
 			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", findings.Quote(host))
 		default:
-			r.once(p.place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", findings.Quote(host))
+			place := p.place
+			if sure {
+				place = p.withAll()
+			}
+			r.once(place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", findings.Quote(host))
 		}
 	}
 }
@@ -255,10 +288,12 @@ func (r *runRules) checkConditions(s *script, declared map[string]collection.Var
 			continue
 		}
 		advice := "write the condition without braces"
-		if line := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); line != "" {
-			advice = "write " + line
+		place := condition.place
+		if expression := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); expression != "" {
+			advice = "write " + condition.line(expression)
+			place.Fix = findings.Fix{Line: place.Line, Column: place.Column, Old: condition.text, New: expression}
 		}
-		r.once(condition.place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
+		r.once(place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
 	}
 }
 
@@ -347,11 +382,32 @@ func (r *runRules) checkUnused(resource collection.Resource, runs []*reach) {
 		case used(v.Name):
 			r.checkUnusedFields(resource, v, used)
 		case unseen == "":
-			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s; use it there, or remove it here", v.Name, resource.Kind)
+			r.Report(r.withMeantName(resource, v, used), ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s; use it there, or remove it here", v.Name, resource.Kind)
 		default:
 			r.Report(v.Place, ruleUnseenVar, "%s is not found in the playbooks, roles and templates of kind %s; whether it is used is not certain, because %s", v.Name, resource.Kind, unseen)
 		}
 	}
+}
+
+// withMeantName is the place of an unused variable, to be fixed with the name of the one that the playbooks need and that is not declared, if
+// only these two can be each other.
+func (r *runRules) withMeantName(resource collection.Resource, v collection.Var, used func(name string) bool) findings.Problem {
+	var unused, needed []string
+	for _, other := range resource.Vars {
+		if other.Name != "" && !used(other.Name) {
+			unused = append(unused, other.Name)
+		}
+	}
+	for missing, kinds := range r.missing {
+		if missing.rule == ruleUndeclaredVar && slices.Contains(kinds, resource.Kind) {
+			needed = append(needed, missing.name)
+		}
+	}
+	place, name := v.Place, findings.Meant(v.Name, needed)
+	if name != "" && findings.Meant(name, unused) == v.Name {
+		place.Fix = findings.Fix{Line: place.Line, Column: place.Column, Old: v.Name, New: name}
+	}
+	return place
 }
 
 // checkUnusedFields reports the fields of a used object that no file mentions.

@@ -24,6 +24,8 @@ type script struct {
 	// prompts are variables that the playbook would ask a person for, settings those of the connection that get a value.
 	prompts, settings []named
 	leads             []lead
+	// addsHosts says that a task adds hosts or groups to the inventory.
+	addsHosts bool
 	// objects are the objects in Kubernetes that tasks work on.
 	objects []objectUse
 	// wholeResources are uses of variables that hold a whole resource, ownNames those of the collection's content by full name.
@@ -55,8 +57,8 @@ const tooMuch = "there is too much to look into"
 type play struct {
 	place findings.Problem
 	hosts []string
-	// strange says that hosts is nothing that can be read; missing that there is none.
-	missing, strange bool
+	// strange says that hosts is nothing that can be read; missing that there is none; single that it is one text.
+	missing, strange, single bool
 }
 
 // localOnly reports whether the play runs in the operator's pod.
@@ -169,7 +171,7 @@ func (r *scriptReader) hosts(node *yaml.Node, entries []entry) play {
 		return play{place: r.at(node, "hosts"), missing: true}
 	}
 	value := entries[i].value
-	p := play{place: r.at(entries[i].place(), "hosts")}
+	p := play{place: r.at(entries[i].place(), "hosts"), single: value.Kind == yaml.ScalarNode}
 	for _, item := range elementsOf(value) {
 		text, ok := textOf(item)
 		if !ok {

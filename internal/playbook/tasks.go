@@ -87,6 +87,7 @@ func (r *scriptReader) oldAction(e entry) {
 // action reads what a task runs. Modules that lead to other files or set variables are looked into; of all others the
 // arguments are evaluated.
 func (r *scriptReader) action(module string, args *yaml.Node) {
+	r.addsHosts = r.addsHosts || module == "add_host" || module == "group_by"
 	switch module {
 	case "set_fact", "add_host":
 		r.setFact(args)

@@ -55,6 +55,20 @@ func entriesOf(node *yaml.Node) []entry {
 	return entries
 }
 
+// unquotedTemplate is the first mapping that has a mapping as a key: what YAML makes of {{ without quotes. nil if there is none. Aliases
+// need not be followed.
+func unquotedTemplate(node *yaml.Node) *yaml.Node {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && node.Style&yaml.FlowStyle != 0 && i%2 == 0 && child.Kind == yaml.MappingNode {
+			return node
+		}
+		if found := unquotedTemplate(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
 // elementsOf returns the elements of a list, aliases resolved. A single value counts as a list of one, null as none.
 func elementsOf(node *yaml.Node) []*yaml.Node {
 	node = resolved(node)
