@@ -202,6 +202,7 @@ func TestMergeRepublishesAVersion(t *testing.T) {
 	}
 }
 
+// Specification: Operator Resources, version, kind MUST: are unique in the cluster together
 func TestMergeConflicts(t *testing.T) {
 	object := func(fieldType collection.VarType, array bool) collection.Var {
 		return collection.Var{Name: "box", Type: collection.Object, Array: array, Fields: []collection.Var{{Name: "size", Type: fieldType}}}

@@ -52,6 +52,10 @@ func asBefore(crd *apiextensionsv1.CustomResourceDefinition) {
 	root.Properties["spec"], root.Properties["status"] = spec, status
 }
 
+// Specification: Root, domain MAY: is another value in forks
+// Specification: Root, name MAY: is another value in forks
+// Specification: Operator Resources, version, kind MUST: are unique in the cluster together
+// Specification: Operator Resources, group, version, kind MUST: are unique
 func TestPlan(t *testing.T) {
 	id := collection.ID{Domain: "acme", Name: "things"}
 	text := collection.Var{Name: "size", Type: collection.String}

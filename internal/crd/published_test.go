@@ -54,6 +54,7 @@ func publishedWithFalse(t *testing.T, version string) *apiextensionsv1.CustomRes
 	return live
 }
 
+// Specification: Resource Variables, vars SHALL: are passed as extra variables
 func TestMergeKeepsTheFalseOfPublishedBooleans(t *testing.T) {
 	live := publishedWithFalse(t, "1.0.0")
 	same := contribution(t, "1.0.0", booleans()...)

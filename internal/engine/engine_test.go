@@ -21,6 +21,8 @@ const hello = `
         msg: "hello {{ inventory_hostname }}"
 `
 
+// Specification: Operator Resources, playbook MUST: has `hosts: all`
+// Specification: Resource Variables, vars SHALL: override other defaults by Ansible's precedence
 func TestAuthorPlaybookRunsOnTheEndpoint(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	server.endpoint(r, "sys1.example.com", `
@@ -233,6 +235,7 @@ func TestEncryptedKey(t *testing.T) {
 	r.run("sys1").expectFailure(t, "AuthenticationFailed: endpoint sys1", "Permission denied")
 }
 
+// Specification: Operator Resources, playbook MUST: has `hosts: all`
 func TestNoHostRan(t *testing.T) {
 	r, server := newRig(t), startSSHD(t)
 	server.endpoint(r, "sys1", "")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/findings/rulecase"
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
@@ -68,7 +69,7 @@ var clauses = []clause{
 	{"Object Variables", "displayName", "SHALL", "is visible in the console", []string{"display-name"}, "as above", []string{"internal/render: TestDescriptorsFollowTheSchema"}},
 	{"Object Variables", "required", "MUST", "is set where users must give a value", nil, "as above, where the object is given", []string{"internal/render: TestCRDDefaults"}},
 	{"Object Variables", "description", "SHALL", "is visible in the console", nil, "as above", []string{"internal/render: TestDescriptorsFollowTheSchema"}},
-	{"Object Variables", "description", "MUST", "tells users what the variable is for", nil, "as above", nil},
+	{"Object Variables", "description", "MUST", "tells users what the variable is for", nil, "as above: for people to judge", nil},
 	{"Provided Variables", "playbooks", "MAY", "run elsewhere, too", nil, "`k8s_managed` and the other provided variables tell where", []string{"internal/render: TestWatches"}},
 	{"Provided Variables", "tasks", "MAY", "be for one place only", nil, "as above", []string{"internal/render: TestWatches"}},
 }
@@ -87,29 +88,87 @@ func TestConformanceHasEveryClause(t *testing.T) {
 	}
 }
 
-// What the table says of rules and tests is there.
+// judged is the behaviour of a clause that no program can check.
+const judged = "for people to judge"
+
+// sentence names a clause in the comment of each test that proves it.
+func (c clause) sentence() string {
+	return fmt.Sprintf("// Specification: %s, %s %s: %s", c.section, c.key, c.word, c.says)
+}
+
+// What the table says of rules and tests is there. A clause that a rule proves has a rule with a case that keeps it and one that breaks it;
+// any other test names the clause in its comment.
 func TestConformanceIsProven(t *testing.T) {
 	rules := lint.Rules()
 	for _, c := range clauses {
-		where := c.section + ", " + c.key + ": " + c.says
 		for _, name := range c.rules {
 			if !slices.ContainsFunc(rules, func(r findings.Rule) bool { return r.Name == name }) {
-				t.Errorf("%s: there is no rule %s", where, name)
+				t.Errorf("%s: there is no rule %s", c.sentence(), name)
 			}
 		}
-		if len(c.tests) == 0 && !strings.Contains(c.behaviour, "people to judge") && c.behaviour != "as above" {
-			t.Errorf("%s: no test", where)
+		if len(c.tests) == 0 && !strings.HasSuffix(c.behaviour, judged) {
+			t.Errorf("%s: no test", c.sentence())
 		}
 		for _, test := range c.tests {
-			if !hasTest(t, test) {
-				t.Errorf("%s: there is no test %q", where, test)
+			if folder, byRules := strings.CutSuffix(test, ": TestRuleCases"); byRules {
+				c.expectCases(t, folder)
+			} else if !strings.Contains(commentOf(t, test), c.sentence()+"\n") {
+				t.Errorf("there is no test %q with the comment %q", test, c.sentence())
 			}
 		}
 	}
 }
 
-// hasTest looks for a test, or the text of a spec, in the files of a folder.
-func hasTest(t *testing.T, test string) bool {
+// expectCases wants each rule of a clause that a package checks to have a case that breaks it and one that keeps it, and one rule at least.
+func (c clause) expectCases(t *testing.T, folder string) {
+	t.Helper()
+	proven := 0
+	for _, e := range rulecase.Read(t, filepath.Join("../..", folder, rulecase.Golden)) {
+		if slices.Contains(c.rules, e.Rule) && e.Bad != nil && e.Good != nil {
+			proven++
+		}
+	}
+	if proven == 0 {
+		t.Errorf("%s: no rule of %s has cases", c.sentence(), folder)
+	}
+}
+
+// No test names a clause that the table does not have, or that the table proves otherwise.
+func TestConformanceNamesNoOtherClauses(t *testing.T) {
+	known := map[string]int{}
+	for _, c := range clauses {
+		for _, test := range c.tests {
+			if !strings.HasSuffix(test, ": TestRuleCases") {
+				known[c.sentence()]++
+			}
+		}
+	}
+	for _, pattern := range []string{"../*/*_test.go", "../../test/integration/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(content)) {
+				if line = strings.TrimSpace(line); strings.HasPrefix(line, "// Specification: ") {
+					known[line]--
+				}
+			}
+		}
+	}
+	for sentence, left := range known {
+		if left != 0 {
+			t.Errorf("%q is named %d times more often in the table than in tests", sentence, left)
+		}
+	}
+}
+
+// commentOf returns the comment before a test, or before a spec with a text, in the files of a folder; "" if there is none.
+func commentOf(t *testing.T, test string) string {
 	t.Helper()
 	folder, name, _ := strings.Cut(test, ": ")
 	files, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go"))
@@ -121,11 +180,19 @@ func hasTest(t *testing.T, test string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(content), "func "+name+"(") || strings.Contains(string(content), `It("`+name+`"`) {
-			return true
+		comment := ""
+		for line := range strings.Lines(string(content)) {
+			switch line = strings.TrimSpace(line); {
+			case strings.HasPrefix(line, "//"):
+				comment += line + "\n"
+			case strings.HasPrefix(line, "func "+name+"("), strings.HasPrefix(line, `It("`+name+`"`):
+				return comment
+			default:
+				comment = ""
+			}
 		}
 	}
-	return false
+	return ""
 }
 
 const (

@@ -46,6 +46,10 @@ func crdOf(t *testing.T, vars ...collection.Var) *apiextensionsv1.CustomResource
 }
 
 // TestCRDDefaults checks that the API server sets defaults for fields that a user omits.
+//
+// Specification: Resource Variables, vars SHALL: are passed as extra variables
+// Specification: Resource Variables, objectVariables SHOULD: are the variables in an object
+// Specification: Object Variables, required MUST: is set where users must give a value
 func TestCRDDefaults(t *testing.T) {
 	level := collection.Var{Name: "level", Type: collection.String, Default: "info", Required: true}
 	user := collection.Var{Name: "user", Type: collection.String, Required: true}
@@ -113,6 +117,7 @@ func TestCRDDefaults(t *testing.T) {
 	}
 }
 
+// Specification: Resource Variables, required MUST: is set where users must give a value
 func TestCRDValidation(t *testing.T) {
 	crd := crdOf(t,
 		collection.Var{Name: "APPLID", Type: collection.String, Required: true},

@@ -15,6 +15,11 @@ import (
 )
 
 // Every field of every kind has a descriptor that the console's form supports, and every descriptor has a field.
+//
+// Specification: Resource Variables, displayName SHALL: is visible in the console
+// Specification: Resource Variables, description SHALL: is visible in the console
+// Specification: Object Variables, displayName SHALL: is visible in the console
+// Specification: Object Variables, description SHALL: is visible in the console
 func TestDescriptorsFollowTheSchema(t *testing.T) {
 	everyCollection(t, func(t *testing.T, c *collection.Collection) {
 		o := testCSVOptions(c.Group(false))

@@ -241,6 +241,7 @@ func schemaProblems(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition,
 	return crvalidation.ValidateCustomResource(nil, content, validator)
 }
 
+// Specification: Resource Variables, required MUST: is set where users must give a value
 func TestFormExample(t *testing.T) {
 	member := func(name string, required bool, def any) collection.Var {
 		return collection.Var{Name: name, Type: collection.String, Required: required, Default: def}

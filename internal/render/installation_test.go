@@ -315,6 +315,12 @@ func TestMergeRuntime(t *testing.T) {
 	}
 }
 
+// Specification: Operator Resources, finalizer MAY: is a playbook that runs when a resource is deleted
+// Specification: Operator Resources, finalizer MAY: is the same playbook as `playbook`
+// Specification: Operator Resources, finalizer MAY: is left out: resources on z/OS stay behind
+// Specification: Resource Variables, name SHALL: is passed as extra variable of this name
+// Specification: Provided Variables, playbooks MAY: run elsewhere, too
+// Specification: Provided Variables, tasks MAY: be for one place only
 func TestWatches(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Finalizer = "playbooks/delete.yml"

@@ -129,6 +129,10 @@ func TestReconcilePeriodOfTheAuthor(t *testing.T) {
 	}
 }
 
+// Specification: Operator Resources, vars SHOULD: are provided to the playbook
+// Specification: Resource Variables, vars MAY: be overridden by users when the playbook runs
+// Specification: Resource Variables, name SHALL: is passed as extra variable of this name
+// Specification: Object Variables, name SHALL: is passed to the playbook
 func TestRunVariables(t *testing.T) {
 	c := testCollection("1.0.0")
 	c.Resources[0].Vars = []collection.Var{

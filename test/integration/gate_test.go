@@ -270,6 +270,7 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		expectHealth(ctx, "resource-changed", job)
 	}, NodeTimeout(time.Minute))
 
+	// Specification: Operator Resources, finalizer MAY: is a playbook that runs when a resource is deleted
 	It("keeps the finalizer while a delete play fails or asks to run again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
