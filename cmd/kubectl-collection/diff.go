@@ -93,12 +93,8 @@ func (f diffFindings) text() string {
 		return ""
 	}
 	p.Title("Findings")
-	for _, finding := range f.New {
-		p.Row(0, 4, "  +", finding.String())
-	}
-	for _, finding := range f.Gone {
-		p.Row(0, 4, "  -", finding.String())
-	}
+	p.Findings(2, "+", f.New)
+	p.Findings(2, "-", f.Gone)
 	return "\n" + p.String()
 }
 

@@ -255,9 +255,7 @@ func problems(p *Page, c *collection.Collection) {
 	}
 	p.Text(2, c.Problems.Count()+", as `kubectl collection lint` reports them:")
 	p.Blank()
-	for _, finding := range c.Problems.Listed(c.Name) {
-		p.Row(4, 2, "-", finding.String())
-	}
+	p.Findings(4, "-", c.Problems.Listed(c.Name))
 }
 
 // JSON returns a value as JSON on one line.

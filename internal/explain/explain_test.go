@@ -101,11 +101,15 @@ func TestProblemsAreListed(t *testing.T) {
 		{File: "galaxy.yml", Line: 3, Column: 1, Rule: "type", Severity: findings.SeverityWarning, Message: long},
 		{Path: "a", Rule: "kind-name", Severity: findings.SeverityInfo, Message: "is \x1b[31mred"},
 	}}
+	for range maxFindings {
+		c.Problems = append(c.Problems, findings.Problem{File: "a.yml", Rule: "type", Severity: findings.SeverityInfo, Message: "m"})
+	}
 	_, got, _ := strings.Cut(Report(c, collection.Group), "\nProblems\n")
-	want := "\n  1 warning and 1 hint, as `kubectl collection lint` reports them:\n\n" +
+	want := "\n  1 warning and 21 hints, as `kubectl collection lint` reports them:\n\n" +
 		"    - galaxy.yml:3:1: warning type: a long message a long message a long message a long message a\n" +
 		"      long message a long message a long message a long message a long message a long message\n" +
-		"    - things:1:1: info kind-name: a: is \\x1b[31mred\n"
+		"    - things:1:1: info kind-name: a: is \\x1b[31mred\n" +
+		strings.Repeat("    - a.yml:1:1: info type: m\n", maxFindings-2) + "    - and 2 more\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

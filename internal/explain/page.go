@@ -1,9 +1,11 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/collection-operator/collection-operator/internal/findings"
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
@@ -47,6 +49,19 @@ func (p *Page) Row(indent, column int, key, text string) {
 	}
 	for _, line := range lines {
 		p.text.WriteString(margin + strings.Repeat(" ", column) + line + "\n")
+	}
+}
+
+// maxFindings is how many findings a list has. lint prints all.
+const maxFindings = 20
+
+// Findings writes a list of findings, each after a mark, and how many more there are.
+func (p *Page) Findings(indent int, mark string, list []findings.Finding) {
+	for _, finding := range list[:min(len(list), maxFindings)] {
+		p.Row(indent, len(mark)+1, mark, finding.String())
+	}
+	if more := len(list) - maxFindings; more > 0 {
+		p.Row(indent, len(mark)+1, mark, fmt.Sprintf("and %d more", more))
 	}
 }
 
