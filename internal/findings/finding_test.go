@@ -53,7 +53,7 @@ func TestMeant(t *testing.T) {
 	known := []string{"kind", "playbook", "finalizer", "displayName", "description", "apiGroups", "resources", "resourceNames"}
 	for name, want := range map[string]string{
 		"finaliser": "finalizer", "display_name": "displayName", "DISPLAY-NAME": "displayName", "knd": "kind", "ki": "", "kinds": "kind",
-		"apiGroup": "apiGroups", "resource": "resources", "descirption": "description", "play": "", "": "", "resourceName": "resourceNames",
+		"apiGroup": "apiGroups", "resource": "resources", "dezcriptiom": "description", "play": "", "": "", "resourceName": "resourceNames",
 	} {
 		if got := Meant(name, known); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
