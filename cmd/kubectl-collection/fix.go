@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -23,14 +25,19 @@ func (o *fixOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "with --fix: print what would be corrected, and change nothing")
 }
 
+var errFixFolder = errors.New("--fix is for folders: correct the folder that the archive was built of")
+
 // run corrects the files of a folder and prints the changes.
 func (o *fixOptions) run(cmd *cobra.Command, folder string) error {
+	if parseAddress(folder) != nil {
+		return errFixFolder
+	}
 	info, err := os.Stat(folder)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		return errors.New("--fix is for folders: correct the folder that the archive was built of")
+		return errFixFolder
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -45,31 +52,64 @@ func (o *fixOptions) run(cmd *cobra.Command, folder string) error {
 		if err := printDiff(cmd.OutOrStdout(), file); err != nil {
 			return err
 		}
-		if o.dryRun {
-			continue
-		}
-		if err := writeFixed(root, file); err != nil {
-			return err
-		}
 	}
-	what := "corrected"
 	if o.dryRun {
-		what = "would be corrected"
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s would be corrected\n", findings.Plural(len(fixed), "file"))
+		return nil
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", findings.Plural(len(fixed), "file"), what)
-	return nil
+	written, err := writeAll(root, fixed)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s corrected\n", findings.Plural(written, "file"))
+	return err
 }
 
-// writeFixed writes a file in its place, with its mode, unless somebody else has changed it.
-func writeFixed(root *os.Root, file lint.Fixed) error {
+// writeAll writes files and returns how many are written: none if somebody else has changed one of them.
+func writeAll(root *os.Root, files []lint.Fixed) (written int, err error) {
+	for _, file := range files {
+		if err := unchanged(root, file); err != nil {
+			return 0, err
+		}
+	}
+	for _, file := range files {
+		if err := writeFixed(root, file); err != nil {
+			return written, err
+		}
+		written++
+	}
+	return written, nil
+}
+
+func unchanged(root *os.Root, file lint.Fixed) error {
 	now, err := root.ReadFile(file.File)
+	if err == nil && !bytes.Equal(now, file.Old) {
+		err = fmt.Errorf("%s was changed meanwhile and stays as it is: try again", printable.Escape(file.File))
+	}
+	return err
+}
+
+// writeFixed puts a file with the same mode in the place of the old one, unless somebody else has changed that.
+func writeFixed(root *os.Root, file lint.Fixed) (err error) {
+	info, err := root.Lstat(file.File)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(now, file.Old) {
-		return fmt.Errorf("%s has changed while it was checked: try again", file.File)
+	temporary := path.Join(path.Dir(file.File), ".oc-lint-"+rand.Text())
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
 	}
-	return root.WriteFile(file.File, file.New, 0o644)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, root.Remove(temporary))
+		}
+	}()
+	_, err = f.Write(file.New)
+	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := unchanged(root, file); err != nil {
+		return err
+	}
+	return root.Rename(temporary, file.File)
 }
 
 // diffContext is how many lines a diff shows around a change.

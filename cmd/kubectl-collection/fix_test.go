@@ -70,6 +70,8 @@ func TestLintFixWantsAFolder(t *testing.T) {
 		output string
 	}{
 		{[]string{archive, "--fix"}, "--fix is for folders"},
+		{[]string{"https://user:secret@example.com/a.tar.gz", "--fix"}, "--fix is for folders"},
+		{[]string{folder, "--fix", "--digest", "sha256:00"}, "--digest is for archives"},
 		{[]string{folder, "--dry-run"}, "--dry-run is for --fix"},
 		{[]string{folder, "--fix", "-o", "json"}, "--fix prints a diff"},
 	} {
@@ -93,6 +95,17 @@ func TestFixOverwritesNobody(t *testing.T) {
 	}
 	if content, err := root.ReadFile("a.yml"); err != nil || string(content) != "mine\n" {
 		t.Errorf("the file holds %q, %v", content, err)
+	}
+	write(t, filepath.Join(dir, "0.yml"), "old\n")
+	both := []lint.Fixed{{File: "0.yml", Old: []byte("old\n"), New: []byte("new\n")}, {File: "a.yml", Old: []byte("old\n"), New: []byte("new\n")}}
+	if written, err := writeAll(root, both); written != 0 || err == nil || !strings.Contains(err.Error(), "a.yml was changed meanwhile") {
+		t.Errorf("wrote %d files, %v", written, err)
+	}
+	if content, err := root.ReadFile("0.yml"); err != nil || string(content) != "old\n" {
+		t.Errorf("the other file holds %q, %v", content, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("the folder holds %v, %v", entries, err)
 	}
 }
 

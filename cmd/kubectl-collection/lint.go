@@ -48,9 +48,9 @@ A file .oc-lint at the root hides findings:
 
 It hides them here. A cluster refuses what it refuses.
 
-With --fix, what has exactly one right answer is corrected in the files of a folder: misspelt keys, types and names of variables,
-values that lack quotes, the hosts of plays, conditions with {{ }}. All else in the files stays as it is, comments too. What
-changed is printed as a diff, before what is left to do. --fix --dry-run prints it and changes nothing.`,
+With --fix, what has exactly one right answer is corrected in the files of a folder: misspelt keys and types of variables,
+templates that lack quotes, the hosts of plays. All else in the files stays as it is, comments too. What changed is printed as a
+diff, before what is left to do. --fix --dry-run prints it and changes nothing.`,
 		Example: `  # Check the folder you are in
   kubectl collection lint .
 
@@ -73,6 +73,9 @@ changed is printed as a diff, before what is left to do. --fix --dry-run prints 
 			if fix.fix {
 				if output != "text" {
 					return errors.New("--fix prints a diff: use it without --output")
+				}
+				if digest != "" {
+					return errors.New("--digest is for archives, and --fix is for folders")
 				}
 				if err := fix.run(cmd, args[0]); err != nil {
 					return err

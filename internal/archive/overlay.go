@@ -23,6 +23,31 @@ func (o Overlay) Open(name string) (fs.File, error) {
 	return &memoryFile{Reader: bytes.NewReader(content), name: name}, nil
 }
 
+// Stat implements fs.StatFS.
+func (o Overlay) Stat(name string) (fs.FileInfo, error) {
+	content, ok := o.Files[name]
+	if !ok {
+		return fs.Stat(o.FS, name)
+	}
+	return &memoryFile{Reader: bytes.NewReader(content), name: name}, nil
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (o Overlay) Lstat(name string) (fs.FileInfo, error) {
+	if _, ok := o.Files[name]; ok {
+		return o.Stat(name)
+	}
+	return fs.Lstat(o.FS, name)
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (o Overlay) ReadLink(name string) (string, error) {
+	if _, ok := o.Files[name]; ok {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return fs.ReadLink(o.FS, name)
+}
+
 // memoryFile is a regular file in memory, and its own FileInfo; the reader knows the size.
 type memoryFile struct {
 	*bytes.Reader

@@ -215,7 +215,9 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 
 // sameName is the only file whose name differs from that of a missing one in capitals or the ending .yml or .yaml alone, or "".
 func (l *loader) sameName(name string) string {
-	bare := func(name string) string { return strings.ToLower(strings.TrimSuffix(name, path.Ext(name))) }
+	bare := func(name string) string {
+		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".yml"), ".yaml")
+	}
 	entries, err := fs.ReadDir(l.fsys, path.Dir(name))
 	if err != nil || len(entries) > maxListed {
 		return ""

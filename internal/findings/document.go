@@ -436,7 +436,7 @@ func (m Mapping) reportUnknown(rule Rule, message string, known []string) {
 		place := m.Fields[key].Place()
 		if m.r.Keeps(rule) {
 			if near := nearest(key, known); near != "" {
-				place.Fix = m.renamed(key, Meant(key, known))
+				place.Fix = m.renamed(key, m.meant(key, known))
 				m.r.Report(place, rule, "%s; did you mean %s?", message, near)
 				continue
 			}
@@ -444,6 +444,23 @@ func (m Mapping) reportUnknown(rule Rule, message string, known []string) {
 		m.r.Report(place, rule, "%s", message)
 	}
 }
+
+// meant is the known name that an unknown key means, "" if another unknown key means it too, or there are too many to compare.
+func (m Mapping) meant(key string, known []string) string {
+	if len(m.Keys) > maxCompared {
+		return ""
+	}
+	name := Meant(key, known)
+	for _, other := range m.Keys {
+		if other != key && !slices.Contains(known, other) && Meant(other, known) == name {
+			return ""
+		}
+	}
+	return name
+}
+
+// maxCompared bounds the keys of a mapping that are compared with each other.
+const maxCompared = 100
 
 // renamed is the fix that gives a key another name: none for a key that is merged from elsewhere, and if the name is taken.
 func (m Mapping) renamed(key, name string) Fix {

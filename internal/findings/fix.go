@@ -141,11 +141,12 @@ func eachNode(n *yaml.Node, visit func(*yaml.Node)) {
 	}
 }
 
-// unquoted is a line with a key and a value without quotes. The value begins with no sign of YAML but {{, and has no comment.
-var unquoted = regexp.MustCompile(`^([ ]*(?:- +)*[A-Za-z0-9_.-]+: +)(\{\{.*\}\}.*|[^\s"'|>&*!#\[\]{},?-].*)$`)
+// unquoted is a line with a key and a template without quotes as its value. With a colon in the value a line end may be what is missing;
+// what a tab or a # begins may be a comment.
+var unquoted = regexp.MustCompile(`^( *(?:- +)*[A-Za-z0-9_.-]+: +)(\{\{[^:#\t]*\}\}[^:#\t]*)$`)
 
-// QuoteFix is the fix of a document that cannot be read because a value has no quotes: a template, or a text with a colon in it.
-// line is where the error is, or nearly. The zero Fix if neither it has such a value nor exactly one of its neighbours.
+// QuoteFix is the fix of a document that cannot be read because a template has no quotes. line is where the error is, or nearly. The zero
+// Fix if neither it has such a value nor exactly one of its neighbours.
 func QuoteFix(content []byte, line int) Fix {
 	var near []Fix
 	at := 0
@@ -155,7 +156,7 @@ func QuoteFix(content []byte, line int) Fix {
 			continue
 		}
 		match := unquoted.FindStringSubmatch(strings.TrimRight(string(text), " \r\n"))
-		if match == nil || !needsQuotes(match[2]) {
+		if match == nil {
 			continue
 		}
 		fix := Fix{Line: at, Column: len(match[1]) + 1, Old: match[2], Quote: true}
@@ -168,10 +169,4 @@ func QuoteFix(content []byte, line int) Fix {
 		return Fix{}
 	}
 	return near[0]
-}
-
-// needsQuotes reports whether YAML sees more than one text in a value without quotes.
-func needsQuotes(value string) bool {
-	return !strings.Contains(value, " #") && (strings.Contains(value, ": ") || strings.HasSuffix(value, ":") || strings.HasPrefix(value, "{{") ||
-		strings.ContainsAny(value[:1], "@`%"))
 }

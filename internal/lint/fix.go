@@ -1,55 +1,59 @@
 package lint
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/findings"
 )
 
-// Fixed is a file that [Fix] corrects.
+// Fixed is a file that [Fix] corrects. Old is what the corrections were made of.
 type Fixed struct {
 	File     string
 	Old, New []byte
 }
 
 // Fix corrects what has exactly one right answer in an author's folder: the problems that the folder's [Settings] show and that have a
-// [findings.Fix]. It returns the files that change, by name; the folder stays as it is. A correction is left out unless its problem is
-// gone with it, and no error and no warning is new.
+// [findings.Fix]. It returns the files that change, by name; the folder stays as it is. Each correction is judged alone: it is left out unless
+// its problem is gone with it, and no error and no warning is new, hidden or not. A folder with the files of a built archive is refused.
 func Fix(folder fs.FS) ([]Fixed, error) {
+	for _, name := range []string{collection.ManifestFile, collection.FilesFile} {
+		if _, err := fs.Stat(folder, name); !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.New("the folder holds " + name + ", so it is an unpacked archive, whose checksums would be wrong: correct the folder that it was built of")
+		}
+	}
 	content, _, err := contentOf(folder)
 	if err != nil {
 		return nil, err
 	}
 	f := &fixer{folder: folder, content: content, files: map[string][]byte{}, left: map[candidate]bool{}}
-	if f.problems, err = f.check(); err != nil {
+	if err := f.read(); err != nil {
 		return nil, err
 	}
-	for range maxFixes {
-		corrected, err := f.correct()
-		if err != nil {
-			return nil, err
-		}
-		if !corrected {
-			break
-		}
+	if err := f.correct(); err != nil {
+		return nil, err
 	}
-	return f.fixed()
+	return f.fixed(), nil
 }
 
-// maxFixes bounds how often a folder is checked.
-const maxFixes = 300
+// maxChecks bounds how often a folder is checked.
+const maxChecks = 300
 
 // fixer corrects a folder in memory.
 type fixer struct {
 	folder, content fs.FS
-	// files are those that are corrected so far, problems what is shown of the folder with them.
-	files    map[string][]byte
-	problems findings.Problems
-	// left are the corrections that were tried and left out.
+	// old are the files with problems that have a fix, as they were read once; files are these with the corrections so far.
+	old, files map[string][]byte
+	// problems are those of the folder with files, shown those that its settings do not hide.
+	problems, shown findings.Problems
+	// left are the corrections that were tried and left out since the last one that was made.
 	left map[candidate]bool
 }
 
@@ -59,76 +63,107 @@ type candidate struct {
 	fix        findings.Fix
 }
 
-func (f *fixer) check() (findings.Problems, error) {
+// read reads the files that can be corrected, and checks the folder with what it read.
+func (f *fixer) read() error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	for _, p := range f.shown.Fixable() {
+		if _, known := f.files[p.File]; known || throughLink(f.folder, p.File) {
+			continue
+		}
+		content, err := fs.ReadFile(f.folder, p.File)
+		if err != nil {
+			return err
+		}
+		f.files[p.File] = content
+	}
+	f.old = maps.Clone(f.files)
+	return f.check()
+}
+
+// throughLink reports whether a file is a link, or in a folder that is one, or cannot be found: it may be another file, too.
+func throughLink(folder fs.FS, name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if info, err := fs.Lstat(folder, name); err != nil || info.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fixer) check() error {
 	overlay := func(fsys fs.FS) fs.FS { return archive.Overlay{FS: fsys, Files: f.files} }
 	problems, settings, err := checkWithSettings(overlay(f.content), overlay(f.folder))
-	shown, _ := settings.Apply(problems)
-	return shown, err
+	f.problems = problems
+	f.shown, _ = settings.Apply(problems)
+	return err
 }
 
-// correct makes all corrections that can be made at once, or else the first that can be made alone.
-func (f *fixer) correct() (bool, error) {
-	candidates := f.candidates()
-	if len(candidates) > 1 {
-		if corrected, err := f.try(candidates...); corrected || err != nil {
-			return corrected, err
+// correct makes the corrections one after the other, and tries those that were left out again after each that is made.
+func (f *fixer) correct() error {
+	for range maxChecks {
+		candidates := f.candidates()
+		if len(candidates) == 0 {
+			return nil
+		}
+		corrected, err := f.try(candidates[0])
+		switch {
+		case err != nil:
+			return err
+		case corrected:
+			clear(f.left)
+		default:
+			f.left[candidates[0]] = true
 		}
 	}
-	for _, c := range candidates {
-		corrected, err := f.try(c)
-		if corrected || err != nil {
-			return corrected, err
-		}
-		f.left[c] = true
-	}
-	return false, nil
+	return nil
 }
 
-// candidates are the corrections of the problems, from the last of a file to the first, so that none moves another one. Where two
-// contradict each other there is none.
+// candidates are the corrections of the problems that were not left out, those of the settings first, since they say which others the author
+// wants. Where two contradict each other there is none.
 func (f *fixer) candidates() []candidate {
 	type place struct {
 		file         string
 		line, column int
 	}
 	at := map[place]candidate{}
-	for _, p := range f.problems.Fixable() {
+	for _, p := range f.shown.Fixable() {
 		c, here := candidate{p.File, p.Rule, p.Fix}, place{p.File, p.Fix.Line, p.Fix.Column}
 		if other, taken := at[here]; taken && other.fix != c.fix {
 			c = candidate{}
 		}
 		at[here] = c
 	}
-	found := slices.DeleteFunc(slices.Collect(maps.Values(at)), func(c candidate) bool { return c.file == "" || f.left[c] })
+	found := slices.DeleteFunc(slices.Collect(maps.Values(at)), func(c candidate) bool { return f.old[c.file] == nil || f.left[c] })
+	ofSettings := func(c candidate) int {
+		if c.file == SettingsFile {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(b.fix.Line, a.fix.Line), cmp.Compare(b.fix.Column, a.fix.Column))
+		return cmp.Or(cmp.Compare(ofSettings(a), ofSettings(b)), cmp.Compare(a.file, b.file),
+			cmp.Compare(a.fix.Line, b.fix.Line), cmp.Compare(a.fix.Column, b.fix.Column))
 	})
 	return found
 }
 
-// try makes corrections, and takes them back if one of them is not certain or has not helped.
-func (f *fixer) try(candidates ...candidate) (bool, error) {
-	before, problems := maps.Clone(f.files), f.problems
-	takeBack := func(err error) (bool, error) {
-		f.files, f.problems = before, problems
-		return false, err
+// try makes a correction, and takes it back if it is not certain or has not helped.
+func (f *fixer) try(c candidate) (bool, error) {
+	content := f.files[c.file]
+	fixed, ok := c.fix.Apply(content)
+	if !ok {
+		return false, nil
 	}
-	for _, c := range candidates {
-		content, err := fs.ReadFile(archive.Overlay{FS: f.folder, Files: f.files}, c.file)
-		if err != nil {
-			return takeBack(err)
-		}
-		fixed, ok := c.fix.Apply(content)
-		if !ok {
-			return takeBack(nil)
-		}
-		f.files[c.file] = fixed
+	problems, shown := f.problems, f.shown
+	f.files[c.file] = fixed
+	err := f.check()
+	if err == nil && better(problems, f.problems, c) {
+		return true, nil
 	}
-	var err error
-	if f.problems, err = f.check(); err != nil || !better(problems, f.problems, candidates) {
-		return takeBack(err)
-	}
-	return true, nil
+	f.files[c.file], f.problems, f.shown = content, problems, shown
+	return false, err
 }
 
 // broken is a rule and a file that breaks it.
@@ -142,37 +177,26 @@ func countBroken(problems findings.Problems) map[broken]int {
 	return count
 }
 
-// better reports whether each correction has removed a problem, and none has led to a new error or warning. Of a file that could not be
-// read before nothing was known: all that counts is that it can be read.
-func better(before, after findings.Problems, candidates []candidate) bool {
+// better reports whether a correction has removed its problem, and not led to a new error or warning. Of a file that could not be read before
+// nothing was known: there only its problem counts, in all other files the others too.
+func better(before, after findings.Problems, c candidate) bool {
 	was, is := countBroken(before), countBroken(after)
-	readable := false
-	for _, c := range candidates {
-		is[broken{c.rule, c.file}]++
-		readable = readable || c.fix.Quote
-	}
 	for _, p := range after.Findings() {
-		if key := (broken{p.Rule, p.File}); !readable && is[key] > was[key] {
+		if key := (broken{p.Rule, p.File}); is[key] > was[key] && !(c.fix.Quote && p.File == c.file) {
 			return false
 		}
 	}
-	for _, c := range candidates {
-		if key := (broken{c.rule, c.file}); is[key] > was[key] {
-			return false
-		}
-	}
-	return true
+	key := broken{c.rule, c.file}
+	return is[key] < was[key]
 }
 
-// fixed are the corrected files by name, as they are and as they should be.
-func (f *fixer) fixed() ([]Fixed, error) {
+// fixed are the corrected files by name, as they were and as they should be.
+func (f *fixer) fixed() []Fixed {
 	var fixed []Fixed
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
-		old, err := fs.ReadFile(f.folder, name)
-		if err != nil {
-			return nil, err
+		if !bytes.Equal(f.old[name], f.files[name]) {
+			fixed = append(fixed, Fixed{File: name, Old: f.old[name], New: f.files[name]})
 		}
-		fixed = append(fixed, Fixed{File: name, Old: old, New: f.files[name]})
 	}
-	return fixed, nil
+	return fixed
 }

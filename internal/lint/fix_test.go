@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -62,17 +63,44 @@ func TestFix(t *testing.T) {
 		{name: "capabilities", file: "operator-config.yml", old: config + "capabilities: Full Lifecyle\n", new: config + "capabilities: Full Lifecycle\n"},
 		{name: "galaxy.yml", file: "galaxy.yml", old: galaxyYAML + "descriptiom: Things\n", new: galaxyYAML + "description: Things\n"},
 		{name: "a variable that is spelt otherwise in the playbook", file: "operator-config.yml",
-			old:  withVar + "      - name: datasetSize # in tracks\n        displayName: Size\n        type: number\n        required: true\n",
-			new:  withVar + "      - name: dataset_size # in tracks\n        displayName: Size\n        type: number\n        required: true\n",
-			more: map[string]string{"thing.yml": usesSize}},
-		{name: "two variables of which one is meant", file: "operator-config.yml",
-			old:  withVar + "      - {name: datasetSize, displayName: A, type: number, required: true}\n      - {name: datasetsize, displayName: B, type: number, required: true}\n",
-			new:  withVar + "      - {name: datasetSize, displayName: A, type: number, required: true}\n      - {name: datasetsize, displayName: B, type: number, required: true}\n",
+			old:  withVar + "      - {name: datasetSize, displayName: A, type: number, required: true}\n",
+			new:  withVar + "      - {name: datasetSize, displayName: A, type: number, required: true}\n",
 			more: map[string]string{"thing.yml": usesSize}},
 		{name: "a text with a colon", file: "operator-config.yml",
-			old: config + "description: Files: what's in them\n", new: config + "description: 'Files: what''s in them'\n"},
-		{name: "after a text with a colon, a key", file: "operator-config.yml",
-			old: config + "    finaliser: thing.yml\ndescription: Files: all\n", new: config + "    finalizer: thing.yml\ndescription: 'Files: all'\n"},
+			old: config + "description: Files: all\n",
+			new: config + "description: Files: all\n"},
+		{name: "a template with a colon after it", file: "thing.yml",
+			old: "- hosts: all\n  vars:\n    a: {{ b }} c: d\n",
+			new: "- hosts: all\n  vars:\n    a: {{ b }} c: d\n"},
+		{name: "a tab before a comment", file: "thing.yml",
+			old: "- hosts: all\n  vars:\n    a: {{ b }}\t# why\n",
+			new: "- hosts: all\n  vars:\n    a: {{ b }}\t# why\n"},
+		{name: "a missing line end", file: "thing.yml",
+			old: "- hosts: all tasks: []\n",
+			new: "- hosts: all tasks: []\n"},
+		{name: "a key whose value would be refused, beside a template without quotes", file: "operator-config.yml",
+			old:  config + "    finaliser: absent.yml\n",
+			new:  config + "    finaliser: absent.yml\n",
+			more: map[string]string{"thing.yml": "- hosts: all\n  vars:\n    a: {{ b }}\n"}},
+		{name: "a key whose value would break a rule that is hidden", file: "operator-config.yml",
+			old:  config + "    finaliser: absent.yml\n",
+			new:  config + "    finaliser: absent.yml\n",
+			more: map[string]string{".oc-lint": "skip_list: [missing-finalizer]\n"}},
+		{name: "hidden by what is misspelt in .oc-lint", file: "operator-config.yml",
+			old:  config + "    finaliser: thing.yml\n",
+			new:  config + "    finaliser: thing.yml\n",
+			more: map[string]string{".oc-lint": "skiplist: [unknown-key]\n"}},
+		{name: "two keys that mean the same", file: "operator-config.yml",
+			old: config + "    finaliser: thing.yml\n    finalizr: thing.yml\n",
+			new: config + "    finaliser: thing.yml\n    finalizr: thing.yml\n"},
+		{name: "corrections of which one needs another", file: "operator-config.yml",
+			old:  withVar + "      - {name: a, displayName: A, required: true, objectVariabels: [{name: b, displayName: B, type: string, required: true}], type: objekt}\n    finaliser: absent.yml\n",
+			new:  withVar + "      - {name: a, displayName: A, required: true, objectVariables: [{name: b, displayName: B, type: string, required: true}], type: object}\n    finaliser: absent.yml\n",
+			more: map[string]string{"thing.yml": strings.ReplaceAll(usesSize, "dataset_size", "a.b")}},
+		{name: "beside a playbook that no archive keeps for a check", file: "operator-config.yml",
+			old:  strings.ReplaceAll(config, "thing.yml", "thing") + "    finaliser: thing\n",
+			new:  strings.ReplaceAll(config, "thing.yml", "thing") + "    finalizer: thing\n",
+			more: map[string]string{"thing": usesSize}},
 		{name: "a template without quotes", file: "thing.yml",
 			old: "- hosts: all\n  vars:\n    # why\n    a: {{ b }}\n", new: "- hosts: all\n  vars:\n    # why\n    a: '{{ b }}'\n"},
 		{name: "a template without quotes and more", file: "thing.yml",
@@ -87,9 +115,20 @@ func TestFix(t *testing.T) {
 		{name: "an alias", file: "thing.yml", old: "- hosts: &h zos\n- hosts: *h\n", new: "- hosts: &h zos\n- hosts: *h\n"},
 		{name: "group", file: "thing.yml", old: "- hosts: 'lpars'\n  tasks: []\n", new: "- hosts: 'all'\n  tasks: []\n",
 			more: map[string]string{"operator-config.yml": config + "inventoryName: lpars\n"}},
+		{name: "group beside a play that adds to it", file: "thing.yml",
+			old:  "- hosts: localhost\n  tasks:\n    - ansible.builtin.add_host: {name: helper, groups: lpars}\n- hosts: lpars\n",
+			new:  "- hosts: localhost\n  tasks:\n    - ansible.builtin.add_host: {name: helper, groups: lpars}\n- hosts: lpars\n",
+			more: map[string]string{"operator-config.yml": config + "inventoryName: lpars\n"}},
+		{name: "hosts that a playbook of another kind adds", file: "thing.yml",
+			old: "- hosts: zos\n", new: "- hosts: zos\n",
+			more: map[string]string{
+				"operator-config.yml": config + "  - kind: Other\n    displayName: Other\n    description: Other\n    playbook: other.yml\n",
+				"other.yml":           "- hosts: localhost\n  tasks:\n    - ansible.builtin.add_host: {name: a, groups: zos}\n- import_playbook: thing.yml\n"}},
+		{name: "hosts beside an import that is not there", file: "thing.yml",
+			old: "- import_playbook: absent.yml\n- hosts: zos\n", new: "- import_playbook: absent.yml\n- hosts: zos\n"},
 		{name: "condition", file: "thing.yml",
-			old:  "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n      when:\n        - \"{{ a }} == 'x'\"   # only x\n        - a is defined\n",
-			new:  "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n      when:\n        - \"a == 'x'\"   # only x\n        - a is defined\n",
+			old:  "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n      when: \"{{ a }} == 'x'\"\n",
+			new:  "- hosts: all\n  tasks:\n    - ansible.builtin.ping:\n      when: \"{{ a }} == 'x'\"\n",
 			more: map[string]string{"operator-config.yml": withVar + "      - {name: a, displayName: A, type: string, required: true}\n"}},
 		{name: "hidden by .oc-lint", file: "operator-config.yml", old: config + "    finaliser: thing.yml\n", new: config + "    finaliser: thing.yml\n",
 			more: map[string]string{".oc-lint": "skip_list: [unknown-key]\n"}},
@@ -107,6 +146,54 @@ func TestFix(t *testing.T) {
 				t.Errorf("a second time changes %v, %v", again, err)
 			}
 		})
+	}
+}
+
+func TestFixRefusesUnpackedArchives(t *testing.T) {
+	for _, name := range []string{"MANIFEST.json", "FILES.json"} {
+		unpacked := folder(map[string]string{"operator-config.yml": config + "    finaliser: thing.yml\n", name: "{}"})
+		if changed, err := lint.Fix(unpacked); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, %v", name, changed, err)
+		}
+	}
+}
+
+// What is reached by a link is another file, too.
+func TestFixFollowsNoLinks(t *testing.T) {
+	linked := folder(map[string]string{"real.yml": "- hosts: zos\n"})
+	linked["thing.yml"] = &fstest.MapFile{Data: []byte("real.yml"), Mode: fs.ModeSymlink | 0o777}
+	if changed, err := lint.Fix(linked); err != nil || len(changed) > 0 {
+		t.Errorf("got %v, %v", changed, err)
+	}
+}
+
+// edited is a folder whose operator-config somebody saves again after each reading.
+type edited struct {
+	fs.FS
+	saved *int
+}
+
+func (e edited) Open(name string) (fs.File, error) {
+	if name != "operator-config.yml" {
+		return e.FS.Open(name)
+	}
+	*e.saved++
+	return folder(map[string]string{name: e.config()}).Open(name)
+}
+
+func (e edited) config() string {
+	return fmt.Sprintf("%s    finaliser: thing.yml # %06d\n", config, *e.saved)
+}
+
+// What is written is made of what was read, so that an edit in between is seen.
+func TestFixReadsOnce(t *testing.T) {
+	saved := 0
+	changed, err := lint.Fix(edited{folder(map[string]string{"operator-config.yml": config + "    finaliser: thing.yml # 000000\n"}), &saved})
+	if err != nil || len(changed) != 1 {
+		t.Fatalf("got %v, %v", changed, err)
+	}
+	if diff := cmp.Diff(strings.ReplaceAll(string(changed[0].Old), "finaliser", "finalizer"), string(changed[0].New)); diff != "" {
+		t.Errorf("(-old +new):\n%s", diff)
 	}
 }
 

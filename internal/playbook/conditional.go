@@ -24,20 +24,16 @@ type bracedCondition struct {
 // maxCorrected bounds the expressions for which a message shows the correction.
 const maxCorrected = 300
 
-// corrected is the expression that the author should write instead, or "" if that is not certain. asText says for a name
+// corrected is the line that the author should write instead, or "" if that is not certain. asText says for a name
 // whether it must be made a text to stay what it was between quotes.
 func (c bracedCondition) corrected(asText func(name string) bool) string {
 	if len(c.text) > maxCorrected {
 		return ""
 	}
-	if expression, ok := withoutBraces(c.text, asText); ok && c.line(expression) != "" {
-		return expression
+	expression, ok := withoutBraces(c.text, asText)
+	if !ok {
+		return ""
 	}
-	return ""
-}
-
-// line is the expression with its keyword as one line of YAML, or "" if it is none.
-func (c bracedCondition) line(expression string) string {
 	var line any = map[string]string{c.keyword: expression}
 	if c.inList {
 		line = []string{expression}

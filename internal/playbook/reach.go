@@ -234,6 +234,10 @@ type reach struct {
 	effort int
 	// lost are the imports of playbooks that are not there.
 	lost []lead
+	// addsHosts says that a file which may belong to the run adds hosts.
+	addsHosts bool
+	// checked says that the rules for runs were applied.
+	checked bool
 	variables
 }
 
@@ -315,6 +319,7 @@ func (r *reach) add(s *script, sure bool) {
 		r.mayUseMore(findings.Quote(s.file) + " cannot be read")
 	}
 	r.mayUseMore(s.unseen)
+	r.addsHosts = r.addsHosts || s.addsHosts
 	merge(&r.mentioned, s.mentioned)
 	if !sure {
 		return

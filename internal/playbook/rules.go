@@ -69,6 +69,10 @@ func Check(fsys fs.FS, c *collection.Collection) findings.Problems {
 	}
 	r.library = newLibrary(fsys, names, c)
 	for _, resource := range c.Resources {
+		r.runs(resource.Playbook, resource.Finalizer)
+	}
+	for _, resource := range c.Resources {
+		r.checkRuns(r.runs(resource.Playbook, resource.Finalizer))
 		r.checkResource(resource, r.runs(resource.Playbook, resource.Finalizer))
 	}
 	r.reportMissing()
@@ -88,7 +92,7 @@ func (r *runRules) runs(playbooks ...string) []*reach {
 		if !known {
 			run = r.reach(playbook)
 			r.reaches[playbook] = run
-			r.checkRun(run)
+			r.mayAddHosts = r.mayAddHosts || run.mayAddHosts()
 		}
 		runs = append(runs, run)
 	}
@@ -114,6 +118,8 @@ type runRules struct {
 	collection *collection.Collection
 	// reaches are the runs that were looked into, by playbook.
 	reaches map[string]*reach
+	// mayAddHosts says that a run adds hosts, or may.
+	mayAddHosts bool
 	// effortLeft is how many more comparisons of a kind with its playbooks are made.
 	effortLeft int
 	// checked are the files that were looked into, whatever runs they belong to.
@@ -144,7 +150,16 @@ func (r *runRules) once(place findings.Problem, rule findings.Rule, format strin
 	}
 }
 
-// checkRun applies the rules for which it does not matter which kind uses a playbook.
+// checkRuns applies the rules for which it does not matter which kind uses a playbook, once for each.
+func (r *runRules) checkRuns(runs []*reach) {
+	for _, run := range runs {
+		if !run.checked {
+			run.checked = true
+			r.checkRun(run)
+		}
+	}
+}
+
 func (r *runRules) checkRun(run *reach) {
 	for _, lost := range run.lost {
 		r.once(lost.place, rulePlaybookImport, "the collection holds no playbook %s; paths are relative to the playbook that imports it", findings.Quote(lost.name))
@@ -155,20 +170,20 @@ func (r *runRules) checkRun(run *reach) {
 		}
 		if !r.checked[s] {
 			r.checked[s] = true
-			r.checkScript(s, run)
+			r.checkScript(s)
 		}
 	}
 }
 
 // checkScript applies the rules for which it does not matter which run a file belongs to.
-func (r *runRules) checkScript(s *script, run *reach) {
+func (r *runRules) checkScript(s *script) {
 	if message := s.broken.Message; message != "" {
 		place := s.broken
 		place.Message = ""
 		r.once(place, rulePlaybookSyntax, "%s", message)
 	}
 	for _, p := range s.plays {
-		r.checkHosts(p, s.meantForEndpoint(run))
+		r.checkHosts(p, !r.mayAddHosts && s.meantForEndpoint())
 	}
 	r.checkOwnNames(s)
 	r.checkObjects(s)
@@ -184,12 +199,14 @@ func (p play) withAll() findings.Problem {
 	return place
 }
 
-// meantForEndpoint reports whether the hosts of all plays that are not for the operator's pod alone are the same name, and no task of the
-// run adds hosts: they can then only mean the endpoint.
-func (s *script) meantForEndpoint(run *reach) bool {
-	if run.unseen != "" || slices.ContainsFunc(run.scripts, func(s *script) bool { return s.addsHosts }) {
-		return false
-	}
+// mayAddHosts reports whether a task of the run adds hosts, or not all of the run can be read.
+func (r *reach) mayAddHosts() bool {
+	return r.addsHosts || r.unseen != "" || len(r.lost) > 0
+}
+
+// meantForEndpoint reports whether the hosts of all plays that are not for the operator's pod alone are the same name: if no task adds
+// hosts, they can then only mean the endpoint.
+func (s *script) meantForEndpoint() bool {
 	name := ""
 	for _, p := range s.plays {
 		switch {
@@ -216,20 +233,20 @@ func (r *runRules) checkHosts(p play, sure bool) {
 	if slices.Contains(p.hosts, "all") && slices.ContainsFunc(p.hosts, isLocalhost) {
 		r.once(p.place, ruleHostsAll, "all and localhost run every task in the operator's pod, too; write hosts: all, and a play of its own with hosts: localhost")
 	}
+	place := p.place
+	if sure {
+		place = p.withAll()
+	}
 	for _, host := range p.hosts {
 		switch {
 		case host == "all" || isLocalhost(host):
 		case isTemplate(host):
 			r.once(p.place, ruleHostsTemplate, "%s is known only in a run; write hosts: all, which is the endpoint of the resource", findings.Quote(host))
 		case host == group:
-			r.once(p.withAll(), ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
+			r.once(place, ruleHostsGroup, "%s is the collection's inventoryName and works here; the specification asks for hosts: all", findings.Quote(host))
 		case strings.ContainsAny(host, "*?[!&:~"):
 			r.once(p.place, ruleHostsAll, "%s is a pattern, and may choose other hosts than the endpoint of the resource, or none; write hosts: all", findings.Quote(host))
 		default:
-			place := p.place
-			if sure {
-				place = p.withAll()
-			}
 			r.once(place, ruleHostsAll, "%s is not the endpoint of the resource: unless an earlier play adds such a host, this one does nothing, and succeeds; write hosts: all", findings.Quote(host))
 		}
 	}
@@ -288,12 +305,10 @@ func (r *runRules) checkConditions(s *script, declared map[string]collection.Var
 			continue
 		}
 		advice := "write the condition without braces"
-		place := condition.place
-		if expression := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); expression != "" {
-			advice = "write " + condition.line(expression)
-			place.Fix = findings.Fix{Line: place.Line, Column: place.Column, Old: condition.text, New: expression}
+		if line := condition.corrected(func(name string) bool { return becomesText(declared[name]) }); line != "" {
+			advice = "write " + line
 		}
-		r.once(place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
+		r.once(condition.place, ruleConditionalTemplate, "holds %s in {{ }}, and Ansible refuses a condition that is put together from the text of a resource's field; %s", strings.Join(names, " and "), advice)
 	}
 }
 
@@ -382,32 +397,11 @@ func (r *runRules) checkUnused(resource collection.Resource, runs []*reach) {
 		case used(v.Name):
 			r.checkUnusedFields(resource, v, used)
 		case unseen == "":
-			r.Report(r.withMeantName(resource, v, used), ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s; use it there, or remove it here", v.Name, resource.Kind)
+			r.Report(v.Place, ruleUnusedVar, "%s is used in none of the playbooks, roles and templates of kind %s; use it there, or remove it here", v.Name, resource.Kind)
 		default:
 			r.Report(v.Place, ruleUnseenVar, "%s is not found in the playbooks, roles and templates of kind %s; whether it is used is not certain, because %s", v.Name, resource.Kind, unseen)
 		}
 	}
-}
-
-// withMeantName is the place of an unused variable, to be fixed with the name of the one that the playbooks need and that is not declared, if
-// only these two can be each other.
-func (r *runRules) withMeantName(resource collection.Resource, v collection.Var, used func(name string) bool) findings.Problem {
-	var unused, needed []string
-	for _, other := range resource.Vars {
-		if other.Name != "" && !used(other.Name) {
-			unused = append(unused, other.Name)
-		}
-	}
-	for missing, kinds := range r.missing {
-		if missing.rule == ruleUndeclaredVar && slices.Contains(kinds, resource.Kind) {
-			needed = append(needed, missing.name)
-		}
-	}
-	place, name := v.Place, findings.Meant(v.Name, needed)
-	if name != "" && findings.Meant(name, unused) == v.Name {
-		place.Fix = findings.Fix{Line: place.Line, Column: place.Column, Old: v.Name, New: name}
-	}
-	return place
 }
 
 // checkUnusedFields reports the fields of a used object that no file mentions.
