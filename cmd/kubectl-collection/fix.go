@@ -27,8 +27,22 @@ func (o *fixOptions) addFlags(cmd *cobra.Command) {
 
 var errFixFolder = errors.New("--fix is for folders: correct the folder that the archive was built of")
 
-// run corrects the files of a folder and prints the changes.
-func (o *fixOptions) run(cmd *cobra.Command, folder string) error {
+// run corrects the files of a folder and prints the changes, if that is asked for.
+func (o *fixOptions) run(cmd *cobra.Command, folder, digest, output string) error {
+	switch {
+	case !o.fix && o.dryRun:
+		return errors.New("--dry-run is for --fix")
+	case !o.fix:
+		return nil
+	case output != "text":
+		return errors.New("--fix prints a diff: use it without --output")
+	case digest != "":
+		return errors.New("--digest is for archives, and --fix is for folders")
+	}
+	return o.correct(cmd, folder)
+}
+
+func (o *fixOptions) correct(cmd *cobra.Command, folder string) error {
 	if parseAddress(folder) != nil {
 		return errFixFolder
 	}

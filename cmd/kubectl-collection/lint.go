@@ -67,19 +67,8 @@ diff, before what is left to do. --fix --dry-run prints it and changes nothing.`
   kubectl collection lint . -o sarif > lint.sarif`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if fix.dryRun && !fix.fix {
-				return errors.New("--dry-run is for --fix")
-			}
-			if fix.fix {
-				if output != "text" {
-					return errors.New("--fix prints a diff: use it without --output")
-				}
-				if digest != "" {
-					return errors.New("--digest is for archives, and --fix is for folders")
-				}
-				if err := fix.run(cmd, args[0]); err != nil {
-					return err
-				}
+			if err := fix.run(cmd, args[0], digest, output); err != nil {
+				return err
 			}
 			return runLint(cmd, args[0], digest, output)
 		},

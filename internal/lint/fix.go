@@ -182,7 +182,7 @@ func countBroken(problems findings.Problems) map[broken]int {
 func better(before, after findings.Problems, c candidate) bool {
 	was, is := countBroken(before), countBroken(after)
 	for _, p := range after.Findings() {
-		if key := (broken{p.Rule, p.File}); is[key] > was[key] && !(c.fix.Quote && p.File == c.file) {
+		if key := (broken{p.Rule, p.File}); is[key] > was[key] && (!c.fix.Quote || p.File != c.file) {
 			return false
 		}
 	}
