@@ -100,8 +100,7 @@ func (o *devOptions) run(cmd *cobra.Command, path string) error {
 func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWatch) error {
 	for {
 		began := time.Now()
-		err := d.round(ctx, cmd)
-		d.tell(ctx, err, time.Since(began))
+		d.tell(ctx, d.round(ctx, cmd), time.Since(began))
 		if ctx.Err() != nil {
 			return nil
 		}
