@@ -101,10 +101,6 @@ func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWa
 	for {
 		began := time.Now()
 		d.tell(ctx, d.round(ctx, cmd), time.Since(began))
-		if ctx.Err() != nil {
-			return nil
-		}
-		fmt.Fprintln(d.out, "\nWaiting for a change. Ctrl+C ends.")
 		changed, err := files.next(ctx)
 		if err != nil || changed == "" {
 			return err
@@ -113,15 +109,18 @@ func (d *developing) loop(ctx context.Context, cmd *cobra.Command, files *fileWa
 	}
 }
 
-// tell prints how a round ended, unless it was interrupted.
+// tell prints how a round ended and what comes next, unless it was interrupted.
 func (d *developing) tell(ctx context.Context, err error, took time.Duration) {
-	switch {
-	case ctx.Err() != nil || errors.Is(err, errFindings):
-	case err != nil:
-		fmt.Fprintln(d.errs, "error:", printable.Escape(err.Error()))
-	default:
-		fmt.Fprintf(d.out, "Done after %s.\n", took.Round(100*time.Millisecond))
+	if ctx.Err() != nil {
+		return
 	}
+	switch {
+	case err == nil:
+		fmt.Fprintf(d.out, "Done after %s.\n", took.Round(100*time.Millisecond))
+	case !errors.Is(err, errFindings):
+		fmt.Fprintln(d.errs, "error:", printable.Escape(err.Error()))
+	}
+	fmt.Fprintln(d.out, "\nWaiting for a change. Ctrl+C ends.")
 }
 
 // round installs the collection as it is now, and runs its custom resources.
