@@ -184,8 +184,8 @@ var _ = Describe("The gate in front of an endpoint", Ordered, ContinueOnFailure,
 		jobs := make([]*unstructured.Unstructured, 3)
 		for i := range jobs {
 			jobs[i] = newJob(ctx, namespace, fmt.Sprintf("job%d", i), map[string]any{"zosendpoint": "lpar1"})
-			second := time.Now().Unix()
 			Expect(pod.reconcile(ctx, jobs[i])).To(Equal(fmt.Sprintf("%ds", 15+3*i)))
+			second := time.Now().Unix()
 			Eventually(func() int64 { return time.Now().Unix() }).Should(BeNumerically(">", second))
 		}
 		Patch(ctx, jobs[2], fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
