@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 
@@ -51,8 +50,6 @@ func takeEnvironment(command []string) error {
 }
 
 func lock(command []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
 	settings, err := runner.ReadSettings()
 	if err != nil {
 		return err
@@ -65,8 +62,8 @@ func lock(command []string) error {
 	if err != nil {
 		return err
 	}
-	err = podlock.Exec(ctx, l, ":"+os.Getenv("ZOSCB_PROBE_PORT"), command)
-	if errors.Is(err, context.Canceled) {
+	err = podlock.Exec(context.Background(), l, ":"+os.Getenv("ZOSCB_PROBE_PORT"), command)
+	if errors.Is(err, context.Canceled) || errors.Is(err, podlock.ErrDeleted) {
 		return nil
 	}
 	return err

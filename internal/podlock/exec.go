@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"time"
 )
 
 // Exec acquires the lock and replaces this process by the command. Until then it answers probes at address: /healthz with
-// 200, and /readyz with 503. It only returns if that fails.
+// 200, and /readyz with 503. It only returns if that fails: with ErrDeleted if the pod is to end, or with the error of ctx after
+// SIGTERM or an interrupt.
 func Exec(ctx context.Context, lock Lock, address string, command []string) error {
 	if len(command) == 0 {
 		return errors.New("no command is given")
@@ -22,14 +24,23 @@ func Exec(ctx context.Context, lock Lock, address string, command []string) erro
 	if err != nil {
 		return err
 	}
-	stop, err := serveProbes(ctx, address)
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, os.Interrupt)
+	ctx, stopNotify := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	stopProbes, err := serveProbes(ctx, address)
 	if err != nil {
 		return err
 	}
 	err = lock.Acquire(ctx, func(reason string) { fmt.Fprintln(os.Stderr, "lock: waiting:", reason) })
-	stop()
+	stopProbes()
+	stopNotify()
+	// When Stop returns, an earlier signal is in the channel. A later one ends this process, or the command.
+	signal.Stop(ended)
 	if err != nil {
 		return err
+	}
+	if len(ended) > 0 {
+		return context.Canceled
 	}
 	return syscall.Exec(path, command, os.Environ())
 }

@@ -50,16 +50,19 @@ func FromEnvironment(client dynamic.Interface, operator string) (Lock, error) {
 	return l, nil
 }
 
-// Acquire takes the lock, and waits for the end of the pod that holds it. It only fails if the context ends. report gets the
-// reason for which it waits, whenever that changes.
+// ErrDeleted means that this pod was deleted: it must end, and not take the lock.
+var ErrDeleted = errors.New("this pod is deleted")
+
+// Acquire takes the lock, and waits for the end of the pod that holds it. It only fails if the context ends, or with ErrDeleted.
+// report gets the reason for which it waits, whenever that changes.
 func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
 	reported := ""
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		_, err := l.Take(ctx)
-		if err == nil {
-			return nil
+		err := l.takeUnlessDeleted(ctx)
+		if err == nil || errors.Is(err, ErrDeleted) {
+			return err
 		}
 		if reason := err.Error(); reason != reported {
 			report(reason)
@@ -71,6 +74,19 @@ func (l Lock) Acquire(ctx context.Context, report func(reason string)) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// takeUnlessDeleted also sees a SIGTERM that was lost because it came before process 1 of the container handled signals.
+func (l Lock) takeUnlessDeleted(ctx context.Context) error {
+	termination, err := l.Termination(ctx)
+	if err != nil {
+		return err
+	}
+	if termination.Deleted {
+		return ErrDeleted
+	}
+	_, err = l.Take(ctx)
+	return err
 }
 
 // Take takes the lock unless this pod has it already, and returns the UID of the Lease. The error says why it cannot be taken

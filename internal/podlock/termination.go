@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -17,14 +18,17 @@ type Termination struct {
 	Grace time.Duration
 }
 
-// Termination reads whether this pod is to end. It is an error if the pod does not exist.
+// Termination reads whether this pod is to end. It is ErrDeleted if the pod does not exist.
 func (l Lock) Termination(ctx context.Context) (Termination, error) {
 	pod, err := l.Client.Resource(pods).Namespace(l.Namespace).Get(ctx, l.PodName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Termination{}, fmt.Errorf("pod %s: %w", l.PodName, ErrDeleted)
+	}
 	if err != nil {
 		return Termination{}, fmt.Errorf("read pod %s: %w", l.PodName, err)
 	}
 	if string(pod.GetUID()) != l.PodUID {
-		return Termination{}, fmt.Errorf("pod %s is another one: this one was deleted", l.PodName)
+		return Termination{}, fmt.Errorf("pod %s is another one: %w", l.PodName, ErrDeleted)
 	}
 	return Termination{
 		Deleted: pod.GetDeletionTimestamp() != nil,

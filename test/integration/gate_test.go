@@ -409,6 +409,38 @@ var _ = Describe("The lock of an operator's pod", func() {
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.podName + "_" + pod.podUID)))
 	}, NodeTimeout(2*time.Minute))
 
+	It("is not taken by a pod that is deleted, whose SIGTERM may have come before anything handled it", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newOperatorPod(ctx, namespace)
+		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.podName}}
+		setHolder(ctx, namespace, coordinationv1.LeaseSpec{})
+		Patch(ctx, object, `{"metadata":{"finalizers":["example.com/stay"]}}`)
+		DeferCleanup(func(ctx context.Context) { _ = TryPatch(ctx, object, `{"metadata":{"finalizers":null}}`) })
+		Expect(K8s.Delete(ctx, object)).To(Succeed())
+		l := pod.lock(ctx)
+		Eventually(l.ended).WithContext(ctx).Should(BeClosed())
+		Expect(l.file).NotTo(BeAnExistingFile())
+		lease := gateLease(namespace)
+		Get(ctx, NewWithT(GinkgoT()), lease)
+		Expect(lease.Spec.HolderIdentity).To(BeNil())
+	}, NodeTimeout(time.Minute))
+
+	It("ends by SIGTERM when it has just taken the lock", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newOperatorPod(ctx, namespace)
+		for range 20 {
+			setHolder(ctx, namespace, coordinationv1.LeaseSpec{})
+			l := pod.lockFor(ctx, "exec sleep 1000")
+			Eventually(func(g Gomega) {
+				lease := gateLease(namespace)
+				Get(ctx, g, lease)
+				g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
+			}).WithContext(ctx).WithPolling(time.Millisecond / 10).Should(Succeed())
+			Expect(l.process.Signal(syscall.SIGTERM)).To(Succeed())
+			Eventually(l.ended).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeClosed())
+		}
+	}, NodeTimeout(time.Minute))
+
 	DescribeTable("holders", func(ctx context.Context, holder func(other *corev1.Pod) coordinationv1.LeaseSpec, live bool) {
 		namespace := newNamespace(ctx)
 		pod, other := newOperatorPod(ctx, namespace), newPod(ctx, namespace, "operator-2")
@@ -465,17 +497,25 @@ func gateEvents(ctx context.Context, namespace string) []string {
 // lockProcess is `engine lock`, whose command writes a file.
 type lockProcess struct {
 	address, file string
+	process       *os.Process
 	ended         chan struct{}
 }
 
-func (p *operatorPod) lock(context.Context) *lockProcess {
+func (p *operatorPod) lock(ctx context.Context) *lockProcess {
+	GinkgoHelper()
+	return p.lockFor(ctx, "true")
+}
+
+// lockFor is `engine lock` whose command also runs a script.
+func (p *operatorPod) lockFor(_ context.Context, script string) *lockProcess {
 	GinkgoHelper()
 	l := &lockProcess{address: freeAddress(), file: filepath.Join(p.dir, "locked"), ended: make(chan struct{})}
 	_ = os.Remove(l.file)
-	command := exec.Command(engineBinary(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file)
+	command := exec.Command(engineBinary(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file+"; "+script)
 	command.Env = append(p.environment(), "ZOSCB_PROBE_PORT="+l.address[strings.LastIndex(l.address, ":")+1:])
 	command.Stdout, command.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(command.Start()).To(Succeed())
+	l.process = command.Process
 	go func() {
 		_ = command.Wait()
 		close(l.ended)
