@@ -69,7 +69,7 @@ var layers = map[string][]string{
 	"internal/dynamicconfig":        {"api/v2beta1", "internal/printable"},
 	"internal/dynamicconfig/source": {"api/v2beta1", "api/v2beta2", "internal/dynamicconfig", "internal/printable"},
 	"internal/credential":           {"internal/endpoint", "internal/status"},
-	"internal/sshsecret":            {},
+	"internal/sshsecret":            {"internal/endpoint"},
 	"cmd/zoscb-encrypt":             {"internal/sshsecret"},
 	"internal/grants":               {"api/v2beta2", "internal/collection", "internal/render", "internal/status"},
 	"internal/mapping": {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/sshsecret"
 )
 
@@ -129,17 +128,8 @@ func (c *cluster) applyCredential(ctx context.Context, secret *corev1.Secret) (d
 	if err != nil {
 		return "", err
 	}
-	if live.Type != corev1.SecretTypeSSHAuth && live.Labels[endpoint.LabelCredential] != "true" {
-		return "", fmt.Errorf("the Secret %q in namespace %q exists and is no credential: choose another name, or label it %s=true", secret.Name, secret.Namespace, endpoint.LabelCredential)
-	}
-	for _, key := range []string{endpoint.KeyAuthorsTools, sshsecret.KeyPassphrase, sshsecret.KeyPassword} {
-		delete(live.Data, key)
-	}
-	if live.Data == nil {
-		live.Data = map[string][]byte{}
-	}
-	for key, value := range secret.Data {
-		live.Data[key] = value
+	if err := sshsecret.Replace(live, secret); err != nil {
+		return "", err
 	}
 	_, err = secrets.Update(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager})
 	return "replaced", err

@@ -4,14 +4,18 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/collection-operator/collection-operator/internal/sshsecret"
 )
@@ -21,7 +25,7 @@ const usage = `Usage:
   zoscb-encrypt credential-secret -n NAME -u USER -s KEYFILE [-p]
 
 Checks an SSH key and makes the Secret NAME with it, for the z/OS user ID USER. With -p, the environment variable PASSPHRASE has the
-passphrase of the key. The Secret is applied with oc or kubectl, in the namespace of the kubeconfig. Without these programs, as in the pod
+passphrase of the key. The Secret is written with oc or kubectl, in the namespace of the kubeconfig. Without these programs, as in the pod
 of an operator, its manifest is printed: pipe it into oc apply -f -.
 `
 
@@ -44,11 +48,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 		_, err := fmt.Fprintln(stdout, "zoscb-encrypt", version())
 		return err
 	case "credential-secret":
-		manifest, err := credentialSecret(rest, stderr)
+		secret, err := credentialSecret(rest, stderr)
 		if err != nil {
 			return err
 		}
-		return deliver(manifest, stdout, stderr)
+		return deliver(secret, stdout, stderr)
 	case "help", "-h", "--help":
 		_, err := fmt.Fprint(stdout, usage)
 		return err
@@ -64,8 +68,8 @@ func version() string {
 	return "development"
 }
 
-// credentialSecret returns the manifest. What it tells about the key goes to stderr.
-func credentialSecret(args []string, stderr io.Writer) ([]byte, error) {
+// credentialSecret returns the Secret. What it tells about the key goes to stderr.
+func credentialSecret(args []string, stderr io.Writer) (*corev1.Secret, error) {
 	flags := flag.NewFlagSet("credential-secret", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	name, user, file := flags.String("n", "", ""), flags.String("u", "", ""), flags.String("s", "", "")
@@ -95,7 +99,7 @@ func credentialSecret(args []string, stderr io.Writer) ([]byte, error) {
 		return nil, err
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", *file, key)
-	return sshsecret.Manifest(secret)
+	return secret, nil
 }
 
 func readFile(path string, limit int64) ([]byte, error) {
@@ -107,21 +111,56 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, limit+1))
 }
 
-// deliver applies a manifest with the user's own rights, or prints it where there is no client.
-func deliver(manifest []byte, stdout, stderr io.Writer) error {
+// deliver writes a Secret with the user's own rights, or prints it where there is no client.
+func deliver(secret *corev1.Secret, stdout, stderr io.Writer) error {
 	for _, program := range []string{"oc", "kubectl"} {
-		path, err := exec.LookPath(program)
-		if err != nil {
-			continue
+		if path, err := exec.LookPath(program); err == nil {
+			return write(&client{path, stderr}, secret, stdout)
 		}
-		// Otherwise the client would keep a copy of the Secret in an annotation. A credential of this name is replaced, whoever has made it.
-		apply := exec.Command(path, "apply", "--server-side", "--force-conflicts", "--field-manager=zoscb-encrypt", "-f", "-")
-		apply.Stdin, apply.Stdout, apply.Stderr = bytes.NewReader(manifest), stdout, stderr
-		if err := apply.Run(); err != nil {
-			return fmt.Errorf("%s apply: %w", program, err)
-		}
-		return nil
 	}
-	_, err := stdout.Write(manifest)
+	manifest, err := sshsecret.Manifest(secret)
+	if err == nil {
+		_, err = stdout.Write(manifest)
+	}
 	return err
+}
+
+// write creates a Secret, or replaces the credential in one that exists.
+func write(c *client, secret *corev1.Secret, stdout io.Writer) error {
+	// Apply on the server keeps no copy of the Secret in an annotation.
+	args := []string{"apply", "--server-side", "--force-conflicts", "--field-manager=zoscb-encrypt", "-f", "-"}
+	var found bytes.Buffer
+	if err := c.run(nil, &found, "get", "secret", secret.Name, "--ignore-not-found", "-o", "json"); err != nil {
+		return err
+	}
+	if found.Len() > 0 {
+		live := &corev1.Secret{}
+		if err := json.Unmarshal(found.Bytes(), live); err != nil {
+			return fmt.Errorf("reading the Secret %q: %w", secret.Name, err)
+		}
+		if err := sshsecret.Replace(live, secret); err != nil {
+			return err
+		}
+		secret, args = live, []string{"replace", "--field-manager=zoscb-encrypt", "-f", "-"}
+	}
+	manifest, err := sshsecret.Manifest(secret)
+	if err != nil {
+		return err
+	}
+	return c.run(manifest, stdout, args...)
+}
+
+// client is oc or kubectl.
+type client struct {
+	path   string
+	stderr io.Writer
+}
+
+func (c *client) run(stdin []byte, stdout io.Writer, args ...string) error {
+	command := exec.Command(c.path, args...)
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(stdin), stdout, c.stderr
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", filepath.Base(c.path), args[0], err)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,25 +52,40 @@ func TestPrintsWithoutClient(t *testing.T) {
 }
 
 // With a client, the manifest goes to its standard input and to nobody else.
-func TestAppliesWithClient(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("PATH", dir+":/usr/bin:/bin")
+func TestWritesWithClient(t *testing.T) {
 	t.Setenv(passphraseVariable, "open sesame")
-	client := "#!/bin/sh\necho \"$@\" >" + dir + "/arguments\ncat >" + dir + "/stdin\necho secret/mine serverside-applied\n"
-	if err := os.WriteFile(filepath.Join(dir, "oc"), []byte(client), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	if err := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", writeKey(t, "open sesame"), "-p"}, &stdout, &stderr); err != nil {
-		t.Fatal(err, stderr.String())
-	}
-	arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
-	if err != nil || string(arguments) != "apply --server-side --force-conflicts --field-manager=zoscb-encrypt -f -\n" {
-		t.Errorf("got %q, %v", arguments, err)
-	}
-	manifest, err := os.ReadFile(filepath.Join(dir, "stdin"))
-	if err != nil || !strings.Contains(string(manifest), "kubernetes.io/ssh-auth") || strings.Contains(stdout.String()+stderr.String(), "ssh-privatekey") {
-		t.Errorf("got %s, %v, printed %s%s", manifest, err, &stdout, &stderr)
+	for name, tt := range map[string]struct {
+		live      string // what the client finds
+		arguments string // of the last call
+		want, not string // in what the client gets, or in the error
+	}{
+		"new":               {"", "apply --server-side --force-conflicts --field-manager=zoscb-encrypt -f -", "type: kubernetes.io/ssh-auth", "resourceVersion"},
+		"made by others":    {`{"type":"kubernetes.io/ssh-auth","metadata":{"name":"mine","resourceVersion":"7"},"data":{"password":"b2xk"}}`, "replace --field-manager=zoscb-encrypt -f -", "resourceVersion: \"7\"", "password:"},
+		"of authors' tools": {`{"type":"Opaque","metadata":{"name":"mine","labels":{"zoscb.ibm.com/credential":"true"}},"data":{"ssh_key":"b2xk"}}`, "replace --field-manager=zoscb-encrypt -f -", "type: Opaque", "ssh_key"},
+		"no credential":     {`{"type":"Opaque","metadata":{"name":"mine"}}`, "get secret mine --ignore-not-found -o json", "is no credential", "ssh-privatekey"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("PATH", dir+":/usr/bin:/bin")
+			client := "#!/bin/sh\necho \"$@\" >" + dir + "/arguments\ncase $1 in get) cat " + dir + "/live;; *) cat >" + dir + "/stdin; echo secret/mine written;; esac\n"
+			if err := errors.Join(os.WriteFile(filepath.Join(dir, "oc"), []byte(client), 0o700), os.WriteFile(filepath.Join(dir, "live"), []byte(tt.live), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			var stdout, stderr bytes.Buffer
+			failed := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", writeKey(t, "open sesame"), "-p"}, &stdout, &stderr)
+			arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
+			if err != nil || string(arguments) != tt.arguments+"\n" {
+				t.Errorf("got %q, %v", arguments, err)
+			}
+			got, _ := os.ReadFile(filepath.Join(dir, "stdin")) // There is none where it refuses to write.
+			text := string(got)
+			if failed != nil {
+				text += failed.Error()
+			}
+			if !strings.Contains(text, tt.want) || strings.Contains(text, tt.not) || strings.Contains(stdout.String()+stderr.String(), "ssh-privatekey") {
+				t.Errorf("got %s, printed %s%s", text, &stdout, &stderr)
+			}
+		})
 	}
 }
 

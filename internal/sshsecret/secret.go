@@ -2,6 +2,7 @@ package sshsecret
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"unicode"
 
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 // Keys of a credential Secret.
@@ -39,6 +42,23 @@ func New(namespace, name, user string, key *Key) (*corev1.Secret, error) {
 		secret.Data[KeyPassphrase] = key.Passphrase
 	}
 	return secret, nil
+}
+
+// Replace puts the credential of a Secret into one that exists, whose type cannot change, in the place of the one that it has. It fails if the
+// Secret that exists is no credential.
+func Replace(live, secret *corev1.Secret) error {
+	if live.Type != corev1.SecretTypeSSHAuth && live.Labels[endpoint.LabelCredential] != "true" {
+		return fmt.Errorf("the Secret %q in namespace %q exists and is no credential: choose another name, or label it %s=true",
+			live.Name, live.Namespace, endpoint.LabelCredential)
+	}
+	for _, key := range []string{endpoint.KeyAuthorsTools, KeyPassphrase, KeyPassword} {
+		delete(live.Data, key)
+	}
+	if live.Data == nil {
+		live.Data = map[string][]byte{}
+	}
+	maps.Copy(live.Data, secret.Data)
+	return nil
 }
 
 // Manifest is the Secret as kubectl apply reads it.
