@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
@@ -23,6 +24,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -257,7 +259,7 @@ func (r *Installer) reportInstances(ctx context.Context, soc *v2beta2.SubOperato
 // warnOfNoOperator records on a custom resource that it has no operator.
 func (r *Installer) warnOfNoOperator(item *unstructured.Unstructured) {
 	message := runstatus.NoOperatorMessage(item.GetKind(), item.GetName())
-	if item.GetDeletionTimestamp() != nil {
+	if item.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(item, render.Finalizer) {
 		message = "its deletion waits for ever, since " + message
 	}
 	r.Recorder.Eventf(item, nil, corev1.EventTypeWarning, string(runstatus.PhaseNoOperator), "Uninstall", "%s", printable.Line(message, status.MaxEventBytes))
