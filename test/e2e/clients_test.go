@@ -8,12 +8,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,15 +58,18 @@ resources:
 // authorsTool does what the playbooks of authors' tools do, in their order, with their clients and time limits.
 type authorsTool struct {
 	*environment
+	// home has the z/OS system. Authors' tools put collections into the manager's namespace.
+	home       *environment
 	zos        *system
 	collection *v2beta2.OperatorCollection
 	soc        *v2beta2.SubOperatorConfig
 	install    v2beta2.InstallMethod
 }
 
-func newAuthorsTool(name string, install v2beta2.InstallMethod) *authorsTool {
-	e := &environment{namespace: name, domain: "clients-lab"}
-	tool := &authorsTool{environment: e, zos: &system{environment: e, name: "zos1", user: "ibmuser"}, install: install}
+func newAuthorsTool(home, namespace string, install v2beta2.InstallMethod) *authorsTool {
+	e := &environment{namespace: namespace, domain: "clients-lab"}
+	tool := &authorsTool{environment: e, home: &environment{namespace: home, domain: e.domain}, install: install}
+	tool.zos = &system{environment: tool.home, name: "zos1", user: "ibmuser"}
 	tool.collection = &v2beta2.OperatorCollection{ObjectMeta: e.meta("authors-notes.clients-lab.1.0.0"), Spec: v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true}}
 	tool.collection.Labels = map[string]string{
 		"operator-domain": "clients-lab", "operator-name": "authors-notes", "operator-version": "1.0.0", "managed-by": "ibm-zos-cloud-broker",
@@ -74,13 +80,36 @@ func newAuthorsTool(name string, install v2beta2.InstallMethod) *authorsTool {
 }
 
 func (t *authorsTool) start(ctx context.Context) {
-	t.environment.start(ctx, map[string][]byte{"none": nil})
+	t.removeRest(ctx)
+	t.home.start(ctx, map[string][]byte{"none": nil})
 	letInstall(ctx, t.install, t.namespace)
 	t.zos.start(ctx)
 	private, public := newKey("")
 	t.zos.authorize(ctx, t.zos.user, public)
 	// The keys are those of authors' tools.
 	t.credential(ctx, "zos1", map[string]string{"username": t.zos.user, "ssh_key": private})
+}
+
+func (t *authorsTool) note() *unstructured.Unstructured {
+	return t.instance(instanceVersion, "AuthorsNote", "hello", map[string]any{"zosendpoint": "zos1"})
+}
+
+// removeRest removes what a spec that failed has left.
+func (t *authorsTool) removeRest(ctx context.Context) {
+	for _, object := range []client.Object{t.collection.DeepCopy(), t.note()} {
+		if K8s.Get(ctx, client.ObjectKeyFromObject(object), object) == nil { // Its kind may not exist.
+			Patch(ctx, object, `{"metadata":{"finalizers":[]}}`)
+			Remove(ctx, object)
+		}
+	}
+	Eventually(Gone(ctx, t.soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+}
+
+func (t *authorsTool) end(ctx context.Context) {
+	t.removeRest(ctx)
+	Remove(ctx, &v2beta2.ZosEndpoint{ObjectMeta: t.meta("zos1")})
+	Remove(ctx, &corev1.Secret{ObjectMeta: t.meta("zos1")})
+	t.home.cleanUp(ctx)
 }
 
 // copyArchive copies an archive into a manager's pod.
@@ -91,8 +120,8 @@ func (t *authorsTool) copyArchive(ctx context.Context, pod, target, edition stri
 	kubectl(ctx, "cp", "-n", ManagerNamespace, local, pod+":"+target)
 }
 
-// create uploads an archive and maps it, with a credential or without.
-func (t *authorsTool) create(ctx context.Context, edition string) {
+// create uploads an archive and maps it, with a shared credential, or without one as where zoscb-encrypt is missing.
+func (t *authorsTool) create(ctx context.Context, edition string, credentials v2beta2.CredentialType) {
 	GinkgoHelper()
 	pod, folder := leaderPod(ctx).Name, "/opt/collections/suboperator/authors-notes/1.0.0"
 	kubectl(ctx, "exec", "-n", ManagerNamespace, pod, "--", "mkdir", "-p", folder)
@@ -102,11 +131,15 @@ func (t *authorsTool) create(ctx context.Context, edition string) {
 	}
 	Create(ctx, t.collection.DeepCopy())
 	Eventually(Field(ctx, t.collection, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal("Successful"))
+	endpoint := v2beta2.EndpointMapping{Name: "zos1"}
+	if credentials == v2beta2.CredentialShared {
+		endpoint.CredentialName = "zos1"
+	}
 	wanted := t.soc.DeepCopy()
 	wanted.SetGroupVersionKind(v2beta2.GroupVersion.WithKind("SubOperatorConfig"))
 	wanted.Spec = v2beta2.SubOperatorConfigSpec{
-		OperatorCollection: t.collection.Name, CredentialType: v2beta2.CredentialShared, Install: t.install,
-		Mapping: []v2beta2.NamespaceMapping{{Namespace: t.namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "zos1", CredentialName: "zos1"}}}},
+		OperatorCollection: t.collection.Name, CredentialType: credentials, Install: t.install,
+		Mapping: []v2beta2.NamespaceMapping{{Namespace: t.namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{endpoint}}},
 	}
 	kubectlApply(ctx, wanted)
 	Eventually(Field(ctx, t.soc, "status", "phase")).WithContext(ctx).WithTimeout(150 * time.Second).Should(Equal("Successful"))
@@ -120,15 +153,61 @@ func kubectlApply(ctx context.Context, object client.Object) {
 	kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", file)
 }
 
+// redeploy copies an archive to status.config.collectionPath, and deletes the operator's pods. No pod that is made afterwards runs another
+// archive.
+func (t *authorsTool) redeploy(ctx context.Context, pod, edition string) {
+	GinkgoHelper()
+	var target string
+	Eventually(func() string {
+		target = Field(ctx, t.collection, "status", "config", "collectionPath")(Default)
+		return target
+	}).WithContext(ctx).ShouldNot(BeEmpty())
+	former := t.pods(ctx)(Default)
+	t.copyArchive(ctx, pod, target, edition)
+	kubectl(ctx, "delete", "pods", "-n", t.namespace, "-l", "operator-name=authors-notes", "--wait=false")
+	Eventually(func(g Gomega) {
+		ready := slices.DeleteFunc(readyPods(ctx, t.namespace, authorsPods)(g), func(name string) bool { return slices.Contains(former, name) })
+		g.Expect(ready).NotTo(BeEmpty())
+		for _, name := range ready {
+			if is := t.edition(ctx, g, name); is != edition {
+				StopTrying("pod " + name + " became ready with the archive " + is).Now()
+			}
+		}
+	}).WithContext(ctx).WithPolling(200 * time.Millisecond).Should(Succeed())
+	t.expectRuns(ctx, edition)
+}
+
+var authorsPods = client.MatchingLabels{"operator-name": "authors-notes"}
+
+// pods are the names of the operator's pods that are not being deleted.
+func (t *authorsTool) pods(ctx context.Context) func(Gomega) []string {
+	return func(g Gomega) []string {
+		var pods corev1.PodList
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(t.namespace), authorsPods)).To(Succeed())
+		var names []string
+		for _, pod := range pods.Items {
+			if pod.DeletionTimestamp == nil {
+				names = append(names, pod.Name)
+			}
+		}
+		return names
+	}
+}
+
+// edition is what the archive that a pod runs says which one it is.
+func (t *authorsTool) edition(ctx context.Context, g Gomega, pod string) string {
+	readme, err := Output(ctx, kubectlPath(), "exec", "-n", t.namespace, pod, "-c", "operator", "--", "cat", "/opt/ansible/content/README.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(readme)
+}
+
 // expectRuns waits until the one pod that is ready has an archive.
 func (t *authorsTool) expectRuns(ctx context.Context, edition string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		pods := readyPods(ctx, t.namespace, client.MatchingLabels{"operator-name": "authors-notes"})(g)
+		pods := readyPods(ctx, t.namespace, authorsPods)(g)
 		g.Expect(pods).To(HaveLen(1))
-		readme, err := Output(ctx, kubectlPath(), "exec", "-n", t.namespace, pods[0], "-c", "operator", "--", "cat", "/opt/ansible/content/README.md")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(strings.TrimSpace(readme)).To(Equal(edition))
+		g.Expect(t.edition(ctx, g, pods[0])).To(Equal(edition))
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -143,37 +222,52 @@ func (t *authorsTool) withdraw(ctx context.Context) {
 // expectAnswers asks what the editor extension asks about an operator with a custom resource.
 func (t *authorsTool) expectAnswers(ctx context.Context, note *unstructured.Unstructured) {
 	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(K8s.List(ctx, &pods, client.InNamespace(t.namespace), client.MatchingLabels{"operator-name": "authors-notes"})).To(Succeed())
-	Expect(pods.Items).To(HaveLen(1))
-	for _, init := range pods.Items[0].Spec.InitContainers {
+	var names []string
+	Eventually(func(g Gomega) {
+		names = t.pods(ctx)(g)
+		g.Expect(names).To(HaveLen(1))
+		g.Expect(readyPods(ctx, t.namespace, authorsPods)(g)).To(Equal(names))
+	}).WithContext(ctx).Should(Succeed())
+	pod := &corev1.Pod{ObjectMeta: t.meta(names[0])}
+	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+	for _, init := range pod.Spec.InitContainers {
 		Expect(init.Name).To(HavePrefix("init-"), "containers that have ended look failed otherwise")
 	}
 	api := path.Join("/apis/suboperator.zoscb.ibm.com/v1minor0patch0/namespaces", t.namespace, "authorsnotes")
 	Expect(kubectl(ctx, "get", "--raw", api)).To(ContainSubstring(`"name":"` + note.GetName() + `"`))
 	Eventually(Field(ctx, note, "status", "phase")).WithContext(ctx).Should(Equal("Succeeded"))
 	log := path.Join("/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/v1minor0patch0/AuthorsNote", t.namespace, note.GetName(), "artifacts/latest/stdout")
-	Expect(kubectl(ctx, "exec", "-n", t.namespace, pods.Items[0].Name, "--", "cat", log)).To(ContainSubstring("Keep a note"))
-	Expect(kubectl(ctx, "exec", "-n", t.namespace, pods.Items[0].Name, "--", "zoscb-encrypt", "version")).To(HavePrefix("zoscb-encrypt "))
+	Expect(kubectl(ctx, "exec", "-n", t.namespace, pod.Name, "--", "cat", log)).To(ContainSubstring("Keep a note"))
+	Expect(kubectl(ctx, "exec", "-n", t.namespace, pod.Name, "--", "zoscb-encrypt", "version")).To(HavePrefix("zoscb-encrypt "))
 	if t.install == v2beta2.InstallOLM {
 		name := Field(ctx, t.soc, "status", "clusterserviceversion", "metadata", "name")(Default)
 		Expect(kubectl(ctx, "get", "clusterserviceversion", name, "-n", t.namespace, "-o", "jsonpath={.status.phase}")).To(Equal("Succeeded"))
 	}
 }
 
-// replay are sequences of authors' tools, in their order.
-func (t *authorsTool) replay(ctx context.Context) {
+// replay are the sequences of authors' tools, in their order.
+func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.CredentialType) {
 	By("create")
-	t.create(ctx, "first")
+	t.create(ctx, "first", credentials)
 	t.expectRuns(ctx, "first")
-	note := t.instance(instanceVersion, "AuthorsNote", "hello", map[string]any{"zosendpoint": "zos1"})
+	note := t.note()
+	if credentials == v2beta2.CredentialPersonal {
+		note.SetAnnotations(map[string]string{"zoscb.ibm.com/credential": "zos1"})
+	}
 	Create(ctx, note.DeepCopy())
 	expectSuccess(ctx, note)
 	t.expectAnswers(ctx, note)
 
+	if t.namespace == ManagerNamespace {
+		By("redeploy collection")
+		t.redeploy(ctx, leaderPod(ctx).Name, "second")
+		ask(ctx, note)
+		Eventually(func() string { return t.zos.shell(ctx, "cat /tmp/note-hello") }).WithContext(ctx).Should(Equal("second"))
+	}
+
 	By("redeploy operator")
 	t.withdraw(ctx)
-	t.create(ctx, "third")
+	t.create(ctx, "third", credentials)
 	t.expectRuns(ctx, "third")
 
 	By("delete")
@@ -187,19 +281,50 @@ func (t *authorsTool) replay(ctx context.Context) {
 }
 
 var _ = Describe("Authors' tools", Serial, Ordered, ContinueOnFailure, func() {
-	t := newAuthorsTool("e2e-clients", v2beta2.InstallDirect)
+	t := newAuthorsTool("e2e-clients", ManagerNamespace, v2beta2.InstallDirect)
 	BeforeAll(t.start, NodeTimeout(5*time.Minute))
 	AfterEach(t.explain, NodeTimeout(time.Minute))
-	AfterAll(t.cleanUp, NodeTimeout(5*time.Minute))
+	AfterEach(t.removeRest, NodeTimeout(4*time.Minute))
+	AfterAll(t.end, NodeTimeout(5*time.Minute))
 
-	It("create a collection, redeploy its operator, and delete it", t.replay, NodeTimeout(12*time.Minute))
+	DescribeTable("create a collection, redeploy it and its operator, and delete it", t.replay,
+		Entry("with a shared credential", v2beta2.CredentialShared, NodeTimeout(12*time.Minute)),
+		Entry("with personal credentials", v2beta2.CredentialPersonal, NodeTimeout(12*time.Minute)),
+	)
+
+	It("do so with one manager", func(ctx context.Context) {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
+		DeferCleanup(func(ctx context.Context) {
+			Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":2}}`)
+			Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
+		}, NodeTimeout(4*time.Minute))
+		Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":1}}`)
+		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(1))
+		t.replay(ctx, v2beta2.CredentialShared)
+	}, NodeTimeout(18*time.Minute))
+
+	It("redeploy a collection with an archive in the pod of the other manager", func(ctx context.Context) {
+		t.create(ctx, "first", v2beta2.CredentialShared)
+		t.expectRuns(ctx, "first")
+		var other string
+		Eventually(func(g Gomega) {
+			leader := leaderPod(ctx).Name
+			others := slices.DeleteFunc(managersReady(ctx)(g), func(pod string) bool { return pod == leader })
+			g.Expect(others).To(HaveLen(1))
+			other = others[0]
+		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+		kubectl(ctx, "exec", "-n", ManagerNamespace, other, "--", "mkdir", "-p", "/opt/collections/suboperator/authors-notes/1.0.0")
+		t.redeploy(ctx, other, "second")
+		t.withdraw(ctx)
+	}, NodeTimeout(8*time.Minute))
 })
 
 var _ = Describe("Authors' tools, with the Operator Lifecycle Manager", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
-	t := newAuthorsTool("e2e-clients-olm", v2beta2.InstallOLM)
+	t := newAuthorsTool("e2e-clients-olm", "e2e-clients-olm", v2beta2.InstallOLM)
 	BeforeAll(t.start, NodeTimeout(8*time.Minute))
 	AfterEach(t.explain, NodeTimeout(time.Minute))
-	AfterAll(t.cleanUp, NodeTimeout(8*time.Minute))
+	AfterEach(t.removeRest, NodeTimeout(4*time.Minute))
+	AfterAll(t.end, NodeTimeout(8*time.Minute))
 
-	It("create a collection, redeploy its operator, and delete it", t.replay, NodeTimeout(20*time.Minute))
+	It("create a collection, redeploy its operator, and delete it", func(ctx context.Context) { t.replay(ctx, v2beta2.CredentialShared) }, NodeTimeout(20*time.Minute))
 })
