@@ -20,6 +20,9 @@ const (
 	// ConditionPublished is true when the version of an OperatorCollection is in the manager's catalog, from which the
 	// Operator Lifecycle Manager installs it. It is present if the manager serves a catalog, and does not affect Ready.
 	ConditionPublished = "Published"
+	// ConditionUploadRefused is true while an archive that was copied over the one that an OperatorCollection has imported is refused. Its
+	// reason and message say why.
+	ConditionUploadRefused = "UploadRefused"
 	// ConditionUpgradeBlocked is true while custom resources that exist do not fit the version that an OperatorCollection asks for.
 	// The installed version keeps running. The condition is absent otherwise.
 	ConditionUpgradeBlocked = "UpgradeBlocked"

@@ -557,7 +557,7 @@ type OperatorCollectionStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions: Ready, Imported, Installed, Conformant, and while they are true UpgradeBlocked, Reconciling and Stalled.
+	// conditions: Ready, Imported, Installed, Conformant, and while they are true UpgradeBlocked, UploadRefused, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -152,10 +152,16 @@ func newArchiveSource(mgr manager.Manager, s settings, collections *controller.C
 			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
 			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources, Authorities: trusted.Certificates,
 		},
-		UploadDir: filepath.Join(s.storageDir, "suboperator"), ExecUploads: s.artifacts.execUploads,
+		Namespace: s.render.ArtifactServer.Namespace, UploadDir: filepath.Join(s.storageDir, "suboperator"),
 		Pushes: &artifact.Pushes{
 			Dir: filepath.Join(s.storageDir, "uploads"), MaxBytes: s.artifacts.uploadedBytes, MaxBytesPerNamespace: s.artifacts.uploadedBytesPerNamespace,
 		},
+	}
+	collections.Store.Postponed = source.Postponed
+	if s.artifacts.execUploads {
+		if err := addUploadFolder(mgr, s, source); err != nil {
+			return nil, err
+		}
 	}
 	return source, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // in the leader alone
 		if err := source.RemoveUnusedUploads(ctx); err != nil {
@@ -169,6 +175,6 @@ func newUploads(mgr manager.Manager, s settings, store *artifact.Store, source *
 	return &upload.Handler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, Store: store,
 		MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout, AdministratorsOnly: s.artifacts.administratorsOnly,
-		Elected: mgr.Elected(), Received: source.Received,
+		Elected: mgr.Elected(), Received: source.Received, Folder: source.Folder, PeerToken: controller.PeerToken(source.Collections.Key),
 	}
 }

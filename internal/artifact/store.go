@@ -3,6 +3,7 @@
 package artifact
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -33,6 +33,9 @@ const (
 type Store struct {
 	// MaxBytes limits the archives that are set aside: together with the others they are at most as large. Zero means no limit.
 	MaxBytes int64
+	// Postponed reports whether another archive is being imported in the place of one, for which pods that start should wait. Everywhere
+	// is false if the question is only about this manager. Nil means no.
+	Postponed func(ctx context.Context, archive digest.Digest, everywhere bool) bool
 
 	dir string
 	// putting keeps an archive from being removed as unused while it is put.
@@ -83,17 +86,14 @@ func (s *Store) TempDir() string { return filepath.Join(s.dir, "tmp") }
 
 // Stage copies an uploaded archive of at most maxBytes into TempDir and hashes it; the caller removes the copy.
 func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe must not block
+	f, err := openRegular(path)
 	if err != nil {
-		return nil, fmt.Errorf("open uploaded archive: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("open uploaded archive: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("uploaded archive %s is not a regular file", path)
 	}
 	var staged *fetch.File
 	err = s.WithRoom(info.Size(), func() (err error) {

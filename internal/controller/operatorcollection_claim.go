@@ -41,7 +41,10 @@ func (r *OperatorCollectionReconciler) checkClaim(ctx context.Context, oc *v2bet
 	}
 	owner := owningNamespace(scope.definitions, key, append(slices.Clone(others), *oc))
 	if owner == "" || owner == oc.Namespace {
-		return checkVersion(oc, scope, others)
+		if err := checkVersion(oc, scope, others); err != nil {
+			return err
+		}
+		return scope.checkFollowers(oc)
 	}
 	if crd.Publish(scope.definitions, groupOf(oc, scope.collection), scope.collection.APIVersion(), digest.Digest(scope.artifact.Digest)) {
 		return nil

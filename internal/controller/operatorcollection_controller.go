@@ -69,9 +69,10 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		r.Source.checks.Delete(req.NamespacedName)
-		r.Source.awaited.Delete(req.NamespacedName)
 		r.Budgets.settle(req.NamespacedName, nil)
 		if apierrors.IsNotFound(err) {
+			r.Source.copies.Delete(req.NamespacedName)
+			r.Source.replaced.Delete(req.NamespacedName)
 			former, _ := r.Source.blocked.keep(req.NamespacedName, nil, nil)
 			former.hold.Release()
 			r.Imports.forget(ctx, req.NamespacedName)
@@ -89,7 +90,7 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	if oc.Spec.Suspend {
 		return ctrl.Result{}, nil
 	}
-	scope, err := r.reconcile(ctx, oc)
+	scope, err := r.reconcileUploaded(ctx, oc)
 	defer func() { scope.hold.Release() }()
 	r.Budgets.settle(req.NamespacedName, err)
 	err = errors.Join(err, r.removeRefused(ctx, oc, scope, err), r.planUpgrade(ctx, oc, scope))
@@ -139,7 +140,7 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	r.Source.working = newNamespaceLimit(workers.Total, workers.PerNamespace)
 	r.Source.downloads = newNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
 	r.copies = make(chan event.GenericEvent)
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.watchCopies)), mgr.Add(manager.RunnableFunc(r.Source.watchUploads))); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).

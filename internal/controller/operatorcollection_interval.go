@@ -113,7 +113,7 @@ func (r *OperatorCollectionReconciler) checkOrder(_ context.Context, oc *v2beta2
 		return nil
 	}
 	return status.Stalled(v2beta2.ReasonArtifactChanged, fmt.Errorf(
-		"the archive changed from version %s of collection %s/%s to version %s of %s though the spec did not, and spec.interval accepts only the same or a newer version of the same collection: change spec.digest to accept it",
+		"the archive changed from version %s of collection %s/%s to version %s of %s though the spec did not, and an upload or spec.interval may replace it only by the same or a newer version of the same collection: change spec.digest to accept it",
 		was.Version, was.Domain, was.Name, is.Version, is.ID()))
 }
 

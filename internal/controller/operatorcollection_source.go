@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -20,8 +21,8 @@ import (
 
 // ArchiveSource brings the archives of OperatorCollections into the store: downloaded or uploaded, and verified.
 type ArchiveSource struct {
-	// Client records uploads.
-	Client client.Writer
+	// Client records uploads, and reads through the cache.
+	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
 	// Collections are those of the archives in the store.
@@ -30,10 +31,14 @@ type ArchiveSource struct {
 	Peers *replica.Peers
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
-	// UploadDir is where clients with access to the manager's pod put archives of OperatorCollections without a collectionURL,
-	// if ExecUploads is true.
-	UploadDir   string
-	ExecUploads bool
+	// Namespace is that of the manager.
+	Namespace string
+	// UploadDir is where clients with access to the manager's pod put archives of OperatorCollections without a collectionURL. Folder
+	// watches it; nil ignores them.
+	UploadDir string
+	Folder    *artifact.UploadFolder
+	// HandOver gives the leader what was copied into the pod of this manager. It may be nil.
+	HandOver *HandOver
 	// Pushes has the archives of the upload endpoint.
 	Pushes *artifact.Pushes
 
@@ -44,7 +49,9 @@ type ArchiveSource struct {
 	working, downloads *namespaceLimit
 	uploads            uploadSource
 	blocked            blockedArchives
-	awaited            awaitedUploads
+	copies             copyVerdicts
+	// replaced has the last replacedArchive of each OperatorCollection.
+	replaced sync.Map
 }
 
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
@@ -59,15 +66,16 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 		return err
 	}
 	fetchArchive := a.fetchArchive
-	pushed, err := a.isPushed(oc)
+	stored, unverified := a.verifyStored(oc, policy)
+	scope.artifact = stored
+	requested, err := a.isRequested(oc, policy, scope, stored != nil || unverified != nil)
 	if err != nil {
 		return err
 	}
-	scope.artifact, err = a.verifyStored(oc, policy)
-	if err != nil && oc.Spec.Interval == nil && !pushed {
-		return err
+	if unverified != nil && oc.Spec.Interval == nil && !requested {
+		return unverified
 	}
-	if scope.artifact == nil && !pushed {
+	if scope.artifact == nil && !requested {
 		if scope.artifact = a.verifyBlocked(oc, policy); scope.artifact != nil {
 			scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
 			return nil
@@ -75,18 +83,21 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	}
 	if scope.artifact != nil {
 		scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
-		if !pushed {
+		if !requested {
 			fetchArchive = a.checkSource
 		}
 	}
 	file, err := fetchArchive(ctx, oc, scope)
+	if err == nil && file == nil && stored == nil {
+		err = unverified
+	}
 	if err != nil || file == nil {
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
 	scope.check = newSourceCheck(oc, file.Validators)
 
-	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil && !pushed {
+	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil && !requested {
 		return changedArtifact(oc, known.artifact.Digest, file.Digest)
 	}
 	verified, err := a.verifyFile(oc, policy, file)
@@ -101,6 +112,19 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	scope.artifact = verified
 	return nil
+}
+
+// isRequested reports whether somebody uploaded an archive to take the place of the imported one. One that was copied does not, if the
+// spec asks for another archive anyway: then the imported one is not current.
+func (a *ArchiveSource) isRequested(oc *v2beta2.OperatorCollection, policy *verificationPolicy, scope *importScope, isCurrent bool) (bool, error) {
+	if pushed, err := a.isPushed(oc); pushed || err != nil || !isCurrent {
+		return pushed, err
+	}
+	copied, err := a.copied(oc, policy)
+	if copied != nil {
+		scope.copied, scope.replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
+	}
+	return copied != nil, err
 }
 
 func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Digest) error {

@@ -47,6 +47,7 @@ func (r *OperatorCollectionReconciler) describe(oc *v2beta2.OperatorCollection, 
 		}
 		scope.describeUpgrade(oc)
 		r.describeImport(oc, scope, err)
+		r.Source.describeCopy(oc)
 		r.Publications.describe(oc)
 	}
 	if err == nil {

@@ -37,6 +37,10 @@ type importScope struct {
 	hold *artifact.Hold
 	// upload is the digest of the archive that the upload endpoint received last, or empty.
 	upload digest.Digest
+	// copied is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
+	// copied, or empty.
+	copied   *copiedArchive
+	replaced digest.Digest
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is an outline of what the archive holds.
@@ -104,6 +108,7 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 		return scope.awaited
 	}
 	scope.accepted = true
+	r.Source.beginReplacing(oc, scope)
 	r.Source.checks.record(oc, scope.check)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)

@@ -15,9 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -110,19 +108,14 @@ func isImported(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
 
 // upload copies the archive that was uploaded: by the endpoint, or else into the folder of the collection's name and version.
 func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
-	if pushed := pushedDigest(oc); pushed != "" {
+	pushed := pushedDigest(oc)
+	switch {
+	case scope.copied != nil:
+		return a.stageCopied(oc, scope)
+	case pushed != "":
 		return a.stagePushed(oc, pushed)
 	}
-	path, err := a.execUpload(oc)
-	if err != nil {
-		return nil, err
-	}
-	file, err := a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
-	if err != nil {
-		return nil, fetchFailure(err)
-	}
-	scope.uploadPath = path
-	return file, nil
+	return a.stageUpload(oc, scope)
 }
 
 func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Digest) (*fetch.File, error) {
@@ -167,28 +160,4 @@ func (a *ArchiveSource) stageStored(archive digest.Digest) (*fetch.File, error) 
 		return err
 	})
 	return staged, err
-}
-
-// execUpload finds an archive that was copied into the manager's pod.
-func (a *ArchiveSource) execUpload(oc *v2beta2.OperatorCollection) (string, error) {
-	name, version := oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
-	if name == "" || version == "" {
-		return "", status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
-			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
-	}
-	path, err := artifact.LatestUpload(a.UploadDir, name, version)
-	switch {
-	case errors.Is(err, artifact.ErrNoUpload) && a.ExecUploads:
-		a.awaited.Store(client.ObjectKeyFromObject(oc), awaitedUpload{name, version})
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
-	case errors.Is(err, artifact.ErrNoUpload):
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
-			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
-	case err != nil:
-		return "", status.Retry(v2beta2.ReasonStorageFailed, err)
-	case !a.ExecUploads:
-		return "", status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
-			"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
-	}
-	return path, nil
 }

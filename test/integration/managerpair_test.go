@@ -27,7 +27,8 @@ type managerPair struct {
 // nowhere is a loopback address at which nobody listens.
 const nowhere = "127.0.0.9"
 
-// startPair ends the usual manager, which elects no leader, until the spec ends. HOST in a flag is a manager's own address.
+// startPair ends the usual manager, which elects no leader, until the spec ends. HOST in a flag is a manager's own address, and PORT
+// that of the archive servers.
 func startPair(ctx context.Context, flags ...string) *managerPair {
 	GinkgoHelper()
 	theManager.stop()
@@ -43,7 +44,7 @@ func startPair(ctx context.Context, flags ...string) *managerPair {
 			"--leader-elect-retry-period=500ms", "--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
 		}
 		for _, flag := range flags {
-			m.flags = append(m.flags, strings.ReplaceAll(flag, "HOST", host))
+			m.flags = append(m.flags, strings.NewReplacer("HOST", host, "PORT", port).Replace(flag))
 		}
 		pair.managers[i] = m
 		pair.makePod(ctx, i)

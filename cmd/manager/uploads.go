@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/controller"
+)
+
+// addUploadFolder watches the folder into which clients copy archives. A manager that does not lead gives them to the one that does.
+func addUploadFolder(mgr manager.Manager, s settings, source *controller.ArchiveSource) error {
+	folder, err := artifact.NewUploadFolder(source.UploadDir, s.fetchMaxBytes)
+	if err != nil {
+		return err
+	}
+	log := mgr.GetLogger().WithName("uploads")
+	folder.Warn = func(err error) { log.Error(err, "uploads are found later") }
+	var handOver *controller.HandOver
+	if source.Peers != nil {
+		token := controller.PeerToken(source.Collections.Key)
+		give := func(ctx context.Context, upload artifact.Upload) error {
+			return source.Peers.SendUpload(ctx, upload, token)
+		}
+		handOver = controller.NewHandOver(folder, give, mgr.Elected())
+		if err := mgr.Add(handOver); err != nil {
+			return err
+		}
+	}
+	folder.Changed = func(name, version string) {
+		source.FolderChanged(name, version)
+		handOver.Wake()
+	}
+	source.Folder, source.HandOver = folder, handOver
+	return mgr.Add(folder)
+}

@@ -1,0 +1,286 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// copiedArchive is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
+type copiedArchive struct {
+	path       string
+	written    time.Time
+	generation int64
+	secret     types.UID
+	version    string
+}
+
+// copyVerdict is what became of the copiedArchive that was considered last.
+type copyVerdict struct {
+	copiedArchive
+	// digest is that of the archive that was imported afterwards.
+	digest digest.Digest
+	// refused says why it was not, or is nil.
+	refused *status.Error
+}
+
+// copyVerdicts has the last copyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
+// not considered again.
+type copyVerdicts struct{ sync.Map }
+
+func (c *copyVerdicts) last(oc *v2beta2.OperatorCollection) copyVerdict {
+	found, _ := c.Load(client.ObjectKeyFromObject(oc))
+	verdict, _ := found.(copyVerdict)
+	return verdict
+}
+
+// uploadFolderOf returns name and version of the folder from which an OperatorCollection without a URL takes archives.
+func uploadFolderOf(oc *v2beta2.OperatorCollection) (name, version string, ok bool) {
+	name, version = oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
+	return name, version, oc.Spec.CollectionURL == "" && name != "" && version != ""
+}
+
+// takesCopies reports whether copying an archive over the imported one asks for its import: copying needs exec in the manager's
+// namespace, so it decides about OperatorCollections of that namespace alone. Others share the folders, and keep what they have.
+func (a *ArchiveSource) takesCopies(oc *v2beta2.OperatorCollection) bool {
+	name, version, ok := uploadFolderOf(oc)
+	if !ok || a.Folder == nil || oc.Namespace != a.Namespace || oc.Status.Artifact == nil || oc.Status.Config == nil || oc.DeletionTimestamp != nil {
+		return false
+	}
+	// Another manager may keep its archives in another directory.
+	folder := filepath.Dir(oc.Status.Config.CollectionPath)
+	return filepath.Base(folder) == version && filepath.Base(filepath.Dir(folder)) == name
+}
+
+// FolderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
+func (a *ArchiveSource) FolderChanged(name, version string) {
+	list := &v2beta2.OperatorCollectionList{}
+	labels := client.MatchingLabels{render.LabelName: name, render.LabelVersion: version}
+	if err := a.Client.List(context.Background(), list, labels, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.Log.WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
+		return
+	}
+	for i := range list.Items {
+		oc := &list.Items[i]
+		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !a.takesCopies(oc) {
+			continue
+		}
+		select {
+		case a.uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
+		default: // It is imported with the next reconcile.
+		}
+	}
+}
+
+// copied returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
+// Secret, is not returned again.
+func (a *ArchiveSource) copied(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*copiedArchive, error) {
+	if !a.takesCopies(oc) {
+		return nil, nil
+	}
+	name, version, _ := uploadFolderOf(oc)
+	// It may have been imported from the pod of another manager.
+	if err := a.Folder.Make(name, version); err != nil {
+		return nil, storageFailure(err)
+	}
+	upload, awaited := a.awaitedCopy(oc)
+	if !awaited || upload.Arriving {
+		return nil, nil
+	}
+	archive := copiedArchive{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.secret, version: policy.version}
+	if a.copies.last(oc).copiedArchive == archive {
+		return nil, nil
+	}
+	return &archive, nil
+}
+
+// awaitedCopy returns the archive that is copied, or was copied after the imported one.
+func (a *ArchiveSource) awaitedCopy(oc *v2beta2.OperatorCollection) (artifact.Upload, bool) {
+	name, version, _ := uploadFolderOf(oc)
+	upload, err := a.Folder.Latest(name, version)
+	if err != nil || upload.Arriving {
+		return upload, err == nil
+	}
+	since := time.Time{}
+	if last := a.copies.last(oc); last.digest != "" && isImported(oc, last.digest) {
+		since = last.written // While an archive was imported, another one may have been copied.
+	} else if len(oc.Status.History) > 0 {
+		since = oc.Status.History[0].Time.Time
+	}
+	return upload, upload.Written.After(since)
+}
+
+// stageCopied copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
+func (a *ArchiveSource) stageCopied(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+	if pushedDigest(oc) != "" {
+		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
+	}
+	upload, err := a.findUpload(oc)
+	var file *fetch.File
+	if err == nil {
+		file, err = a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	}
+	isWhole := upload.Written.Equal(scope.copied.written) && a.Folder.Is(upload)
+	switch {
+	case !isWhole && file == nil:
+		scope.copied = nil // FolderChanged follows.
+		return nil, nil
+	case !isWhole:
+		scope.copied = nil
+		return nil, file.Remove()
+	case err != nil:
+		return nil, fetchFailure(err)
+	case isImported(oc, file.Digest):
+		a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *scope.copied, digest: file.Digest})
+		scope.copied = nil
+		return nil, file.Remove()
+	}
+	scope.uploadPath = upload.Path
+	return file, nil
+}
+
+// stageUpload copies the archive in the upload folder.
+func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+	upload, err := a.findUpload(oc)
+	if err != nil {
+		return nil, err
+	}
+	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	scope.copied, scope.uploadPath = &copiedArchive{path: upload.Path, written: upload.Written}, upload.Path
+	return file, nil
+}
+
+// findUpload returns the complete archive that was copied into the manager's pod.
+func (a *ArchiveSource) findUpload(oc *v2beta2.OperatorCollection) (artifact.Upload, error) {
+	name, version, ok := uploadFolderOf(oc)
+	if !ok {
+		return artifact.Upload{}, status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
+			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
+	}
+	if a.Folder == nil {
+		return artifact.Upload{}, a.ignoredUpload(name, version)
+	}
+	upload, err := a.Folder.Latest(name, version)
+	switch {
+	case errors.Is(err, artifact.ErrNoUpload):
+		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
+	case err != nil:
+		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
+	case upload.Arriving:
+		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "waiting until the archive in the manager's folder for %s %s is complete", name, version)
+	}
+	return upload, nil
+}
+
+// ignoredUpload says that no archive was uploaded, since those that are copied into the manager's pod do not count.
+func (a *ArchiveSource) ignoredUpload(name, version string) error {
+	switch _, err := artifact.LatestUpload(a.UploadDir, name, version); {
+	case errors.Is(err, artifact.ErrNoUpload):
+		return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
+			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
+	case err != nil:
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
+	}
+	return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
+		"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
+}
+
+// checkFollowers refuses an archive that was copied over the imported one, if another namespace has imported the same version with the same
+// content: it would not be accepted there any more.
+func (f *importScope) checkFollowers(oc *v2beta2.OperatorCollection) error {
+	for i := range f.others {
+		other := &f.others[i]
+		if f.replaced != "" && other.Namespace != oc.Namespace && isImported(other, f.replaced) && other.Status.Collection.Version == f.collection.Version.String() {
+			return status.Stalled(v2beta2.ReasonVersionConflict, fmt.Errorf(
+				"OperatorCollection %q in namespace %q has version %s with the content that runs: give this archive another version",
+				other.Name, other.Namespace, other.Status.Collection.Version))
+		}
+	}
+	return nil
+}
+
+// decideCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
+// the place of the imported one, or nil.
+func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *importScope, err error) *status.Error {
+	if scope.copied == nil {
+		return nil
+	}
+	verdict := copyVerdict{copiedArchive: *scope.copied}
+	switch {
+	case scope.accepted:
+		verdict.digest = digest.Digest(scope.artifact.Digest)
+	case scope.replaced == "" || !status.Is(err) || status.IsProgress(status.AsError(err).Reason):
+		return nil // It is considered again.
+	default:
+		cause := status.AsError(err)
+		verdict.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(
+			"the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w",
+			scope.copied.path, cause.Err)}
+	}
+	a.copies.Store(client.ObjectKeyFromObject(oc), verdict)
+	return verdict.refused
+}
+
+// reconcileUploaded is reconcile. If an archive that was copied over the imported one is refused, it reports that with one event, and goes on
+// without it.
+func (r *OperatorCollectionReconciler) reconcileUploaded(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
+	scope, err := r.reconcile(ctx, oc)
+	refused := r.Source.decideCopy(oc, scope, err)
+	if refused == nil {
+		return scope, err
+	}
+	r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, refused.Reason, "Import", "%s", printable.Line(refused.Error(), status.MaxEventBytes))
+	if err := r.removeRefused(ctx, oc, scope, refused); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "an archive that was refused stays in the store until it is cleaned")
+	}
+	scope.hold.Release()
+	return r.reconcile(ctx, oc)
+}
+
+// refusedCopy returns why the archive in the upload folder does not take the place of the imported one, or nil.
+func (a *ArchiveSource) refusedCopy(oc *v2beta2.OperatorCollection) *status.Error {
+	last := a.copies.last(oc)
+	if last.refused == nil || !a.takesCopies(oc) {
+		return nil
+	}
+	name, version, _ := uploadFolderOf(oc)
+	if upload, err := a.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
+		return last.refused
+	}
+	return nil
+}
+
+// describeCopy sets UploadRefused while the archive that was refused is in the upload folder.
+func (a *ArchiveSource) describeCopy(oc *v2beta2.OperatorCollection) {
+	refused := a.refusedCopy(oc)
+	if refused == nil {
+		meta.RemoveStatusCondition(&oc.Status.Conditions, v2beta2.ConditionUploadRefused)
+		return
+	}
+	meta.SetStatusCondition(&oc.Status.Conditions, metav1.Condition{
+		Type: v2beta2.ConditionUploadRefused, Status: metav1.ConditionTrue, Reason: refused.Reason,
+		Message: status.Message(refused.Error()), ObservedGeneration: oc.Generation,
+	})
+}

@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// copyTo puts an archive into the folder of demo 1.0.0, as if the manager had seen it being written.
+func copyTo(t *testing.T, folder *artifact.UploadFolder, written time.Time) {
+	t.Helper()
+	putCopy(t, folder, "1.0.0", written)
+}
+
+func putCopy(t *testing.T, folder *artifact.UploadFolder, version string, written time.Time) {
+	t.Helper()
+	received := filepath.Join(t.TempDir(), "received")
+	if err := os.WriteFile(received, []byte("archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Put("demo", version, "demo.tar.gz", written, &fetch.File{Path: received}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func importedFromFolder(namespace string, at time.Time) *v2beta2.OperatorCollection {
+	runs := digest.FromString("runs").String()
+	return &v2beta2.OperatorCollection{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "oc", Generation: 1, Labels: map[string]string{render.LabelName: "demo", render.LabelVersion: "1.0.0"},
+		},
+		Status: v2beta2.OperatorCollectionStatus{
+			Artifact: &v2beta2.Artifact{Digest: runs},
+			History:  []v2beta2.InstalledVersion{{Digest: runs, Time: metav1.NewTime(at)}},
+			Config:   &v2beta2.CollectionConfigStatus{CollectionPath: "/opt/collections/suboperator/demo/1.0.0/demo.tar.gz"},
+		},
+	}
+}
+
+// copiesOf returns a source of the manager in the namespace managers.
+func copiesOf(t *testing.T) *ArchiveSource {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "suboperator")
+	folder, err := artifact.NewUploadFolder(dir, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ArchiveSource{Namespace: "managers", UploadDir: dir, Folder: folder}
+}
+
+// Copying decides about the manager's own namespace, and about the collection of the folder, alone.
+func TestWhoTakesCopies(t *testing.T) {
+	imported := time.Now().Add(-time.Hour)
+	for name, tt := range map[string]struct {
+		namespace string
+		change    func(*v2beta2.OperatorCollection, *ArchiveSource)
+		want      bool
+	}{
+		"imported from the folder": {"managers", func(*v2beta2.OperatorCollection, *ArchiveSource) {}, true},
+		"another namespace":        {"tenant", func(*v2beta2.OperatorCollection, *ArchiveSource) {}, false},
+		"a URL":                    {"managers", func(oc *v2beta2.OperatorCollection, _ *ArchiveSource) { oc.Spec.CollectionURL = "https://x" }, false},
+		"never copied":             {"managers", func(oc *v2beta2.OperatorCollection, _ *ArchiveSource) { oc.Status.Config = nil }, false},
+		"another collection":       {"managers", func(oc *v2beta2.OperatorCollection, _ *ArchiveSource) { oc.Labels[render.LabelName] = "other" }, false},
+		"imported later": {"managers", func(oc *v2beta2.OperatorCollection, _ *ArchiveSource) {
+			oc.Status.History[0].Time = metav1.NewTime(time.Now().Add(time.Hour))
+		}, false},
+		"switched off": {"managers", func(_ *v2beta2.OperatorCollection, a *ArchiveSource) { a.Folder = nil }, false},
+	} {
+		a, oc := copiesOf(t), importedFromFolder(tt.namespace, imported)
+		copyTo(t, a.Folder, time.Now())
+		tt.change(oc, a)
+		if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied != nil != tt.want {
+			t.Errorf("%s: got %+v, %v", name, copied, err)
+		}
+	}
+}
+
+// A refused copy is not considered again before it, the spec or the Secret changes, and the verdict ends with it.
+func TestCopyIsConsideredOnce(t *testing.T) {
+	a, oc, began := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour)), time.Now()
+	copyTo(t, a.Folder, began)
+	consider := func(policy verificationPolicy, err error) (isConsidered bool) {
+		t.Helper()
+		copied, failed := a.copied(oc, &policy)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		_ = a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
+		a.describeCopy(oc)
+		return copied != nil
+	}
+	refusedFor := func() string {
+		if condition := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionUploadRefused); condition != nil {
+			return condition.Reason
+		}
+		return ""
+	}
+	for _, transient := range []error{context.DeadlineExceeded, status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait")} {
+		if !consider(verificationPolicy{}, transient) || refusedFor() != "" {
+			t.Errorf("%v says nothing about the archive: got %q", transient, refusedFor())
+		}
+	}
+	refusal := status.Stalled(v2beta2.ReasonDigestMismatch, errors.New("another"))
+	if !consider(verificationPolicy{}, refusal) || consider(verificationPolicy{}, nil) || refusedFor() != v2beta2.ReasonDigestMismatch {
+		t.Errorf("got %q", refusedFor())
+	}
+	if !consider(verificationPolicy{version: "2"}, refusal) {
+		t.Error("another Secret may accept it")
+	}
+	oc.Generation++
+	if !consider(verificationPolicy{version: "2"}, refusal) {
+		t.Error("another spec may accept it")
+	}
+	copyTo(t, a.Folder, began.Add(time.Minute))
+	if a.describeCopy(oc); refusedFor() != "" {
+		t.Errorf("the archive is another one: got %q", refusedFor())
+	}
+	if !consider(verificationPolicy{version: "2"}, refusal) {
+		t.Error("another archive may be accepted")
+	}
+}
+
+// An archive that arrived while another one was imported is newer, although the import ended later.
+func TestCopyDuringImport(t *testing.T) {
+	began := time.Now().Add(-time.Minute)
+	a, oc := copiesOf(t), importedFromFolder("managers", began.Add(20*time.Second))
+	if refused := a.decideCopy(oc, &importScope{copied: &copiedArchive{written: began}, accepted: true, artifact: oc.Status.Artifact}, nil); refused != nil {
+		t.Fatal(refused)
+	}
+	copyTo(t, a.Folder, began.Add(10*time.Second))
+	if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied == nil {
+		t.Errorf("got %+v, %v", copied, err)
+	}
+}

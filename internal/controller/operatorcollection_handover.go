@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/replica"
+)
+
+// The delay after the leader could not take an archive doubles between these.
+const minHandOverDelay, maxHandOverDelay = 5 * time.Second, 5 * time.Minute
+
+// PeerToken is what managers show to each other: it follows from the key that only they have.
+func PeerToken(key endpoint.Key) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("archives that were copied to another manager"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// HandOver gives the leader the archives that this manager, which does not lead, saw being copied into its pod. Nil hands over nothing.
+type HandOver struct {
+	folder *artifact.UploadFolder
+	// give sends an archive to the leader. The error is replica.ErrUploadRefused if that is of no use again.
+	give func(context.Context, artifact.Upload) error
+	// elected is closed when this manager leads.
+	elected <-chan struct{}
+
+	wake chan struct{}
+	mu   sync.Mutex
+	// attempts are by path.
+	attempts map[string]handOverAttempt
+}
+
+// handOverAttempt is the last one for an archive that was written at a time.
+type handOverAttempt struct {
+	written time.Time
+	// done says that the leader has it, or refused it for good.
+	done  bool
+	next  time.Time
+	delay time.Duration
+}
+
+// NewHandOver returns one that has not tried anything yet.
+func NewHandOver(folder *artifact.UploadFolder, give func(context.Context, artifact.Upload) error, elected <-chan struct{}) *HandOver {
+	return &HandOver{folder: folder, give: give, elected: elected, wake: make(chan struct{}, 1), attempts: map[string]handOverAttempt{}}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*HandOver) NeedLeaderElection() bool { return false }
+
+// Wake says that the folder has changed.
+func (h *HandOver) Wake() {
+	if h == nil {
+		return
+	}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Start implements manager.Runnable. It ends when this manager leads.
+func (h *HandOver) Start(ctx context.Context) error {
+	for {
+		var retry <-chan time.Time
+		if delay := h.send(ctx); delay > 0 {
+			retry = time.After(delay)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.elected:
+			return nil
+		case <-retry:
+		case <-h.wake:
+		}
+	}
+}
+
+// send tries each archive that is due, and returns the delay before the next attempt, or zero.
+func (h *HandOver) send(ctx context.Context) (next time.Duration) {
+	for _, upload := range h.folder.Complete() {
+		select {
+		case <-h.elected:
+			return 0
+		default:
+		}
+		last := h.last(upload)
+		if !last.done && !time.Now().Before(last.next) {
+			last = h.attempt(ctx, upload, last)
+		}
+		if delay := time.Until(last.next); !last.done && (next == 0 || delay < next) {
+			next = max(delay, time.Millisecond)
+		}
+	}
+	return next
+}
+
+func (h *HandOver) attempt(ctx context.Context, upload artifact.Upload, last handOverAttempt) handOverAttempt {
+	log := ctrl.LoggerFrom(ctx).WithName("uploads").WithValues("path", upload.Path)
+	err := h.give(ctx, upload)
+	switch {
+	case err == nil:
+		last.done = true
+		log.Info("an archive that was copied into this pod was handed over to the leader")
+	case errors.Is(err, replica.ErrUploadRefused):
+		last.done = true
+		log.Info("an archive that was copied into this pod is not imported: copy it into the pod with the label "+replica.LeaderLabel+"="+replica.LeaderLabelValue, "reason", err.Error())
+	default:
+		if last.delay == 0 {
+			log.Info("an archive that was copied into this pod is not handed over to the leader yet", "reason", err.Error())
+		}
+		last.delay = min(max(2*last.delay, minHandOverDelay), maxHandOverDelay)
+		last.next = time.Now().Add(last.delay)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attempts[upload.Path] = last
+	return last
+}
+
+// last returns the last attempt for an archive as it is now.
+func (h *HandOver) last(upload artifact.Upload) handOverAttempt {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if last := h.attempts[upload.Path]; last.written.Equal(upload.Written) {
+		return last
+	}
+	return handOverAttempt{written: upload.Written}
+}
+
+// isDone reports whether the leader decides about an archive.
+func (h *HandOver) isDone(upload artifact.Upload) bool { return h != nil && h.last(upload).done }

@@ -1,0 +1,200 @@
+package integration
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/artifact"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+// copied imports an archive that was copied into the manager's pod, as authors' tools do, and returns its OperatorCollection.
+func copied(ctx context.Context, m *managerProcess, namespace string, s *sample, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	m.upload(s.name, s.version, s.archive())
+	return importCopied(ctx, namespace, s, spec)
+}
+
+func importCopied(ctx context.Context, namespace string, s *sample, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	oc := newCollection(namespace, "oc", spec)
+	oc.Labels = s.labels()
+	Create(ctx, oc)
+	if namespace == ManagerNamespace {
+		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, namespace) }, NodeTimeout(3*time.Minute))
+	}
+	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+	Get(ctx, NewWithT(GinkgoT()), oc)
+	return oc
+}
+
+// changed is a sample whose archive has other content, and the same version.
+func (s *sample) changed(text string) *sample {
+	other := *s
+	other.files = map[string]string{"README.md": text}
+	return &other
+}
+
+// download asks a manager for an archive as a pod does that starts.
+func (m *managerProcess) download(ctx context.Context, archive []byte) func(Gomega) int {
+	return func(g Gomega) int {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.artifactAddress+artifact.URLPath(digest.Digest(DigestOf(archive))), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := http.DefaultClient.Do(request)
+		g.Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+}
+
+// runs is the digest of the archive that pods get which start now.
+func runs(ctx context.Context, namespace string, s *sample) func(Gomega) string {
+	config := runtimeConfigMap(namespace, s)
+	return func(g Gomega) string {
+		Get(ctx, g, config)
+		return config.Data["digest"]
+	}
+}
+
+var _ = Describe("An archive that is copied over the one in the manager's pod", func() {
+	It("runs as soon as it is complete, and pods that start meanwhile wait for it", func(ctx context.Context) {
+		s := newSample()
+		oc := copied(ctx, theManager, ManagerNamespace, s, skipping)
+		path := oc.Status.Config.CollectionPath
+		Eventually(runs(ctx, ManagerNamespace, s)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+
+		By("being written")
+		content := s.changed("changed").archive()
+		file, err := os.Create(path)
+		Expect(err).NotTo(HaveOccurred())
+		defer file.Close()
+		_, err = file.Write(content[:len(content)/2])
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(theManager.download(ctx, s.archive())).WithContext(ctx).Should(Equal(http.StatusServiceUnavailable))
+		Consistently(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithTimeout(2 * time.Second).Should(ConditionTrue())
+		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		_, err = file.Write(content[len(content)/2:])
+		Expect(err).NotTo(HaveOccurred())
+
+		By("being complete")
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(content)))
+		Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusServiceUnavailable), "a pod that still asks for it is replaced, too")
+		Eventually(runs(ctx, ManagerNamespace, s)).WithContext(ctx).Should(Equal(DigestOf(content)))
+		Expect(theManager.download(ctx, content)(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
+		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(oc.Status.History[0].By).To(Equal("upload"))
+		Expect(oc.Status.Config.CollectionPath).To(Equal(path))
+
+		By("being there when the manager starts again, and an archive that replaced it by other means stays")
+		Patch(ctx, oc, `{"spec":{"digest":"`+DigestOf(s.archive())+`"}}`)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+		theManager.restart(ctx, usualFlags...)
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
+	}, NodeTimeout(2*time.Minute))
+
+	It("changes nothing of others that have the same collection, and nothing where that is switched off", func(ctx context.Context) {
+		s, namespace := newSample(), newNamespace(ctx)
+		oc := copied(ctx, theManager, ManagerNamespace, s, skipping)
+		other := importCopied(ctx, namespace, s, skipping)
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, other)
+		settled(ctx, other)
+		mark := markAudit()
+		next := s.changed("next").archive()
+		theManager.upload(s.name, s.version, next)
+		Consistently(theManager.download(ctx, s.archive())).WithContext(ctx).WithTimeout(time.Second).Should(Equal(http.StatusOK), "a pod of the others may ask")
+		Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(And(ConditionTrue(),
+			WithReason(v2beta2.ReasonVersionConflict), WithMessage(namespace), WithMessage("give this archive another version")))
+		Expect(importedDigest(ctx, other)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		Expect(mark.writesIn(namespace)()).To(BeEmpty())
+		removeCollections(ctx, namespace)
+		theManager.upload(s.name, s.version, next)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(next)))
+
+		theManager.restart(ctx, append(usualFlags[:len(usualFlags):len(usualFlags)], "--allow-exec-uploads=false")...)
+		theManager.upload(s.name, s.version, s.changed("ignored").archive())
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Consistently(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(next)))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(theManager.download(ctx, next)(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
+	}, NodeTimeout(2*time.Minute))
+
+	DescribeTable("is refused and reported, and what runs is as before",
+		func(ctx context.Context, spec func(archive []byte) v2beta2.OperatorCollectionSpec, upload func(*sample) []byte, reason, advice string) {
+			s := newSample()
+			oc := copied(ctx, theManager, ManagerNamespace, s, spec(s.archive()))
+			makeAvailable(ctx, ManagerNamespace, s.operator())
+			ExpectReady(ctx, oc)
+			theManager.upload(s.name, s.version, upload(s))
+			Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(And(ConditionTrue(), WithReason(reason),
+				WithMessage("differs from what runs, which is unaffected"), WithMessage(advice)))
+			Eventually(func() string { return strings.Join(eventsIn(ctx, ManagerNamespace), "\n") }).WithContext(ctx).Should(ContainSubstring(reason + " the archive "))
+			ExpectReady(ctx, oc)
+			Get(ctx, NewWithT(GinkgoT()), oc)
+			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+			Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(s.archive())))
+			Expect(runs(ctx, ManagerNamespace, s)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+			Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusOK), "pods that start do not wait for it")
+
+			By("until what runs is copied again")
+			theManager.upload(s.name, s.version, s.archive())
+			Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(ConditionAbsent())
+		},
+		Entry("where spec.digest pins the archive", NodeTimeout(time.Minute), func(archive []byte) v2beta2.OperatorCollectionSpec {
+			return v2beta2.OperatorCollectionSpec{Digest: DigestOf(archive)}
+		}, func(s *sample) []byte { return s.changed("changed").archive() }, v2beta2.ReasonDigestMismatch, "spec.digest"),
+		Entry("when it is older", NodeTimeout(time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+			func(s *sample) []byte { return s.at("0.9.0").archive() }, v2beta2.ReasonArtifactChanged, "0.9.0"),
+		Entry("when it is no archive", NodeTimeout(time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+			func(*sample) []byte { return []byte("no archive") }, v2beta2.ReasonArchiveNotGzip, "gzip"),
+	)
+
+	It("is found by the leader in the pod of the other manager, and an earlier one is not", func(ctx context.Context) {
+		pair := startPair(ctx, "--artifact-url=https://127.0.0.1:PORT")
+		s := newSample()
+		leader := pair.leader(ctx)
+		oc := copied(ctx, pair.managers[leader], ManagerNamespace, s, skipping)
+		follower := pair.managers[1-leader]
+		folder := filepath.Join(follower.storage, "suboperator", s.name, s.version)
+		content := s.changed("changed").archive()
+		Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(folder, "a name #1.tar.gz"), content, 0o644)).To(Succeed())
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(content)))
+
+		By("being copied to the next leader, which has its folder")
+		former := leader
+		leader = pair.takeOver(ctx, former)
+		Expect(os.RemoveAll(folder)).To(Succeed())
+		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Eventually(func() string { return folder }).WithContext(ctx).Should(BeADirectory(), "clients copy to status.config.collectionPath")
+		later := s.changed("later").archive()
+		follower.upload(s.name, s.version, later)
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(later)))
+
+		By("not running one that the former leader has, also for a new OperatorCollection")
+		pair.restart(ctx, former)
+		removeCollections(ctx, ManagerNamespace)
+		last := s.changed("last").archive()
+		pair.managers[leader].upload(s.name, s.version, last)
+		again := importCopied(ctx, ManagerNamespace, s, skipping)
+		Expect(importedDigest(ctx, again)(NewWithT(GinkgoT()))).To(Equal(DigestOf(last)))
+		Consistently(importedDigest(ctx, again)).WithContext(ctx).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
+		pair.takeOver(ctx, leader)
+		Consistently(importedDigest(ctx, again)).WithContext(ctx).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
+		pair.restart(ctx, leader)
+	}, NodeTimeout(3*time.Minute))
+})
