@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,8 @@ const (
 	abandonTime = 30 * time.Second
 	// seriesTime is how soon after the last write another one belongs to it.
 	seriesTime = 10 * time.Second
+	// rereadTime is when a directory that could not be read is read again.
+	rereadTime = 10 * time.Second
 )
 
 // ErrOlderUpload: the folder has an archive that was written later.
@@ -45,7 +48,8 @@ type Upload struct {
 	Arriving bool
 	// Since is when the writes began that follow each other closely, or when the folder was opened.
 	Since time.Time
-	// Written is when its content was written. It is zero if that was before the folder was opened.
+	// Written is when its content was written. It is zero if that was before the folder was opened, or is not known: it is the newest one
+	// since another one was removed, or its directory could not be read.
 	Written time.Time
 }
 
@@ -61,6 +65,9 @@ type UploadFolder struct {
 
 	mu      sync.Mutex
 	folders map[uploadKey]*uploadState
+	// unread are the directories that the last scan could not read, and why. What is known of them stays, and what is found there later
+	// may have been there before. Only scan uses it.
+	unread map[string]error
 }
 
 type uploadKey struct{ name, version string }
@@ -90,16 +97,24 @@ func NewUploadFolder(dir string, maxBytes int64) (*UploadFolder, error) {
 	}
 	u := &UploadFolder{dir: dir, maxBytes: maxBytes, folders: map[uploadKey]*uploadState{}}
 	now := time.Now()
-	for key, identity := range u.look(func(string) {}) {
-		u.folders[key] = &uploadState{Upload: Upload{Name: key.name, Version: key.version, Path: identity.path, Since: now}, identity: identity}
+	found, unread := u.look(func(string) {})
+	for key, identity := range found {
+		u.folders[key] = present(key, identity, now)
 	}
+	u.unread = unread
 	return u, nil
 }
 
 // scan compares the folder with what is known of it, and returns after which delay that must be done again, or zero.
 func (u *UploadFolder) scan(watch func(dir string)) (next time.Duration) {
-	now := time.Now()
+	now, couldRead := time.Now(), len(u.unread) == 0
 	incomplete, report := u.update(watch, now)
+	if err := errors.Join(slices.Collect(maps.Values(u.unread))...); err != nil {
+		next = rereadTime
+		if couldRead {
+			u.Warn(fmt.Errorf("cannot read the folder of uploads: %w", err))
+		}
+	}
 	for key, state := range incomplete {
 		delay := u.check(state, now)
 		if delay == 0 {
@@ -117,29 +132,52 @@ func (u *UploadFolder) scan(watch func(dir string)) (next time.Duration) {
 	return next
 }
 
-// update records what is in the folder. It returns what arrives, and which archives are gone.
-func (u *UploadFolder) update(watch func(dir string), now time.Time) (incomplete map[uploadKey]*uploadState, gone []uploadKey) {
+// update records what is in the folder. It returns what arrives, and in which folders archives are gone, or were there before.
+func (u *UploadFolder) update(watch func(dir string), now time.Time) (incomplete map[uploadKey]*uploadState, report []uploadKey) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	found := u.look(watch)
+	unreadBefore := u.unread
+	found, unread := u.look(watch)
 	for key := range u.folders {
-		if _, exists := found[key]; !exists {
+		if _, exists := found[key]; !exists && !u.isIn(unread, key) {
 			delete(u.folders, key)
-			gone = append(gone, key)
+			report = append(report, key)
 		}
 	}
 	incomplete = map[uploadKey]*uploadState{}
 	for key, identity := range found {
 		state := u.folders[key]
-		if state == nil || state.identity != identity {
+		switch {
+		case state == nil && u.isIn(unreadBefore, key), state != nil && identity.remainsAfter(state.identity):
+			state = present(key, identity, now)
+			report = append(report, key)
+		case state == nil || state.identity != identity:
 			state = arriving(state, key, identity, now)
-			u.folders[key] = state
 		}
+		u.folders[key] = state
 		if state.Arriving {
 			incomplete[key] = state
 		}
 	}
-	return incomplete, gone
+	u.unread = unread
+	return incomplete, report
+}
+
+// isIn reports whether one of some directories may have the archive of a folder.
+func (u *UploadFolder) isIn(dirs map[string]error, key uploadKey) bool {
+	path := filepath.Join(u.dir, key.name)
+	return dirs[u.dir] != nil || dirs[path] != nil || dirs[filepath.Join(path, key.version)] != nil
+}
+
+// remainsAfter reports whether a file is the newest one because another one, which was it before, was removed.
+func (f fileIdentity) remainsAfter(newest fileIdentity) bool {
+	isRenamed := f.inode == newest.inode && f.modified.Equal(newest.modified)
+	return f.path != newest.path && !isRenamed && !f.modified.After(newest.modified)
+}
+
+// present is the state of a file that nobody is seen writing.
+func present(key uploadKey, identity fileIdentity, now time.Time) *uploadState {
+	return &uploadState{Upload: Upload{Name: key.name, Version: key.version, Path: identity.path, Since: now}, identity: identity}
 }
 
 func arriving(before *uploadState, key uploadKey, identity fileIdentity, now time.Time) *uploadState {
@@ -187,28 +225,37 @@ func isTruncated(path string) bool {
 	return errors.As(err, &problem) && problem.Reason == archive.Truncated
 }
 
-// look returns the newest archive in each folder. It calls watch for each folder before it reads it.
-func (u *UploadFolder) look(watch func(dir string)) map[uploadKey]fileIdentity {
-	found := map[uploadKey]fileIdentity{}
-	for _, name := range subfolders(u.dir, watch) {
-		for _, version := range subfolders(filepath.Join(u.dir, name), watch) {
-			watch(filepath.Join(u.dir, name, version))
+// look returns the newest archive in each folder, and the directories that it cannot read. It calls watch for each folder before it reads
+// it.
+func (u *UploadFolder) look(watch func(dir string)) (found map[uploadKey]fileIdentity, unread map[string]error) {
+	found, unread = map[uploadKey]fileIdentity{}, map[string]error{}
+	for _, name := range subfolders(u.dir, watch, unread) {
+		for _, version := range subfolders(filepath.Join(u.dir, name), watch, unread) {
+			folder := filepath.Join(u.dir, name, version)
+			watch(folder)
 			path, err := LatestUpload(u.dir, name, version)
-			if err != nil {
-				continue
+			var identity fileIdentity
+			if err == nil {
+				identity, err = identify(path)
 			}
-			if identity, err := identify(path); err == nil {
+			switch {
+			case err == nil:
 				found[uploadKey{name, version}] = identity
+			case !errors.Is(err, ErrNoUpload) && !errors.Is(err, fs.ErrNotExist):
+				unread[folder] = err
 			}
 		}
 	}
-	return found
+	return found, unread
 }
 
-func subfolders(dir string, watch func(dir string)) []string {
+func subfolders(dir string, watch func(dir string), unread map[string]error) []string {
 	watch(dir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			unread[dir] = err
+		}
 		return nil
 	}
 	var names []string

@@ -148,6 +148,97 @@ func TestUploadFolderSeries(t *testing.T) {
 	}
 }
 
+// scanned is what a scan at a time knows of demo 1.0.0.
+func scanned(t *testing.T, folder *UploadFolder, at time.Time) Upload {
+	t.Helper()
+	folder.update(func(string) {}, at)
+	is, err := folder.Latest("demo", "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
+// An older file that is the newest one again was not written, but one that was renamed was.
+func TestUploadFolderNewestRemoved(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, "demo", "1.0.0", name) }
+	writtenAt := func(name string, at time.Time) {
+		t.Helper()
+		write(t, path(name), []byte(name))
+		if err := os.Chtimes(path(name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now().Add(-time.Hour)
+	writtenAt("first.tar.gz", began)
+	folder := openFolder(t, dir)
+	writtenAt("a fix.tar.gz", began.Add(time.Minute))
+	if is := scanned(t, folder, time.Now()); !is.Arriving || is.Path != path("a fix.tar.gz") {
+		t.Errorf("got %+v", is)
+	}
+	if err := os.Rename(path("a fix.tar.gz"), path("fix.tar.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if is := scanned(t, folder, time.Now()); !is.Arriving || is.Path != path("fix.tar.gz") {
+		t.Errorf("renamed: got %+v", is)
+	}
+	if err := os.Remove(path("fix.tar.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if _, report := folder.update(func(string) {}, time.Now()); len(report) != 1 {
+		t.Errorf("nobody is told that it is gone: got %v", report)
+	}
+	if is := scanned(t, folder, time.Now()); is.Arriving || !is.Written.IsZero() || is.Path != path("first.tar.gz") || !folder.Is(is) {
+		t.Errorf("removed: got %+v", is)
+	}
+	writtenAt("fix.tar.gz", began.Add(2*time.Minute))
+	if is := scanned(t, folder, time.Now()); !is.Arriving || is.Path != path("fix.tar.gz") {
+		t.Errorf("written again: got %+v", is)
+	}
+}
+
+// Files in a folder that cannot be read for a while were not written meanwhile.
+func TestUploadFolderUnreadable(t *testing.T) {
+	parent := t.TempDir()
+	dir, aside := filepath.Join(parent, "suboperator"), filepath.Join(parent, "aside")
+	write(t, filepath.Join(dir, "demo", "1.0.0", "demo.tar.gz"), nil)
+	folder := openFolder(t, dir)
+	var warnings int
+	folder.Warn = func(error) { warnings++ }
+	folder.Changed = func(name, _ string) {
+		if name == "demo" {
+			t.Error("demo has not changed")
+		}
+	}
+	before := scanned(t, folder, time.Now())
+	if err := os.Rename(dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, nil) // No directory.
+	for range 2 {
+		if next := folder.scan(func(string) {}); next != rereadTime {
+			t.Errorf("it is read again after %s", next)
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("got %d warnings", warnings)
+	}
+	write(t, filepath.Join(aside, "other", "1.0.0", "other.tar.gz"), nil)
+	if err := errors.Join(os.Remove(dir), os.Rename(aside, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if next := folder.scan(func(string) {}); next != 0 {
+		t.Errorf("it is read again after %s", next)
+	}
+	if is := scanned(t, folder, time.Now()); is != before {
+		t.Errorf("got %+v, want %+v", is, before)
+	}
+	if is, err := folder.Latest("other", "1.0.0"); err != nil || is.Arriving || !is.Written.IsZero() {
+		t.Errorf("got %+v, %v", is, err)
+	}
+}
+
 // No number of folders hides one.
 func TestUploadFolderMany(t *testing.T) {
 	dir := t.TempDir()
