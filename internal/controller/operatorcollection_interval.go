@@ -58,6 +58,14 @@ func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
 	return jitter(oc.Spec.Interval.Duration)
 }
 
+// nextCheck is the delay before the next check of the source, or zero if there is none.
+func (a *ArchiveSource) nextCheck(oc *v2beta2.OperatorCollection) time.Duration {
+	if a.takesCopies(oc) {
+		return 0 // A copy asks for its import itself, and whatever else is in the folder does not.
+	}
+	return a.checks.wait(oc)
+}
+
 // newSourceCheck is made now, of a source that has an archive with these validators. It is nil without spec.interval.
 func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators) *sourceCheck {
 	if oc.Spec.Interval == nil {
@@ -72,7 +80,7 @@ func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCol
 	if pushed := pushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && isImported(oc, pushed) { // After a restore, status comes first.
 		return nil, nil
 	}
-	if pinnedVersion(oc) != "" { // No other archive would be accepted.
+	if a.takesCopies(oc) || pinnedVersion(oc) != "" { // Copies are not asked for, and no archive but the pinned one would be accepted.
 		return nil, nil
 	}
 	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}

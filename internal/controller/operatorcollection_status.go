@@ -29,7 +29,7 @@ func (r *OperatorCollectionReconciler) patchStatus(ctx context.Context, oc *v2be
 	result, err := writer.Write(ctx, oc, before, err)
 	r.Imports.wrote(oc)
 	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.Source.checks.wait(oc)
+		result.RequeueAfter = r.Source.nextCheck(oc)
 	}
 	return scope.atLeast(result, err)
 }
