@@ -142,21 +142,24 @@ func (a *ArchiveSource) stageCopied(oc *v2beta2.OperatorCollection, scope *impor
 	isWhole := upload.Written.Equal(scope.copied.written) && a.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
-		scope.copied = nil // FolderChanged follows.
+		scope.dropCopy() // FolderChanged follows.
 		return nil, nil
 	case !isWhole:
-		scope.copied = nil
+		scope.dropCopy()
 		return nil, file.Remove()
 	case err != nil:
 		return nil, fetchFailure(err)
 	case isImported(oc, file.Digest):
 		a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *scope.copied, digest: file.Digest})
-		scope.copied = nil
+		scope.dropCopy()
 		return nil, file.Remove()
 	}
 	scope.uploadPath = upload.Path
 	return file, nil
 }
+
+// dropCopy goes on with the imported archive.
+func (f *importScope) dropCopy() { f.copied, f.replaced = nil, "" }
 
 // stageUpload copies the archive in the upload folder.
 func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
@@ -189,9 +192,17 @@ func (a *ArchiveSource) findUpload(oc *v2beta2.OperatorCollection) (artifact.Upl
 	case err != nil:
 		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
 	case upload.Arriving:
-		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "waiting until the archive in the manager's folder for %s %s is complete", name, version)
+		return upload, awaitUpload(name, version)
+	}
+	// The folder may have changed a moment ago. FolderChanged follows.
+	if newest, err := artifact.LatestUpload(a.UploadDir, name, version); err != nil || newest != upload.Path || !a.Folder.Is(upload) {
+		return upload, awaitUpload(name, version)
 	}
 	return upload, nil
+}
+
+func awaitUpload(name, version string) error {
+	return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "waiting until the archive in the manager's folder for %s %s is complete", name, version)
 }
 
 // ignoredUpload says that no archive was uploaded, since those that are copied into the manager's pod do not count.
@@ -229,9 +240,9 @@ func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *import
 	}
 	verdict := copyVerdict{copiedArchive: *scope.copied}
 	switch {
-	case scope.accepted:
+	case scope.recorded:
 		verdict.digest = digest.Digest(scope.artifact.Digest)
-	case scope.replaced == "" || !status.Is(err) || status.IsProgress(status.AsError(err).Reason):
+	case scope.accepted || scope.replaced == "" || !status.Is(err) || status.IsProgress(status.AsError(err).Reason):
 		return nil // It is considered again.
 	default:
 		cause := status.AsError(err)

@@ -133,11 +133,66 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	}
 }
 
+// A copy that was accepted, but is not in status, since the write failed, is considered again.
+func TestCopyThatIsNotRecorded(t *testing.T) {
+	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
+	copyTo(t, a.Folder, time.Now())
+	scope := &importScope{accepted: true, artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, replaced: digest.Digest(oc.Status.Artifact.Digest)}
+	for attempt := range 2 {
+		copied, err := a.copied(oc, &verificationPolicy{})
+		if err != nil || copied == nil {
+			t.Fatalf("attempt %d: got %+v, %v", attempt, copied, err)
+		}
+		scope.copied = copied
+		if refused := a.decideCopy(oc, scope, errors.New("conflict")); refused != nil {
+			t.Errorf("got %v", refused)
+		}
+	}
+	scope.recorded, oc.Status.Artifact = true, scope.artifact
+	if refused := a.decideCopy(oc, scope, nil); refused != nil {
+		t.Error(refused)
+	}
+	if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied != nil {
+		t.Errorf("got %+v, %v", copied, err)
+	}
+}
+
+// With spec.interval, a file that was refused, or is from before, is not considered again.
+func TestCopiesAndInterval(t *testing.T) {
+	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
+	oc.Spec.Interval = &metav1.Duration{Duration: time.Minute}
+	copyTo(t, a.Folder, time.Now())
+	scope := &importScope{}
+	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.check != nil || scope.copied != nil {
+		t.Errorf("got %+v, %v, %+v", file, err, scope)
+	}
+	a.checks.record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Hour)})
+	if wait := a.nextCheck(oc); wait != 0 {
+		t.Errorf("it is checked again after %s", wait)
+	}
+}
+
+// An upload is not imported for the first time while the folder has another one than was known.
+func TestFindUploadOfChangedFolder(t *testing.T) {
+	a, oc := copiesOf(t), importedFromFolder("tenant", time.Now())
+	copyTo(t, a.Folder, time.Now().Add(-time.Minute))
+	if _, err := a.findUpload(oc); err != nil {
+		t.Fatal(err)
+	}
+	later := filepath.Join(a.UploadDir, "demo", "1.0.0", "later.tar.gz")
+	if err := os.WriteFile(later, []byte("archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if upload, err := a.findUpload(oc); err == nil || status.AsError(err).Reason != v2beta2.ReasonArchiveNotUploaded {
+		t.Errorf("got %+v, %v", upload, err)
+	}
+}
+
 // An archive that arrived while another one was imported is newer, although the import ended later.
 func TestCopyDuringImport(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	a, oc := copiesOf(t), importedFromFolder("managers", began.Add(20*time.Second))
-	if refused := a.decideCopy(oc, &importScope{copied: &copiedArchive{written: began}, accepted: true, artifact: oc.Status.Artifact}, nil); refused != nil {
+	if refused := a.decideCopy(oc, &importScope{copied: &copiedArchive{written: began}, accepted: true, recorded: true, artifact: oc.Status.Artifact}, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	copyTo(t, a.Folder, began.Add(10*time.Second))

@@ -63,6 +63,8 @@ type importScope struct {
 	unreplaced []string
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
+	// recorded says that status names it.
+	recorded bool
 	// kept says that the archive was imported before.
 	kept bool
 	// historyRoom limits the size in bytes of the archives that are only in status.history. Nil means no limit.
@@ -121,6 +123,7 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 	if err := status.Patch(ctx, r.Client, oc, before); err != nil {
 		return err
 	}
+	scope.recorded = true
 	r.Imports.wrote(oc)
 	if err := r.recordImport(ctx, oc, render.Labels(scope.collection)); err != nil {
 		return err

@@ -111,6 +111,12 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, other)
 		settled(ctx, other)
+
+		By("what runs being copied again")
+		theManager.upload(s.name, s.version, s.archive())
+		Consistently(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithTimeout(2 * time.Second).Should(ConditionTrue())
+
+		By("another one being copied")
 		mark := markAudit()
 		next := s.changed("next").archive()
 		theManager.upload(s.name, s.version, next)
@@ -149,6 +155,15 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 			Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(s.archive())))
 			Expect(runs(ctx, ManagerNamespace, s)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
 			Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusOK), "pods that start do not wait for it")
+
+			By("and spec.interval does not ask for it again")
+			Patch(ctx, oc, `{"spec":{"interval":"1h"}}`)
+			Eventually(func(g Gomega) {
+				Get(ctx, g, oc)
+				g.Expect(oc.Status.ObservedGeneration).To(Equal(oc.Generation))
+			}).WithContext(ctx).Should(Succeed())
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+			Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionTrue())
 
 			By("until what runs is copied again")
 			theManager.upload(s.name, s.version, s.archive())
