@@ -24,6 +24,7 @@ var (
 var conditionTypes = []string{
 	v2beta2.ConditionReady, v2beta2.ConditionReconciling, v2beta2.ConditionStalled, v2beta2.ConditionImported, v2beta2.ConditionInstalled,
 	v2beta2.ConditionConformant, v2beta2.ConditionPublished, v2beta2.ConditionUpgradeBlocked, v2beta2.ConditionMigrated,
+	v2beta2.ConditionUploadRefused,
 	v2beta2.ConditionReachable, v2beta2.ConditionCredentialAccepted,
 }
 
