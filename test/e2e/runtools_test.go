@@ -38,21 +38,23 @@ func (s *runSpecs) toolSpecs() {
 	}, NodeTimeout(time.Minute))
 
 	It("finds the runs that failed, and gathers the logs of the manager and of the operator", func(ctx context.Context) {
-		printed, err := s.collectionTool(ctx, "doctor")
-		Expect(err).To(HaveOccurred(), printed)
-		Expect(printed).To(And(
-			MatchRegexp(`(?m)^error play/failing-00 in %s: Failed$`, s.namespace), ContainSubstring("kubectl collection logs play/failing-00 -n "+s.namespace)))
-		Expect(printed).NotTo(ContainSubstring("not looked at"))
+		Eventually(func(g Gomega) {
+			printed, err := s.collectionTool(ctx, "doctor")
+			g.Expect(err).To(HaveOccurred(), printed)
+			g.Expect(printed).To(And(
+				MatchRegexp(`(?m)^error play/failing-00 in %s: Failed$`, s.namespace), ContainSubstring("kubectl collection logs play/failing-00 -n "+s.namespace)))
+			g.Expect(printed).NotTo(ContainSubstring("not looked at"))
+		}).WithContext(ctx).Should(Succeed(), "once no attempt is running")
 
 		archive := filepath.Join(GinkgoT().TempDir(), "gathered.tar.gz")
-		printed, err = s.collectionTool(ctx, "must-gather", "-o", archive)
+		printed, err := s.collectionTool(ctx, "must-gather", "-o", archive)
 		Expect(err).NotTo(HaveOccurred(), printed)
 		listed := Run(ctx, "tar", "-tzf", archive)
 		Expect(listed).To(And(MatchRegexp(`/logs/[^/]+/operator\.log\n`), MatchRegexp(`/logs/[^/]+/manager\.log\n`)))
 		Expect(Run(ctx, "tar", "-xzOf", archive, "--wildcards", "*/operator.log")).To(ContainSubstring("PLAY RECAP"))
 		keys := Run(ctx, "tar", "-xzOf", archive)
 		Expect(keys).NotTo(MatchRegexp(`PRIVATE KEY-----\n?[A-Za-z0-9+/]{16}`))
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("asks for a run and follows it", func(ctx context.Context) {
 		object := s.play("calm-14", "zos1", nil)
