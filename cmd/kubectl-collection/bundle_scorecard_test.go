@@ -21,7 +21,7 @@ type scorecardExample struct {
 }
 
 // The rules of the tests basic-check-spec, olm-bundle-validation, olm-crds-have-validation, olm-crds-have-resources,
-// olm-spec-descriptors and olm-status-descriptors of operator-sdk scorecard 1.42, whose code no other module can import. Each kind also
+// olm-spec-descriptors and olm-status-descriptors of operator-sdk scorecard 1.42.2, whose code no other module can import. Each kind also
 // has an example, without which those tests would look at nothing.
 func TestBundlePassesScorecard(t *testing.T) {
 	for _, name := range []string{"files", "habits/queues", "habits/regions", "runs"} {
