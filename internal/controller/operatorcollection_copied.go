@@ -41,6 +41,20 @@ type copyVerdict struct {
 	digest digest.Digest
 	// refused says why it was not, or is nil.
 	refused *status.Error
+	// retry is when it is tried again, and delay how long that is after the last time. They are zero if that is of no use.
+	retry time.Time
+	delay time.Duration
+}
+
+// isDue reports whether an archive that could not be imported is tried again.
+func (v copyVerdict) isDue() bool { return v.delay > 0 && !time.Now().Before(v.retry) }
+
+// wait is the delay before that, or zero if it is not.
+func (v copyVerdict) wait() time.Duration {
+	if v.delay == 0 {
+		return 0
+	}
+	return max(time.Until(v.retry), time.Second)
 }
 
 // copyVerdicts has the last copyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
@@ -92,7 +106,7 @@ func (a *ArchiveSource) FolderChanged(name, version string) {
 }
 
 // copied returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
-// Secret, is not returned again.
+// Secret, is not returned again before it is due.
 func (a *ArchiveSource) copied(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*copiedArchive, error) {
 	if !a.takesCopies(oc) {
 		return nil, nil
@@ -107,7 +121,7 @@ func (a *ArchiveSource) copied(oc *v2beta2.OperatorCollection, policy *verificat
 		return nil, nil
 	}
 	archive := copiedArchive{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.secret, version: policy.version}
-	if a.copies.last(oc).copiedArchive == archive {
+	if last := a.copies.last(oc); last.copiedArchive == archive && !last.isDue() {
 		return nil, nil
 	}
 	return &archive, nil
@@ -135,14 +149,18 @@ func (a *ArchiveSource) stageCopied(oc *v2beta2.OperatorCollection, scope *impor
 		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
 	}
 	upload, err := a.findUpload(oc)
-	var file *fetch.File
-	if err == nil {
-		file, err = a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	switch f := status.AsError(err); {
+	case f != nil && status.IsProgress(f.Reason):
+		scope.dropCopy() // FolderChanged follows.
+		return nil, nil
+	case f != nil:
+		return nil, err
 	}
+	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
 	isWhole := upload.Written.Equal(scope.copied.written) && a.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
-		scope.dropCopy() // FolderChanged follows.
+		scope.dropCopy()
 		return nil, nil
 	case !isWhole:
 		scope.dropCopy()
@@ -194,8 +212,11 @@ func (a *ArchiveSource) findUpload(oc *v2beta2.OperatorCollection) (artifact.Upl
 	case upload.Arriving:
 		return upload, awaitUpload(name, version)
 	}
-	// The folder may have changed a moment ago. FolderChanged follows.
-	if newest, err := artifact.LatestUpload(a.UploadDir, name, version); err != nil || newest != upload.Path || !a.Folder.Is(upload) {
+	newest, err := artifact.LatestUpload(a.UploadDir, name, version)
+	switch {
+	case err != nil && !errors.Is(err, artifact.ErrNoUpload):
+		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
+	case err != nil || newest != upload.Path || !a.Folder.Is(upload): // It changed a moment ago. FolderChanged follows.
 		return upload, awaitUpload(name, version)
 	}
 	return upload, nil
@@ -238,31 +259,48 @@ func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *import
 	if scope.copied == nil {
 		return nil
 	}
-	verdict := copyVerdict{copiedArchive: *scope.copied}
+	verdict, last, cause := copyVerdict{copiedArchive: *scope.copied}, a.copies.last(oc), status.AsError(err)
+	if last.copiedArchive != *scope.copied {
+		last = copyVerdict{}
+	}
 	switch {
 	case scope.recorded:
 		verdict.digest = digest.Digest(scope.artifact.Digest)
-	case scope.accepted || scope.replaced == "" || !status.Is(err) || status.IsProgress(status.AsError(err).Reason):
+	case scope.accepted || scope.replaced == "" || !status.Is(err) || status.IsProgress(cause.Reason):
 		return nil // It is considered again.
+	case !cause.Stalled && cause.RetryAfter == 0: // It is not for the archive to blame.
+		verdict.delay = longerDelay(last.delay)
+		verdict.retry = time.Now().Add(verdict.delay)
+		verdict.refuse("the archive %s was copied over what runs, which is unaffected, and cannot be imported yet, which is tried again: %w", cause)
 	default:
-		cause := status.AsError(err)
-		verdict.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(
-			"the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w",
-			scope.copied.path, cause.Err)}
+		verdict.refuse("the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w", cause)
 	}
 	a.copies.Store(client.ObjectKeyFromObject(oc), verdict)
 	return verdict.refused
+}
+
+// refuse gives the cause a text around the path and itself.
+func (v *copyVerdict) refuse(format string, cause *status.Error) {
+	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
+}
+
+// isSame reports whether an archive was refused before, for the same cause.
+func (v copyVerdict) isSame(archive *copiedArchive, refused *status.Error) bool {
+	return v.copiedArchive == *archive && v.refused != nil && v.refused.Error() == refused.Error()
 }
 
 // reconcileUploaded is reconcile. If an archive that was copied over the imported one is refused, it reports that with one event, and goes on
 // without it.
 func (r *OperatorCollectionReconciler) reconcileUploaded(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
 	scope, err := r.reconcile(ctx, oc)
+	last := r.Source.copies.last(oc)
 	refused := r.Source.decideCopy(oc, scope, err)
 	if refused == nil {
 		return scope, err
 	}
-	r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, refused.Reason, "Import", "%s", printable.Line(refused.Error(), status.MaxEventBytes))
+	if !last.isSame(scope.copied, refused) {
+		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, refused.Reason, "Import", "%s", printable.Line(refused.Error(), status.MaxEventBytes))
+	}
 	if err := r.removeRefused(ctx, oc, scope, refused); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "an archive that was refused stays in the store until it is cleaned")
 	}
@@ -270,22 +308,23 @@ func (r *OperatorCollectionReconciler) reconcileUploaded(ctx context.Context, oc
 	return r.reconcile(ctx, oc)
 }
 
-// refusedCopy returns why the archive in the upload folder does not take the place of the imported one, or nil.
-func (a *ArchiveSource) refusedCopy(oc *v2beta2.OperatorCollection) *status.Error {
+// refusedCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
+// the zero value.
+func (a *ArchiveSource) refusedCopy(oc *v2beta2.OperatorCollection) copyVerdict {
 	last := a.copies.last(oc)
 	if last.refused == nil || !a.takesCopies(oc) {
-		return nil
+		return copyVerdict{}
 	}
 	name, version, _ := uploadFolderOf(oc)
 	if upload, err := a.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
-		return last.refused
+		return last
 	}
-	return nil
+	return copyVerdict{}
 }
 
 // describeCopy sets UploadRefused while the archive that was refused is in the upload folder.
 func (a *ArchiveSource) describeCopy(oc *v2beta2.OperatorCollection) {
-	refused := a.refusedCopy(oc)
+	refused := a.refusedCopy(oc).refused
 	if refused == nil {
 		meta.RemoveStatusCondition(&oc.Status.Conditions, v2beta2.ConditionUploadRefused)
 		return

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -198,5 +200,35 @@ func TestCopyDuringImport(t *testing.T) {
 	copyTo(t, a.Folder, began.Add(10*time.Second))
 	if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied == nil {
 		t.Errorf("got %+v, %v", copied, err)
+	}
+}
+
+// A copy that failed for a reason outside of it is tried again with a growing delay, and what runs goes on meanwhile.
+func TestCopyIsTriedAgain(t *testing.T) {
+	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
+	copyTo(t, a.Folder, time.Now())
+	policy, full := &verificationPolicy{}, status.Retry(v2beta2.ReasonStorageFull, errors.New("enlarge it"))
+	for _, delay := range []time.Duration{minUploadDelay, 2 * minUploadDelay, 4 * minUploadDelay} {
+		copied, err := a.copied(oc, policy)
+		if err != nil || copied == nil {
+			t.Fatalf("got %+v, %v", copied, err)
+		}
+		refused := a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, full)
+		if refused == nil || refused.Reason != v2beta2.ReasonStorageFull || !strings.Contains(refused.Error(), "tried again: enlarge it") {
+			t.Errorf("got %v", refused)
+		}
+		if early, err := a.copied(oc, policy); err != nil || early != nil {
+			t.Errorf("too early: got %+v, %v", early, err)
+		}
+		if wait := a.nextCheck(oc); wait > delay || wait < delay-minUploadDelay/2 {
+			t.Errorf("got %s, want %s", wait, delay)
+		}
+		last := a.copies.last(oc)
+		last.retry = time.Now()
+		a.copies.Store(client.ObjectKeyFromObject(oc), last)
+	}
+	copyTo(t, a.Folder, time.Now().Add(time.Minute))
+	if wait := a.nextCheck(oc); wait != 0 {
+		t.Errorf("it is another archive: got %s", wait)
 	}
 }

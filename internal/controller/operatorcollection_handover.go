@@ -16,8 +16,13 @@ import (
 	"github.com/collection-operator/collection-operator/internal/replica"
 )
 
-// The delay after the leader could not take an archive doubles between these.
-const minHandOverDelay, maxHandOverDelay = 5 * time.Second, 5 * time.Minute
+// The delay after which an archive that was copied is handed over or imported again doubles between these.
+const minUploadDelay, maxUploadDelay = 5 * time.Second, 5 * time.Minute
+
+// longerDelay follows a delay, or is the first one.
+func longerDelay(last time.Duration) time.Duration {
+	return min(max(2*last, minUploadDelay), maxUploadDelay)
+}
 
 // PeerToken is what managers show to each other: it follows from the key that only they have.
 func PeerToken(key endpoint.Key) string {
@@ -119,7 +124,7 @@ func (h *HandOver) attempt(ctx context.Context, upload artifact.Upload, last han
 		if last.delay == 0 {
 			log.Info("an archive that was copied into this pod is not handed over to the leader yet", "reason", err.Error())
 		}
-		last.delay = min(max(2*last.delay, minHandOverDelay), maxHandOverDelay)
+		last.delay = longerDelay(last.delay)
 		last.next = time.Now().Add(last.delay)
 	}
 	h.mu.Lock()

@@ -23,7 +23,7 @@ func TestHandOver(t *testing.T) {
 		sent[upload.Version]++
 		return map[string]error{"1.0.0": errors.New("away"), "2.0.0": fmt.Errorf("%w: too large", replica.ErrUploadRefused)}[upload.Version]
 	}, elected)
-	if next := h.send(t.Context()); next < minHandOverDelay/2 || next > minHandOverDelay {
+	if next := h.send(t.Context()); next < minUploadDelay/2 || next > minUploadDelay {
 		t.Errorf("the next attempt is after %s", next)
 	}
 	h.send(t.Context())
@@ -38,7 +38,7 @@ func TestHandOver(t *testing.T) {
 		last.next = time.Now()
 		h.attempts[upload.Path] = last
 	}
-	if next := h.send(t.Context()); sent["1.0.0"] != 2 || sent["2.0.0"] != 1 || sent["3.0.0"] != 1 || next <= minHandOverDelay {
+	if next := h.send(t.Context()); sent["1.0.0"] != 2 || sent["2.0.0"] != 1 || sent["3.0.0"] != 1 || next <= minUploadDelay {
 		t.Errorf("got %v, and the next attempt after %s", sent, next)
 	}
 	putCopy(t, a.Folder, "2.0.0", time.Now().Add(time.Second))

@@ -61,7 +61,7 @@ func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
 // nextCheck is the delay before the next check of the source, or zero if there is none.
 func (a *ArchiveSource) nextCheck(oc *v2beta2.OperatorCollection) time.Duration {
 	if a.takesCopies(oc) {
-		return 0 // A copy asks for its import itself, and whatever else is in the folder does not.
+		return a.refusedCopy(oc).wait() // A copy asks for its import itself, and whatever else is in the folder does not.
 	}
 	return a.checks.wait(oc)
 }
