@@ -107,24 +107,24 @@ func (a *ArchiveSource) FolderChanged(name, version string) {
 
 // copied returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
 // Secret, is not returned again before it is due.
-func (a *ArchiveSource) copied(oc *v2beta2.OperatorCollection, policy *verificationPolicy) (*copiedArchive, error) {
+func (a *ArchiveSource) copied(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy) *copiedArchive {
 	if !a.takesCopies(oc) {
-		return nil, nil
+		return nil
 	}
 	name, version, _ := uploadFolderOf(oc)
 	// It may have been imported from the pod of another manager.
 	if err := a.Folder.Make(name, version); err != nil {
-		return nil, storageFailure(err)
+		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until there is a folder for them; what is imported is unaffected")
 	}
 	upload, awaited := a.awaitedCopy(oc)
 	if !awaited || upload.Arriving {
-		return nil, nil
+		return nil
 	}
 	archive := copiedArchive{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.secret, version: policy.version}
 	if last := a.copies.last(oc); last.copiedArchive == archive && !last.isDue() {
-		return nil, nil
+		return nil
 	}
-	return &archive, nil
+	return &archive
 }
 
 // awaitedCopy returns the archive that is copied, or was copied after the imported one.

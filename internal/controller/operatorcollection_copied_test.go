@@ -84,8 +84,8 @@ func TestWhoTakesCopies(t *testing.T) {
 		a, oc := copiesOf(t), importedFromFolder(tt.namespace, imported)
 		copyTo(t, a.Folder, time.Now())
 		tt.change(oc, a)
-		if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied != nil != tt.want {
-			t.Errorf("%s: got %+v, %v", name, copied, err)
+		if copied := a.copied(t.Context(), oc, &verificationPolicy{}); copied != nil != tt.want {
+			t.Errorf("%s: got %+v", name, copied)
 		}
 	}
 }
@@ -96,10 +96,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	copyTo(t, a.Folder, began)
 	consider := func(policy verificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
-		copied, failed := a.copied(oc, &policy)
-		if failed != nil {
-			t.Fatal(failed)
-		}
+		copied := a.copied(t.Context(), oc, &policy)
 		_ = a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
 		a.describeCopy(oc)
 		return copied != nil
@@ -141,11 +138,9 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	copyTo(t, a.Folder, time.Now())
 	scope := &importScope{accepted: true, artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
-		copied, err := a.copied(oc, &verificationPolicy{})
-		if err != nil || copied == nil {
-			t.Fatalf("attempt %d: got %+v, %v", attempt, copied, err)
+		if scope.copied = a.copied(t.Context(), oc, &verificationPolicy{}); scope.copied == nil {
+			t.Fatalf("attempt %d: it is not considered", attempt)
 		}
-		scope.copied = copied
 		if refused := a.decideCopy(oc, scope, errors.New("conflict")); refused != nil {
 			t.Errorf("got %v", refused)
 		}
@@ -154,8 +149,8 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	if refused := a.decideCopy(oc, scope, nil); refused != nil {
 		t.Error(refused)
 	}
-	if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied != nil {
-		t.Errorf("got %+v, %v", copied, err)
+	if copied := a.copied(t.Context(), oc, &verificationPolicy{}); copied != nil {
+		t.Errorf("got %+v", copied)
 	}
 }
 
@@ -198,8 +193,8 @@ func TestCopyDuringImport(t *testing.T) {
 		t.Fatal(refused)
 	}
 	copyTo(t, a.Folder, began.Add(10*time.Second))
-	if copied, err := a.copied(oc, &verificationPolicy{}); err != nil || copied == nil {
-		t.Errorf("got %+v, %v", copied, err)
+	if a.copied(t.Context(), oc, &verificationPolicy{}) == nil {
+		t.Error("it is not considered")
 	}
 }
 
@@ -209,16 +204,16 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	copyTo(t, a.Folder, time.Now())
 	policy, full := &verificationPolicy{}, status.Retry(v2beta2.ReasonStorageFull, errors.New("enlarge it"))
 	for _, delay := range []time.Duration{minUploadDelay, 2 * minUploadDelay, 4 * minUploadDelay} {
-		copied, err := a.copied(oc, policy)
-		if err != nil || copied == nil {
-			t.Fatalf("got %+v, %v", copied, err)
+		copied := a.copied(t.Context(), oc, policy)
+		if copied == nil {
+			t.Fatal("it is not considered")
 		}
 		refused := a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, full)
 		if refused == nil || refused.Reason != v2beta2.ReasonStorageFull || !strings.Contains(refused.Error(), "tried again: enlarge it") {
 			t.Errorf("got %v", refused)
 		}
-		if early, err := a.copied(oc, policy); err != nil || early != nil {
-			t.Errorf("too early: got %+v, %v", early, err)
+		if early := a.copied(t.Context(), oc, policy); early != nil {
+			t.Errorf("too early: got %+v", early)
 		}
 		if wait := a.nextCheck(oc); wait > delay || wait < delay-minUploadDelay/2 {
 			t.Errorf("got %s, want %s", wait, delay)
@@ -230,5 +225,17 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	copyTo(t, a.Folder, time.Now().Add(time.Minute))
 	if wait := a.nextCheck(oc); wait != 0 {
 		t.Errorf("it is another archive: got %s", wait)
+	}
+}
+
+// What runs is as it should be, also where clients find no folder to copy to.
+func TestFolderThatCannotBeMade(t *testing.T) {
+	a, oc := copiesOf(t), importedFromFolder("managers", time.Now())
+	if err := os.WriteFile(filepath.Join(a.UploadDir, "demo"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requested, err := a.isRequested(t.Context(), oc, &verificationPolicy{}, &importScope{}, true)
+	if err != nil || requested {
+		t.Errorf("got %t, %v", requested, err)
 	}
 }

@@ -68,7 +68,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	fetchArchive := a.fetchArchive
 	stored, unverified := a.verifyStored(oc, policy)
 	scope.artifact = stored
-	requested, err := a.isRequested(oc, policy, scope, stored != nil || unverified != nil)
+	requested, err := a.isRequested(ctx, oc, policy, scope, stored != nil || unverified != nil)
 	if err != nil {
 		return err
 	}
@@ -116,15 +116,15 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 
 // isRequested reports whether somebody uploaded an archive to take the place of the imported one. One that was copied does not, if the
 // spec asks for another archive anyway: then the imported one is not current.
-func (a *ArchiveSource) isRequested(oc *v2beta2.OperatorCollection, policy *verificationPolicy, scope *importScope, isCurrent bool) (bool, error) {
+func (a *ArchiveSource) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy, scope *importScope, isCurrent bool) (bool, error) {
 	if pushed, err := a.isPushed(oc); pushed || err != nil || !isCurrent {
 		return pushed, err
 	}
-	copied, err := a.copied(oc, policy)
+	copied := a.copied(ctx, oc, policy)
 	if copied != nil {
 		scope.copied, scope.replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
 	}
-	return copied != nil, err
+	return copied != nil, nil
 }
 
 func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Digest) error {
