@@ -74,11 +74,7 @@ func (o *credentialOptions) run(cmd *cobra.Command, name string) error {
 		}
 		return err
 	}
-	manifest, err := sshsecret.Manifest(secret)
-	if err == nil {
-		_, err = cmd.OutOrStdout().Write(manifest)
-	}
-	return err
+	return sshsecret.Print(cmd.OutOrStdout(), secret)
 }
 
 func (o *credentialOptions) secret(stdin io.Reader, namespace, name string) (*corev1.Secret, *sshsecret.Key, error) {

@@ -118,11 +118,7 @@ func deliver(secret *corev1.Secret, stdout, stderr io.Writer) error {
 			return write(&client{path, stderr}, secret, stdout)
 		}
 	}
-	manifest, err := sshsecret.Manifest(secret)
-	if err == nil {
-		_, err = stdout.Write(manifest)
-	}
-	return err
+	return sshsecret.Print(stdout, secret)
 }
 
 // write creates a Secret, or replaces the credential in one that exists.

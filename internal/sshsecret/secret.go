@@ -1,11 +1,14 @@
 package sshsecret
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"strings"
 	"unicode"
 
+	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -64,4 +67,16 @@ func Replace(live, secret *corev1.Secret) error {
 // Manifest is the Secret as kubectl apply reads it.
 func Manifest(secret *corev1.Secret) ([]byte, error) {
 	return yaml.Marshal(secret)
+}
+
+// Print writes the manifest of the Secret, but not to a terminal, which keeps what it shows.
+func Print(out io.Writer, secret *corev1.Secret) error {
+	if file, ok := out.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(file.Fd())) {
+		return errors.New("the manifest has the private key, and is not shown on a terminal: pipe it into kubectl apply --server-side -f -, or into a file")
+	}
+	manifest, err := Manifest(secret)
+	if err == nil {
+		_, err = out.Write(manifest)
+	}
+	return err
 }

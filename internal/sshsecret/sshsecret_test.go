@@ -1,6 +1,7 @@
 package sshsecret
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -8,6 +9,7 @@ import (
 	"crypto/rsa"
 	"encoding/pem"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -120,6 +122,23 @@ func TestNew(t *testing.T) {
 		if _, err := New("", wrong[0], wrong[1], key); err == nil {
 			t.Errorf("%q: it is accepted", wrong)
 		}
+	}
+}
+
+// A private key is not shown on a terminal.
+func TestPrint(t *testing.T) {
+	secret := &corev1.Secret{Data: map[string][]byte{corev1.SSHAuthPrivateKey: []byte("key")}}
+	var out bytes.Buffer
+	if err := Print(&out, secret); err != nil || !strings.Contains(out.String(), "a2V5") {
+		t.Errorf("got %v, %s", err, out.String())
+	}
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("there are no terminals: %v", err)
+	}
+	defer terminal.Close()
+	if err := Print(terminal, secret); err == nil || !strings.Contains(err.Error(), "not shown on a terminal") {
+		t.Errorf("got %v", err)
 	}
 }
 
