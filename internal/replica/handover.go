@@ -15,7 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 )
 
-// postponedTimeout limits the question whether a peer imports another archive in the place of one.
+// postponedTimeout limits the question to one peer whether it imports another archive in the place of one.
 const postponedTimeout = time.Second
 
 // ErrUploadRefused: the leader will never take an archive as it is, or nobody may send it.
@@ -28,19 +28,8 @@ func (p *Peers) Postponed(ctx context.Context, archive digest.Digest) bool {
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, postponedTimeout)
-	defer cancel()
 	for _, each := range peers {
-		if p.isSilent(each.uid) {
-			continue
-		}
-		response, err := p.send(ctx, http.MethodHead, each, archive)
-		if err != nil {
-			p.recordSilence(each.uid)
-			continue
-		}
-		_ = response.Body.Close()
-		if response.Header.Get("Retry-After") != "" {
+		if answer := p.head(ctx, each, archive, postponedTimeout); answer != nil && answer.Header.Get("Retry-After") != "" {
 			return true
 		}
 	}

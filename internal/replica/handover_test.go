@@ -6,8 +6,40 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/collection-operator/collection-operator/internal/artifact"
 )
+
+// Who asks and does not wait for the answer says nothing about the peer, and a peer that does not answer nothing about others.
+func TestPostponed(t *testing.T) {
+	archive, answers := digest.FromString("x"), make(chan struct{})
+	p := peersAt(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-answers:
+			w.Header().Set("Retry-After", "1")
+		case <-r.Context().Done():
+		}
+	})
+	silent := p.listed[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.Postponed(ctx, archive) || p.isSilent(silent.uid) {
+		t.Error("the question was cancelled, and the peer counts as silent")
+	}
+	other := peersAt(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "1") }).listed[0]
+	other.uid = "2"
+	p.listed = append(p.listed, other)
+	if !p.Postponed(t.Context(), archive) || !p.isSilent(silent.uid) || p.isSilent(other.uid) {
+		t.Errorf("got silent peers %v", p.silent)
+	}
+	delete(p.silent, silent.uid)
+	close(answers)
+	p.listed = p.listed[:1]
+	if !p.Postponed(t.Context(), archive) {
+		t.Error("the peer answers")
+	}
+}
 
 func TestUploadAnswer(t *testing.T) {
 	for code, final := range map[int]bool{
