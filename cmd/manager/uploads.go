@@ -23,7 +23,7 @@ func addUploadFolder(mgr manager.Manager, s settings, source *controller.Archive
 		give := func(ctx context.Context, upload artifact.Upload) error {
 			return source.Peers.SendUpload(ctx, upload, token)
 		}
-		handOver = controller.NewHandOver(folder, give, mgr.Elected())
+		handOver = controller.NewHandOver(folder, give, source.Peers.Leader, mgr.Elected())
 		if err := mgr.Add(handOver); err != nil {
 			return err
 		}

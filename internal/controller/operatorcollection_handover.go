@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -36,6 +37,8 @@ type HandOver struct {
 	folder *artifact.UploadFolder
 	// give sends an archive to the leader. The error is replica.ErrUploadRefused if that is of no use again.
 	give func(context.Context, artifact.Upload) error
+	// leader returns the UID of the leader's pod, or "".
+	leader func(context.Context) types.UID
 	// elected is closed when this manager leads.
 	elected <-chan struct{}
 
@@ -48,15 +51,22 @@ type HandOver struct {
 // handOverAttempt is the last one for an archive that was written at a time.
 type handOverAttempt struct {
 	written time.Time
-	// done says that the leader has it, or refused it for good.
-	done  bool
+	// done says that this leader has it, or refused it for good.
+	done   bool
+	leader types.UID
+	// next is the time of the next attempt, or until when another leader is looked for.
 	next  time.Time
 	delay time.Duration
 }
 
+// A leader may end before it has imported what it was given. The next one is looked for every leaderInterval during leaderTime.
+const leaderInterval, leaderTime = 10 * time.Second, time.Minute
+
 // NewHandOver returns one that has not tried anything yet.
-func NewHandOver(folder *artifact.UploadFolder, give func(context.Context, artifact.Upload) error, elected <-chan struct{}) *HandOver {
-	return &HandOver{folder: folder, give: give, elected: elected, wake: make(chan struct{}, 1), attempts: map[string]handOverAttempt{}}
+func NewHandOver(
+	folder *artifact.UploadFolder, give func(context.Context, artifact.Upload) error, leader func(context.Context) types.UID, elected <-chan struct{},
+) *HandOver {
+	return &HandOver{folder: folder, give: give, leader: leader, elected: elected, wake: make(chan struct{}, 1), attempts: map[string]handOverAttempt{}}
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -99,26 +109,41 @@ func (h *HandOver) send(ctx context.Context) (next time.Duration) {
 			return 0
 		default:
 		}
-		last := h.last(upload)
+		last, leader := h.last(upload), h.leader(ctx)
+		if last.done && leader != "" && leader != last.leader {
+			last = handOverAttempt{written: upload.Written}
+		}
 		if !last.done && !time.Now().Before(last.next) {
+			last.leader = leader
 			last = h.attempt(ctx, upload, last)
 		}
-		if delay := time.Until(last.next); !last.done && (next == 0 || delay < next) {
-			next = max(delay, time.Millisecond)
+		if delay := last.wait(); delay > 0 && (next == 0 || delay < next) {
+			next = delay
 		}
 	}
 	return next
 }
 
+// wait is the delay before an upload is looked at again, or zero if it is not.
+func (a handOverAttempt) wait() time.Duration {
+	left := time.Until(a.next)
+	switch {
+	case !a.done:
+		return max(left, time.Millisecond)
+	case left > 0:
+		return min(left, leaderInterval)
+	}
+	return 0
+}
+
 func (h *HandOver) attempt(ctx context.Context, upload artifact.Upload, last handOverAttempt) handOverAttempt {
 	log := ctrl.LoggerFrom(ctx).WithName("uploads").WithValues("path", upload.Path)
 	err := h.give(ctx, upload)
+	last.done, last.next = err == nil || errors.Is(err, replica.ErrUploadRefused), time.Now().Add(leaderTime)
 	switch {
 	case err == nil:
-		last.done = true
 		log.Info("an archive that was copied into this pod was handed over to the leader")
-	case errors.Is(err, replica.ErrUploadRefused):
-		last.done = true
+	case last.done:
 		log.Info("an archive that was copied into this pod is not imported: copy it into the pod with the label "+replica.LeaderLabel+"="+replica.LeaderLabelValue, "reason", err.Error())
 	default:
 		if last.delay == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/internal/artifact"
 )
@@ -42,19 +43,33 @@ func (p *Peers) SendUpload(ctx context.Context, upload artifact.Upload, token st
 	if p.Scheme != "https" {
 		return fmt.Errorf("%w: the managers do not serve archives with TLS", ErrUploadRefused)
 	}
-	peers, err := p.live(ctx)
+	leader, err := p.leader(ctx)
 	if err != nil {
 		return err
 	}
-	errs := []error{errors.New("no other manager leads")}
-	for _, each := range peers {
-		err := p.sendUpload(ctx, each, upload, token)
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, fmt.Errorf("pod %q: %w", each.name, err))
+	if err := p.sendUpload(ctx, leader, upload, token); err != nil {
+		return fmt.Errorf("pod %q: %w", leader.name, err)
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// Leader returns the UID of the pod of the live peer that leads, or "".
+func (p *Peers) Leader(ctx context.Context) types.UID {
+	leader, _ := p.leader(ctx) // Who asks has no use for the reason.
+	return leader.uid
+}
+
+func (p *Peers) leader(ctx context.Context) (peer, error) {
+	peers, err := p.live(ctx)
+	if err != nil {
+		return peer{}, err
+	}
+	for _, each := range peers {
+		if each.leads {
+			return each, nil
+		}
+	}
+	return peer{}, errors.New("no other manager leads")
 }
 
 func (p *Peers) sendUpload(ctx context.Context, to peer, upload artifact.Upload, token string) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -59,5 +61,33 @@ func TestSendUploadNeedsTLS(t *testing.T) {
 	p := &Peers{Scheme: "http"}
 	if err := p.SendUpload(context.Background(), artifact.Upload{}, "secret"); !errors.Is(err, ErrUploadRefused) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What another peer answers says nothing about the upload.
+func TestSendUploadAsksTheLeader(t *testing.T) {
+	upload := artifact.Upload{Name: "demo", Version: "1.0.0", Path: filepath.Join(t.TempDir(), "demo.tar.gz")}
+	if err := os.WriteFile(upload.Path, []byte("archive"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := http.StatusServiceUnavailable
+	p := peersAt(t, http.NotFound)
+	p.Scheme = "https"
+	if err := p.SendUpload(t.Context(), upload, "secret"); err == nil || errors.Is(err, ErrUploadRefused) || p.Leader(t.Context()) != "" {
+		t.Errorf("nobody leads: got %v", err)
+	}
+	leader := peersAt(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }).listed[0]
+	leader.uid, leader.leads = "2", true
+	p.listed = append(p.listed, leader)
+	if err := p.SendUpload(t.Context(), upload, "secret"); err == nil || errors.Is(err, ErrUploadRefused) || p.Leader(t.Context()) != "2" {
+		t.Errorf("the leader cannot take it now: got %v", err)
+	}
+	code = http.StatusConflict
+	if err := p.SendUpload(t.Context(), upload, "secret"); !errors.Is(err, ErrUploadRefused) {
+		t.Errorf("the leader refuses it: got %v", err)
+	}
+	code = http.StatusCreated
+	if err := p.SendUpload(t.Context(), upload, "secret"); err != nil {
+		t.Errorf("the leader takes it: got %v", err)
 	}
 }

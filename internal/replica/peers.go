@@ -69,6 +69,7 @@ type Peers struct {
 type peer struct {
 	name, url string
 	uid       types.UID
+	leads     bool
 }
 
 // lack has the time since when a peer is known to lack an archive, and when it was asked last.
@@ -100,7 +101,8 @@ func (p *Peers) live(ctx context.Context) ([]peer, error) {
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.Name != p.Pod && isLive(pod, p.listedAt) {
 			address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Port)))
-			p.listed = append(p.listed, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address})
+			leads := pod.Labels[LeaderLabel] == LeaderLabelValue
+			p.listed = append(p.listed, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address, leads: leads})
 		}
 	}
 	slices.SortFunc(p.listed, func(a, b peer) int { return cmp.Compare(a.name, b.name) })
