@@ -28,8 +28,8 @@ func addUploadFolder(mgr manager.Manager, s settings, source *controller.Archive
 			return err
 		}
 	}
-	folder.Changed = func(name, version string) {
-		source.FolderChanged(name, version)
+	folder.Changed = func(ctx context.Context, name, version string) {
+		source.FolderChanged(ctx, name, version)
 		handOver.Wake()
 	}
 	source.Folder, source.HandOver = folder, handOver

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ type UploadFolder struct {
 	// maxBytes is the size above which an archive is not read here: it is refused anyway.
 	maxBytes int64
 	// Changed is called for a folder whose archive is complete or gone, and Warn if the folder cannot be watched. They must not block.
-	Changed func(name, version string)
+	Changed func(ctx context.Context, name, version string)
 	Warn    func(error)
 
 	mu      sync.Mutex
@@ -106,7 +107,7 @@ func NewUploadFolder(dir string, maxBytes int64) (*UploadFolder, error) {
 }
 
 // scan compares the folder with what is known of it, and returns after which delay that must be done again, or zero.
-func (u *UploadFolder) scan(watch func(dir string)) (next time.Duration) {
+func (u *UploadFolder) scan(ctx context.Context, watch func(dir string)) (next time.Duration) {
 	now, couldRead := time.Now(), len(u.unread) == 0
 	incomplete, report := u.update(watch, now)
 	if err := errors.Join(slices.Collect(maps.Values(u.unread))...); err != nil {
@@ -127,7 +128,7 @@ func (u *UploadFolder) scan(watch func(dir string)) (next time.Duration) {
 		}
 	}
 	for _, key := range report {
-		u.Changed(key.name, key.version)
+		u.Changed(ctx, key.name, key.version)
 	}
 	return next
 }

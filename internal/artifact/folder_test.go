@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func watchedFolder(t *testing.T, dir string) (*UploadFolder, <-chan string) {
 	t.Helper()
 	changes := make(chan string, 100)
 	folder := openFolder(t, dir)
-	folder.Changed = func(name, version string) { changes <- name + "/" + version }
+	folder.Changed = func(_ context.Context, name, version string) { changes <- name + "/" + version }
 	ended := make(chan error)
 	go func() { ended <- folder.Start(t.Context()) }()
 	t.Cleanup(func() {
@@ -123,7 +124,7 @@ func TestUploadFolderSeries(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "demo", "1.0.0", "demo.tar.gz")
 	folder := openFolder(t, dir)
-	folder.Changed = func(string, string) {}
+	folder.Changed = func(context.Context, string, string) {}
 	began := time.Now()
 	at := func(after time.Duration, content string) Upload {
 		write(t, path, []byte(content))
@@ -206,7 +207,7 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	folder := openFolder(t, dir)
 	var warnings int
 	folder.Warn = func(error) { warnings++ }
-	folder.Changed = func(name, _ string) {
+	folder.Changed = func(_ context.Context, name, _ string) {
 		if name == "demo" {
 			t.Error("demo has not changed")
 		}
@@ -217,7 +218,7 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	}
 	write(t, dir, nil) // No directory.
 	for range 2 {
-		if next := folder.scan(func(string) {}); next != rereadTime {
+		if next := folder.scan(t.Context(), func(string) {}); next != rereadTime {
 			t.Errorf("it is read again after %s", next)
 		}
 	}
@@ -228,7 +229,7 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	if err := errors.Join(os.Remove(dir), os.Rename(aside, dir)); err != nil {
 		t.Fatal(err)
 	}
-	if next := folder.scan(func(string) {}); next != 0 {
+	if next := folder.scan(t.Context(), func(string) {}); next != 0 {
 		t.Errorf("it is read again after %s", next)
 	}
 	if is := scanned(t, folder, time.Now()); is != before {

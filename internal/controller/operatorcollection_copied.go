@@ -86,11 +86,11 @@ func (a *ArchiveSource) takesCopies(oc *v2beta2.OperatorCollection) bool {
 }
 
 // FolderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
-func (a *ArchiveSource) FolderChanged(name, version string) {
+func (a *ArchiveSource) FolderChanged(ctx context.Context, name, version string) {
 	list := &v2beta2.OperatorCollectionList{}
 	labels := client.MatchingLabels{render.LabelName: name, render.LabelVersion: version}
-	if err := a.Client.List(context.Background(), list, labels, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.Log.WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
+	if err := a.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
 		return
 	}
 	for i := range list.Items {

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"context"
 	"crypto/hmac"
 	"errors"
 	"net/http"
@@ -46,7 +47,7 @@ func (h *Handler) receiveCopy(w http.ResponseWriter, r *http.Request) (digest.Di
 	case errors.Is(err, artifact.ErrOlderUpload):
 		return "", refuse(http.StatusConflict, "%s", err)
 	case err == nil:
-		h.Folder.Changed(fields[0], fields[1])
+		h.Folder.Changed(context.WithoutCancel(r.Context()), fields[0], fields[1]) // It is here, also if the client has gone.
 	}
 	return file.Digest, err
 }
