@@ -257,6 +257,11 @@ func (f *importScope) checkFollowers(oc *v2beta2.OperatorCollection) error {
 // the place of the imported one, or nil.
 func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *importScope, err error) *status.Error {
 	if scope.copied == nil {
+		if scope.recorded && !scope.installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
+			a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{
+				copiedArchive: copiedArchive{written: scope.installed}, digest: digest.Digest(scope.artifact.Digest),
+			})
+		}
 		return nil
 	}
 	verdict, last, cause := copyVerdict{copiedArchive: *scope.copied}, a.copies.last(oc), status.AsError(err)

@@ -239,3 +239,24 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		t.Errorf("got %t, %v", requested, err)
 	}
 }
+
+// What was copied in the second in which another archive was imported counts if it was later.
+func TestCopyInTheSecondOfAnImport(t *testing.T) {
+	second := time.Now().Add(-time.Minute).Truncate(time.Second)
+	imported := second.Add(500 * time.Millisecond)
+	for after, want := range map[time.Duration]bool{-time.Millisecond: false, time.Millisecond: true} {
+		a, oc := copiesOf(t), importedFromFolder("managers", second)
+		copyTo(t, a.Folder, imported.Add(after))
+		scope := &importScope{accepted: true, recorded: true, installed: imported, artifact: oc.Status.Artifact}
+		if refused := a.decideCopy(oc, scope, nil); refused != nil {
+			t.Fatal(refused)
+		}
+		scope.installed = time.Time{}
+		if refused := a.decideCopy(oc, scope, nil); refused != nil { // It remains imported.
+			t.Fatal(refused)
+		}
+		if copied := a.copied(t.Context(), oc, &verificationPolicy{}); copied != nil != want {
+			t.Errorf("%s: got %+v", after, copied)
+		}
+	}
+}

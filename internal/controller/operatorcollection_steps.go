@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -63,6 +64,8 @@ type importScope struct {
 	unreplaced []string
 	// accepted says that the archive replaces the one that was installed.
 	accepted bool
+	// installed is when it did, if it is another one than before.
+	installed time.Time
 	// recorded says that status names it.
 	recorded bool
 	// kept says that the archive was imported before.
@@ -115,6 +118,7 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
 	if before.Status.Artifact == nil || before.Status.Artifact.Digest != scope.artifact.Digest {
+		scope.installed = time.Now()
 		if err := r.beginInstallation(ctx, oc, scope); err != nil {
 			return err
 		}
