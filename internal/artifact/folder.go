@@ -64,6 +64,9 @@ type UploadFolder struct {
 	Changed func(ctx context.Context, name, version string)
 	Warn    func(error)
 
+	// files is locked while files are read or stored, which may take long, and then mu to know of them.
+	files sync.Mutex
+
 	mu      sync.Mutex
 	folders map[uploadKey]*uploadState
 	// unread are the directories that the last scan could not read, and why. What is known of them stays, and what is found there later
@@ -135,10 +138,12 @@ func (u *UploadFolder) scan(ctx context.Context, watch func(dir string)) (next t
 
 // update records what is in the folder. It returns what arrives, and in which folders archives are gone, or were there before.
 func (u *UploadFolder) update(watch func(dir string), now time.Time) (incomplete map[uploadKey]*uploadState, report []uploadKey) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.files.Lock()
+	defer u.files.Unlock()
 	unreadBefore := u.unread
 	found, unread := u.look(watch)
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for key := range u.folders {
 		if _, exists := found[key]; !exists && !u.isIn(unread, key) {
 			delete(u.folders, key)
@@ -340,10 +345,10 @@ func (u *UploadFolder) Put(name, version, base string, written time.Time, file *
 	if err := u.Make(name, version); err != nil {
 		return err
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.files.Lock()
+	defer u.files.Unlock()
 	key, path := uploadKey{name, version}, filepath.Join(u.dir, name, version, base)
-	if state := u.folders[key]; state != nil && !state.lastWrite().Before(written) {
+	if state := u.state(key); state != nil && !state.lastWrite().Before(written) {
 		return ErrOlderUpload
 	}
 	err := os.Chtimes(file.Path, written, written)
@@ -357,8 +362,16 @@ func (u *UploadFolder) Put(name, version, base string, written time.Time, file *
 	if err != nil {
 		return fmt.Errorf("store upload: %w", err)
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.folders[key] = &uploadState{Upload: Upload{Name: name, Version: version, Path: path, Since: time.Now(), Written: written}, identity: identity}
 	return nil
+}
+
+func (u *UploadFolder) state(key uploadKey) *uploadState {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.folders[key]
 }
 
 // lastWrite is when the file was written, as far as that is known. A clock may have been wrong before the folder was opened.

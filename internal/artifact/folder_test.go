@@ -240,6 +240,20 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	}
 }
 
+// What is known of the folder can be asked while it is read.
+func TestUploadFolderIsReadUnlocked(t *testing.T) {
+	folder, reads := openFolder(t, t.TempDir()), 0
+	folder.update(func(string) {
+		if reads++; !folder.mu.TryLock() {
+			t.Fatal("it is locked")
+		}
+		folder.mu.Unlock()
+	}, time.Now())
+	if reads != 1 {
+		t.Errorf("got %d directories", reads)
+	}
+}
+
 // No number of folders hides one.
 func TestUploadFolderMany(t *testing.T) {
 	dir := t.TempDir()
