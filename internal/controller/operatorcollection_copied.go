@@ -271,9 +271,9 @@ func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *import
 	switch {
 	case scope.recorded:
 		verdict.digest = digest.Digest(scope.artifact.Digest)
-	case scope.accepted || scope.replaced == "" || !status.Is(err) || status.IsProgress(cause.Reason):
+	case scope.accepted || scope.replaced == "" || !status.Is(err):
 		return nil // It is considered again.
-	case !cause.Stalled && cause.RetryAfter == 0: // It is not for the archive to blame.
+	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // It is not for the archive to blame.
 		verdict.delay = longerDelay(last.delay)
 		verdict.retry = time.Now().Add(verdict.delay)
 		verdict.refuse("the archive %s was copied over what runs, which is unaffected, and cannot be imported yet, which is tried again: %w", cause)

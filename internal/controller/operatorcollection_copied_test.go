@@ -107,9 +107,9 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 		}
 		return ""
 	}
-	for _, transient := range []error{context.DeadlineExceeded, status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait")} {
-		if !consider(verificationPolicy{}, transient) || refusedFor() != "" {
-			t.Errorf("%v says nothing about the archive: got %q", transient, refusedFor())
+	for range 2 {
+		if !consider(verificationPolicy{}, context.DeadlineExceeded) || refusedFor() != "" {
+			t.Errorf("that says nothing about the archive: got %q", refusedFor())
 		}
 	}
 	refusal := status.Stalled(v2beta2.ReasonDigestMismatch, errors.New("another"))
@@ -202,14 +202,17 @@ func TestCopyDuringImport(t *testing.T) {
 func TestCopyIsTriedAgain(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
 	copyTo(t, a.Folder, time.Now())
-	policy, full := &verificationPolicy{}, status.Retry(v2beta2.ReasonStorageFull, errors.New("enlarge it"))
-	for _, delay := range []time.Duration{minUploadDelay, 2 * minUploadDelay, 4 * minUploadDelay} {
+	policy := &verificationPolicy{}
+	full := status.Retry(v2beta2.ReasonStorageFull, errors.New("enlarge it"))
+	waiting := status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait for what it replaces")
+	for attempt, failure := range []error{full, full, waiting} {
+		delay := minUploadDelay << attempt
 		copied := a.copied(t.Context(), oc, policy)
 		if copied == nil {
 			t.Fatal("it is not considered")
 		}
-		refused := a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, full)
-		if refused == nil || refused.Reason != v2beta2.ReasonStorageFull || !strings.Contains(refused.Error(), "tried again: enlarge it") {
+		refused := a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
+		if refused == nil || refused.Reason != status.AsError(failure).Reason || !strings.Contains(refused.Error(), "tried again: "+failure.Error()) {
 			t.Errorf("got %v", refused)
 		}
 		if early := a.copied(t.Context(), oc, policy); early != nil {
