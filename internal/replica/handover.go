@@ -30,7 +30,7 @@ func (p *Peers) Postponed(ctx context.Context, archive digest.Digest) bool {
 		return false
 	}
 	for _, each := range peers {
-		if answer := p.head(ctx, each, archive, postponedTimeout); answer != nil && answer.Header.Get("Retry-After") != "" {
+		if _, header := p.head(ctx, each, archive, postponedTimeout); header.Get("Retry-After") != "" {
 			return true
 		}
 	}

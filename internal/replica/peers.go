@@ -203,27 +203,27 @@ func (p *Peers) record(key copyKey, has bool) time.Time {
 
 // ask says whether a peer answers, and has an archive.
 func (p *Peers) ask(ctx context.Context, of peer, archive digest.Digest) (reached, has bool) {
-	answer := p.head(ctx, of, archive, headTimeout)
-	return answer != nil, answer != nil && answer.StatusCode == http.StatusOK
+	code, _ := p.head(ctx, of, archive, headTimeout)
+	return code != 0, code == http.StatusOK
 }
 
-// head returns the answer of a peer to a question for an archive. It is nil if the peer does not answer in time, or just did not. If ctx
+// head returns the answer of a peer to a question for an archive. The code is 0 if the peer does not answer in time, or just did not. If ctx
 // ends before, that says nothing about the peer.
-func (p *Peers) head(ctx context.Context, of peer, archive digest.Digest, timeout time.Duration) *http.Response {
+func (p *Peers) head(ctx context.Context, of peer, archive digest.Digest, timeout time.Duration) (code int, header http.Header) {
 	if p.isSilent(of.uid) {
-		return nil
+		return 0, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := p.send(limited, http.MethodHead, of, archive)
 	if err == nil {
 		_ = answer.Body.Close() // It is empty.
-		return answer
+		return answer.StatusCode, answer.Header
 	}
 	if ctx.Err() == nil {
 		p.recordSilence(of.uid)
 	}
-	return nil
+	return 0, nil
 }
 
 func (p *Peers) isSilent(pod types.UID) bool {
