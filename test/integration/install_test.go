@@ -560,32 +560,37 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Create(ctx, all)
 		oc := importForOLM(ctx, namespace, s)
 		soc := defaultSOC(oc)
+		// Without one the manager makes its own.
+		replace := func(former []*operatorsv1.OperatorGroup, groups ...*operatorsv1.OperatorGroup) []*operatorsv1.OperatorGroup {
+			for _, g := range groups {
+				Create(ctx, g)
+			}
+			for _, g := range former {
+				Remove(ctx, g)
+			}
+			return groups
+		}
+		former := []*operatorsv1.OperatorGroup{all}
 		for _, c := range []struct {
 			groups []*operatorsv1.OperatorGroup
 			says   string
 		}{
-			{[]*operatorsv1.OperatorGroup{all}, "its OperatorGroup all is for all namespaces"},
+			{nil, "its OperatorGroup all is for all namespaces"},
 			{[]*operatorsv1.OperatorGroup{group("other", operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{"default"}})}, "is for the namespaces default"},
 			{[]*operatorsv1.OperatorGroup{group("a", own), group("b", own)}, "it has the OperatorGroups a, b"},
 		} {
-			for _, g := range c.groups {
-				if g.ResourceVersion == "" {
-					Create(ctx, g)
-				}
+			if c.groups != nil {
+				former = replace(former, c.groups...)
 			}
-			Patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, c.groups[0].Name))
+			Patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, former[0].Name))
 			ExpectFailure(ctx, soc, v2beta2.ReasonOperatorGroupConflict, c.says, false)
 			Expect(Gone(ctx, subscriptionOf(namespace, s))(NewWithT(GinkgoT()))).To(BeTrue())
-			for _, g := range c.groups {
-				Remove(ctx, g)
-			}
 		}
 
 		By("using the one that is there")
 		limited := own
 		limited.ServiceAccountName = "installer"
-		theirs := group("theirs", limited)
-		Create(ctx, theirs)
+		replace(former, group("theirs", limited))
 		Patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
 		subscription := expectSubscription(ctx, namespace, s)
 		csv := runInOLM(ctx, subscription, s)
