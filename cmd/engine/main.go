@@ -1,12 +1,10 @@
 // The engine is the program that stands between ansible-operator and ansible-runner in an operator's pod. Called as
-// ansible-runner, it decides whether a playbook runs. `engine lock -- COMMAND ARGUMENTS` waits until this pod is the only one
-// of the operator that runs playbooks, then becomes the command. `engine environment -- COMMAND ARGUMENTS` becomes the command with the
-// variables of spec.runtime.envFrom.
+// ansible-runner, it decides whether a playbook runs. `engine lock` ends when this pod is the only one of the operator that
+// runs playbooks. `engine environment -- COMMAND ARGUMENTS` becomes the command with the variables of spec.runtime.envFrom.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,12 +24,17 @@ func main() {
 	if filepath.Base(os.Args[0]) == "ansible-runner" {
 		os.Exit(runner.Main(context.Background(), os.Args[1:]))
 	}
-	commands := map[string]func([]string) error{"lock": lock, "environment": takeEnvironment}
-	if len(os.Args) < 4 || commands[os.Args[1]] == nil || os.Args[2] != "--" {
-		fmt.Fprintln(os.Stderr, "usage: engine lock|environment -- COMMAND [ARGUMENTS]")
+	var err error
+	switch arguments := os.Args[1:]; {
+	case len(arguments) == 1 && arguments[0] == "lock":
+		err = lock(context.Background())
+	case len(arguments) > 2 && arguments[0] == "environment" && arguments[1] == "--":
+		err = takeEnvironment(arguments[2:])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: engine lock | engine environment -- COMMAND [ARGUMENTS]")
 		os.Exit(2)
 	}
-	if err := commands[os.Args[1]](os.Args[3:]); err != nil {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
 		os.Exit(1)
 	}
@@ -49,7 +52,7 @@ func takeEnvironment(command []string) error {
 	return syscall.Exec(command[0], command, variables)
 }
 
-func lock(command []string) error {
+func lock(ctx context.Context) error {
 	settings, err := runner.ReadSettings()
 	if err != nil {
 		return err
@@ -62,9 +65,5 @@ func lock(command []string) error {
 	if err != nil {
 		return err
 	}
-	err = podlock.Exec(context.Background(), l, ":"+os.Getenv("ZOSCB_PROBE_PORT"), command)
-	if errors.Is(err, context.Canceled) || errors.Is(err, podlock.ErrDeleted) {
-		return nil
-	}
-	return err
+	return podlock.AcquireWithProbes(ctx, l, ":"+os.Getenv("ZOSCB_PROBE_PORT"))
 }

@@ -494,7 +494,7 @@ func gateEvents(ctx context.Context, namespace string) []string {
 	return texts
 }
 
-// lockProcess is `engine lock`, whose command writes a file.
+// lockProcess is `engine lock` and a command after it, which writes a file.
 type lockProcess struct {
 	address, file string
 	process       *os.Process
@@ -506,12 +506,13 @@ func (p *operatorPod) lock(ctx context.Context) *lockProcess {
 	return p.lockFor(ctx, "true")
 }
 
-// lockFor is `engine lock` whose command also runs a script.
+// lockFor runs `engine lock` and then a command as the entrypoint does; the command also runs a script.
 func (p *operatorPod) lockFor(_ context.Context, script string) *lockProcess {
 	GinkgoHelper()
 	l := &lockProcess{address: freeAddress(), file: filepath.Join(p.dir, "locked"), ended: make(chan struct{})}
 	_ = os.Remove(l.file)
-	command := exec.Command(engineBinary(), "lock", "--", "/bin/sh", "-c", "echo $$ >"+l.file+"; "+script)
+	command := exec.Command("/bin/sh", "-c", `"$0" lock && exec "$@"`, engineBinary(), "/bin/sh", "-c", "echo $$ >"+l.file+"; "+script)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Env = append(p.environment(), "ZOSCB_PROBE_PORT="+l.address[strings.LastIndex(l.address, ":")+1:])
 	command.Stdout, command.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(command.Start()).To(Succeed())
@@ -520,7 +521,7 @@ func (p *operatorPod) lockFor(_ context.Context, script string) *lockProcess {
 		_ = command.Wait()
 		close(l.ended)
 	}()
-	DeferCleanup(func() { _ = command.Process.Kill() })
+	DeferCleanup(func() { _ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) })
 	return l
 }
 
