@@ -30,8 +30,22 @@ func address(host string, port int) string { return net.JoinHostPort(host, strco
 // firstAddress returns the address of the Service "kubernetes".
 func firstAddress(cidr string) string { return netip.MustParsePrefix(cidr).Addr().Next().String() }
 
+const ownerPrefix = "devcluster "
+
 // bridgeOwner returns the alias of the bridge, so that a second checkout does not change the cluster of the first.
-func bridgeOwner(p project) string { return "devcluster " + p.root }
+func bridgeOwner(p project) string { return ownerPrefix + p.root }
+
+// removeLeftNetwork removes the network of another checkout's cluster that was ended without down, for example with the machine's
+// container. It must only be called when the ports of a cluster are free: then no other cluster runs.
+func removeLeftNetwork(ctx context.Context, p project) error {
+	owner, exists := currentBridgeOwner()
+	root, ours := strings.CutPrefix(owner, ownerPrefix)
+	if !exists || !ours || root == p.root {
+		return nil
+	}
+	fmt.Printf("removing the network of the cluster of %s, which does not run any more\n", root)
+	return tearDownNetwork(ctx, project{root: root})
+}
 
 // checkNetwork fails if the cluster's address ranges are in use.
 func checkNetwork(p project) error {

@@ -37,14 +37,17 @@ func up(ctx context.Context, p project, withOLM bool) error {
 		return err
 	}
 	defer unlock()
-	if err := checkNetwork(p); err != nil {
-		return err
-	}
 	n := newNode(p)
 	if err := n.forgetOldBoot(); err != nil {
 		return err
 	}
 	if err := n.checkPorts(); err != nil {
+		return err
+	}
+	if err := removeLeftNetwork(ctx, p); err != nil {
+		return err
+	}
+	if err := checkNetwork(p); err != nil {
 		return err
 	}
 	if err := n.saveSysctls(); err != nil {
