@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"internal/probe":      {"internal/dialguard", "internal/printable"},
 	"internal/engine":     {},
 	"internal/podclient":  {},
+	"internal/adopt":      {"api/v2beta1", "api/v2beta2", "internal/collection", "internal/crd", "internal/printable", "internal/render", "internal/runstatus"},
 	"internal/podlock":    {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
 	"internal/runcount":   {},
@@ -94,7 +95,7 @@ var layers = map[string][]string{
 		"internal/verify",
 	},
 	"cmd/kubectl-collection": {
-		"api/v2beta2", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
+		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
 		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
 		"internal/scenario", "internal/scenario/suite", "internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
@@ -122,7 +123,7 @@ var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
-	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret",
+	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret", "internal/adopt",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

@@ -111,8 +111,10 @@ func consequence(r resource, object *unstructured.Unstructured) string {
 }
 
 // confirmed asks whether to go on. Without an answer it must not.
-func confirmed(in io.Reader, out io.Writer) bool {
-	fmt.Fprint(out, "Remove it? [y/N] ")
+func confirmed(in io.Reader, out io.Writer) bool { return confirmedBy(in, out, "Remove it? [y/N] ") }
+
+func confirmedBy(in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprint(out, question)
 	answer, _ := bufio.NewReader(io.LimitReader(in, 1024)).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }

@@ -47,6 +47,8 @@ func engineBinary() string { return filepath.Join(binaries, "engine") }
 // a shell script.
 type operatorPod struct {
 	dir, namespace, podName, podUID string
+	// kind of its resources.
+	kind string
 	// playbook is the path of the author's.
 	playbook string
 	settings gate.Settings
@@ -69,7 +71,7 @@ func newPodOfOperator(ctx context.Context, namespace, operator, podName string) 
 	dir, err := os.MkdirTemp("/tmp", "gate") // A socket lies in it, whose path must be short.
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	p := &operatorPod{dir: dir, namespace: namespace, podName: pod.Name, podUID: string(pod.UID), playbook: "/opt/ansible/content/job.yml", api: startForwarder()}
+	p := &operatorPod{dir: dir, namespace: namespace, kind: gateKind, podName: pod.Name, podUID: string(pod.UID), playbook: "/opt/ansible/content/job.yml", api: startForwarder()}
 	p.settings = gate.Settings{
 		Version: "1.0.0", Digest: "sha256:1", Operator: operator, Group: gateGroup, APIVersion: "v1",
 		RerunOn: gate.DefaultRerunOn(), MaxRetries: gate.DefaultMaxRetries, MaxArtifacts: 3,
@@ -146,7 +148,7 @@ func (p *operatorPod) start(cached *unstructured.Unstructured) *reconciliation {
 	}
 	vars := map[string]any{
 		"ansible_operator_meta": map[string]any{"namespace": p.namespace, "name": cached.GetName()},
-		"k8s_cr_event":          event, "k8s_cr_kind": gateKind, "k8s_cr_group": gateGroup, "k8s_cr_version": gateGroup + "/v1", "k8s_managed": true,
+		"k8s_cr_event":          event, "k8s_cr_kind": p.kind, "k8s_cr_group": gateGroup, "k8s_cr_version": gateGroup + "/v1", "k8s_managed": true,
 		"_gate_example_com_job": map[string]any{}, "zoscb_playbook": p.playbook, "zoscb_inventory_name": "",
 	}
 	spec, _, _ := unstructured.NestedMap(cached.Object, "spec")
@@ -209,7 +211,7 @@ func (p *operatorPod) environment() []string {
 }
 
 func (p *operatorPod) folder(name string) string {
-	return filepath.Join("runs", gateKind, p.namespace, name)
+	return filepath.Join("runs", p.kind, p.namespace, name)
 }
 
 // reconcile returns the answer of a call with the resource as it is now: "done", or when to ask again.

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/config"
+	"github.com/collection-operator/collection-operator/internal/adopt"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
+)
+
+// labelCopied is on copies of a ClusterServiceVersion, which the Operator Lifecycle Manager makes in other namespaces.
+const labelCopied = "olm.copiedFrom"
+
+// Resource types that adoption is about besides those of the product.
+var (
+	definitionType = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	workloadTypes  = []schema.GroupVersionResource{
+		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	}
+	packageTypes = []schema.GroupVersionResource{
+		{Group: "operators.coreos.com", Version: "v1alpha1", Resource: "subscriptions"},
+		{Group: "operators.coreos.com", Version: "v1alpha1", Resource: "clusterserviceversions"},
+	}
+	webhookTypes = []schema.GroupVersionResource{
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	}
+	accountTypes = []schema.GroupVersionResource{
+		{Version: "v1", Resource: "serviceaccounts"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	}
+)
+
+// read reads what adoption is about.
+func (a *adoption) read(ctx context.Context) error {
+	groups, err := restmapper.GetAPIGroupResources(a.cluster.discovery)
+	if err != nil {
+		return err
+	}
+	a.mapper = restmapper.NewDiscoveryRESTMapper(groups)
+	a.state = adopt.State{Objects: map[string][]*unstructured.Unstructured{}, Finalizers: a.finalizers}
+	if a.state.Own, err = config.Definitions(); err != nil {
+		return err
+	}
+	if err := a.readObjects(ctx); err != nil {
+		return err
+	}
+	for into, types := range map[*[]*unstructured.Unstructured][]schema.GroupVersionResource{
+		&a.state.Workloads: workloadTypes, &a.state.Packages: packageTypes, &a.state.Webhooks: webhookTypes,
+	} {
+		for _, gvr := range types {
+			objects, err := a.list(ctx, gvr)
+			if err != nil && !apierrors.IsNotFound(err) { // Without OLM, there are no types of it.
+				return err
+			}
+			*into = append(*into, objects...)
+		}
+	}
+	if err := a.readAccounts(ctx); err != nil {
+		return err
+	}
+	if err := a.readCredentials(ctx); err != nil {
+		return err
+	}
+	return a.readArchives()
+}
+
+// readObjects reads the product's CRDs, and their custom resources.
+func (a *adoption) readObjects(ctx context.Context) error {
+	definitions, err := a.list(ctx, definitionType)
+	if err != nil {
+		return err
+	}
+	for _, object := range definitions {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+			return fmt.Errorf("CRD %s: %w", object.GetName(), err)
+		}
+		if !adopt.IsGroup(definition.Spec.Group) {
+			continue
+		}
+		a.state.Definitions = append(a.state.Definitions, definition)
+		version := adopt.VersionToRead(definition, a.state.Own)
+		gvr := schema.GroupVersionResource{Group: definition.Spec.Group, Version: version, Resource: definition.Spec.Names.Plural}
+		if a.state.Objects[definition.Name], err = a.list(ctx, gvr); err != nil {
+			return fmt.Errorf("%s: %w", definition.Name, err)
+		}
+	}
+	return nil
+}
+
+// list returns all objects of a type, but copies of ClusterServiceVersions.
+func (a *adoption) list(ctx context.Context, gvr schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	err := a.cluster.each(ctx, gvr, metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
+		if _, copied := o.GetLabels()[labelCopied]; !copied {
+			all = append(all, o)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// readAccounts reads what has the name of an operator and would be in the way of another one.
+func (a *adoption) readAccounts(ctx context.Context) error {
+	for _, operator := range a.state.Operators() {
+		for _, gvr := range accountTypes {
+			object, err := a.cluster.dynamic.Resource(gvr).Namespace(operator.Namespace).Get(ctx, operator.Name(), metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+			case err != nil:
+				return err
+			default:
+				a.state.Accounts = append(a.state.Accounts, object)
+			}
+		}
+	}
+	return nil
+}
+
+// readCredentials looks at the Secrets that SubOperatorConfigs name, not at their content.
+func (a *adoption) readCredentials(ctx context.Context) error {
+	seen := map[adopt.Credential]bool{}
+	for _, object := range a.state.Objects["suboperatorconfigs."+adopt.Group] {
+		soc := &v2beta2.SubOperatorConfig{}
+		spec := map[string]any{"spec": object.Object["spec"]}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, soc); err != nil {
+			continue // The plan says what is wrong with it.
+		}
+		for _, m := range soc.Spec.Mapping {
+			if m.ZosEndpoints == nil {
+				continue
+			}
+			for _, e := range *m.ZosEndpoints {
+				credential := adopt.Credential{Namespace: object.GetNamespace(), Name: e.CredentialName}
+				if e.CredentialName == "" || seen[credential] {
+					continue
+				}
+				seen[credential] = true
+				secret, err := a.cluster.core.Secrets(credential.Namespace).Get(ctx, credential.Name, metav1.GetOptions{})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return err
+				}
+				credential.Exists = err == nil
+				credential.Usable = credential.Exists && (secret.Type == corev1.SecretTypeSSHAuth || secret.Labels[endpoint.LabelCredential] == "true")
+				a.state.Credentials = append(a.state.Credentials, credential)
+			}
+		}
+	}
+	return nil
+}
+
+// readArchives reads the archives that the user has.
+func (a *adoption) readArchives() error {
+	if a.archives == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(a.archives, "*.tar.gz"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, file := range files {
+		source, err := loadSource(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			continue
+		}
+		a.state.Archives = append(a.state.Archives, adopt.Archive{
+			File: file, Digest: source.digest, ID: source.collection.ID(), Version: source.collection.Version.String(),
+		})
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/collection-operator/collection-operator/internal/adopt"
+)
+
+const (
+	// adoptInterval is how often the command looks for what it waits for.
+	adoptInterval = time.Second
+	// settledAfter is how often in a row a request must find that a version of a CRD is not served any more: there may be several API
+	// servers, and each learns it by itself.
+	settledAfter = 5
+)
+
+// apply does what a plan says, in its order.
+func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
+	for _, object := range plan.Remove {
+		if err := a.remove(ctx, object); err != nil {
+			return err
+		}
+	}
+	if err := a.awaitOperators(ctx); err != nil {
+		return err
+	}
+	for _, claim := range plan.Claims {
+		if err := a.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
+			return err
+		}
+	}
+	for _, change := range plan.Changes {
+		if err := a.update(ctx, change.Live, change.Want); err != nil {
+			return err
+		}
+	}
+	for _, d := range plan.Definitions {
+		if err := a.replace(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// client returns the client for an object.
+func (a *adoption) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	gvk := o.GroupVersionKind()
+	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return a.cluster.dynamic.Resource(mapping.Resource), nil
+	}
+	return a.cluster.dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil
+}
+
+// remove deletes an object. Another one of its name that was made meanwhile stays.
+func (a *adoption) remove(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := a.client(o)
+	if err != nil {
+		return err
+	}
+	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	if uid := o.GetUID(); uid != "" {
+		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	if err := client.Delete(ctx, o.GetName(), options); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// awaitOperators waits until no pod of an operator is left, so that no playbook runs twice at the same time.
+func (a *adoption) awaitOperators(ctx context.Context) error {
+	said := false
+	for _, operator := range a.state.Operators() {
+		err := wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
+			pods, err := a.cluster.core.Pods(operator.Namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return false, err
+			}
+			for i := range pods.Items {
+				if strings.HasPrefix(pods.Items[i].Name, operator.Name()+"-") {
+					if !said {
+						fmt.Fprintln(a.out, "Waiting for the pods of operators to end.")
+						said = true
+					}
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the pods of operator %s in namespace %s to end: %w", operator.Name(), operator.Namespace, err)
+		}
+	}
+	return nil
+}
+
+// update writes an object, and its status if that differs. An object that somebody else has changed meanwhile is a conflict.
+func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstructured) error {
+	if equality.Semantic.DeepEqual(live.Object, want.Object) {
+		return nil
+	}
+	client, err := a.client(want)
+	if err != nil {
+		return err
+	}
+	options := metav1.UpdateOptions{FieldManager: fieldManager}
+	written, err := client.Update(ctx, want, options)
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	if equality.Semantic.DeepEqual(written.Object["status"], want.Object["status"]) {
+		return nil
+	}
+	written = written.DeepCopy()
+	delete(written.Object, "status")
+	if status, ok := want.Object["status"]; ok {
+		written.Object["status"] = status
+	}
+	if _, err := client.UpdateStatus(ctx, written, options); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write the status of %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	return nil
+}
+
+// updateDefinition writes a CRD without its status.
+func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) error {
+	if equality.Semantic.DeepEqual(live.Spec, want.Spec) && equality.Semantic.DeepEqual(live.Labels, want.Labels) &&
+		equality.Semantic.DeepEqual(live.Annotations, want.Annotations) {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	if _, err := a.cluster.dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("write CRD %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// replace replaces a CRD by that of Collection Operator. Objects that may be stored in other versions are written once before.
+func (a *adoption) replace(ctx context.Context, d adopt.Definition) error {
+	if len(d.Rewrites()) == 0 {
+		return a.updateDefinition(ctx, d.Live, d.Want)
+	}
+	if err := a.updateDefinition(ctx, d.Live, d.Between()); err != nil {
+		return err
+	}
+	gvr := schema.GroupVersionResource{Group: d.Want.Spec.Group, Resource: d.Want.Spec.Names.Plural}
+	for _, version := range d.Rewrites() {
+		if err := a.awaitUnserved(ctx, gvr.GroupResource().WithVersion(version)); err != nil {
+			return err
+		}
+	}
+	stored := adopt.StorageVersion(d.Want)
+	err := a.cluster.each(ctx, gvr.GroupResource().WithVersion(stored), metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
+		client := a.cluster.dynamic.Resource(gvr.GroupResource().WithVersion(stored)).Namespace(o.GetNamespace())
+		_, err := client.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager})
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // Somebody else wrote it, or it is gone.
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the objects of CRD %s: %w", d.Want.Name, err)
+	}
+	return a.forget(ctx, d, stored)
+}
+
+// awaitUnserved waits until a version of a CRD is not served any more.
+func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionResource) error {
+	times := 0
+	return wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := a.cluster.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		if !apierrors.IsNotFound(err) {
+			times = 0
+			return false, err
+		}
+		times++
+		return times >= settledAfter, nil
+	})
+}
+
+// forget removes the versions from a CRD in which no object is stored any more.
+func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) error {
+	crds := a.cluster.dynamic.Resource(definitionType)
+	live, err := crds.Get(ctx, d.Want.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if err := unstructured.SetNestedStringSlice(live.Object, []string{stored}, "status", "storedVersions"); err != nil {
+		return err
+	}
+	if live, err = crds.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("write CRD %s: %w", d.Want.Name, err)
+	}
+	want := d.Want.DeepCopy()
+	want.ResourceVersion = live.GetResourceVersion()
+	return a.updateDefinition(ctx, &apiextensionsv1.CustomResourceDefinition{}, want)
+}

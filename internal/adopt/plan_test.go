@@ -1,0 +1,257 @@
+package adopt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/config"
+	"github.com/collection-operator/collection-operator/internal/collection"
+)
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func definition(name, kind string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
+	plural, group, _ := strings.Cut(name, ".")
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "crd-uid"}}
+	d.Spec.Group, d.Spec.Names.Plural, d.Spec.Names.Kind = group, plural, kind
+	for i, version := range versions {
+		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: version, Served: true, Storage: i == 0})
+	}
+	d.Status.StoredVersions = []string{versions[0]}
+	return d
+}
+
+const users = "users.suboperator.zoscb.ibm.com"
+
+// cluster has one collection of the product with one resource, whose last run was successful.
+func cluster(t *testing.T) State {
+	t.Helper()
+	own, err := config.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return State{
+		Own: own,
+		Definitions: []*apiextensionsv1.CustomResourceDefinition{
+			definition(collections, "OperatorCollection", "v2beta2"), definition(configs, "SubOperatorConfig", "v2beta2"),
+			definition(brokers, "ZosCloudBroker", "v2beta1"), definition(users, "User", "v1minor0patch0"),
+		},
+		Objects: map[string][]*unstructured.Unstructured{
+			brokers: {object(t, `{apiVersion: zoscb.ibm.com/v2beta1, kind: ZosCloudBroker, metadata: {name: broker, namespace: zos}, spec: {license: {accept: true}}}`)},
+			collections: {object(t, `{apiVersion: zoscb.ibm.com/v2beta2, kind: OperatorCollection, metadata: {name: racf.ibm.1.0.0, namespace: zos},
+				spec: {collectionURL: "https://x.example.com/a.tar.gz", skipSignatureVerification: true}}`)},
+			configs: {object(t, `{apiVersion: zoscb.ibm.com/v2beta2, kind: SubOperatorConfig, metadata: {name: racf-soc, namespace: zos},
+				spec: {operatorCollection: racf.ibm.1.0.0, credentialType: shared, mapping: [{namespace: zos, zosendpoints: [{name: lpar1, credentialName: logon}]}]},
+				status: {customresourcedefinition: [{metadata: {name: `+users+`}}]}}`)},
+			users: {object(t, `{apiVersion: suboperator.zoscb.ibm.com/v1minor0patch0, kind: User, metadata: {name: alice, namespace: zos, generation: 2, finalizers: [users.suboperator.zoscb.ibm.com/finalizer]},
+				spec: {zosendpoint: lpar1}, status: {conditions: [{type: Successful, status: "True", lastTransitionTime: "2026-01-02T10:00:00Z"}]}}`)},
+		},
+	}
+}
+
+func TestPlanOfAClusterWithoutProblems(t *testing.T) {
+	p := New(cluster(t))
+	if len(p.Problems) > 0 || p.Adopted {
+		t.Fatalf("problems: %q", p.Problems)
+	}
+	if len(p.Resources) != 1 || p.Resources[0].Runs != "" {
+		t.Errorf("resources: %+v", p.Resources)
+	}
+	if got := p.Changes[0].Want.GetFinalizers(); !slices.Equal(got, []string{"suboperator.zoscb.ibm.com/finalizer"}) {
+		t.Errorf("finalizers: %q", got)
+	}
+	claim := p.Claims[0]
+	want := map[string]string{"operator-domain": "ibm", "operator-name": "racf", "managed-by": "ibm-zos-cloud-broker"}
+	if diff := cmp.Diff(want, claim.Want.Labels); diff != "" || claim.Want.Annotations["zoscb.ibm.com/claimed-by"] != "zos" {
+		t.Errorf("claim: %s %v", diff, claim.Want.Annotations)
+	}
+	for _, d := range p.Definitions {
+		if d.Want.Labels[LabelPartOf] != PartOf || d.Want.UID != "crd-uid" {
+			t.Errorf("%s: %v", d.Want.Name, d.Want.ObjectMeta)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	deployment := func(name string, labels string, replicas int) string {
+		return fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s, namespace: zos}, spec: {replicas: %d, template: {metadata: {labels: {%s}}}}}`, name, replicas, labels)
+	}
+	for name, test := range map[string]struct {
+		change func(*State)
+		want   string
+	}{
+		"its manager runs":  {func(s *State) { s.Workloads = append(s.Workloads, object(t, deployment("x", "component: manager", 1))) }, "kubectl scale deployment x -n zos --replicas=0"},
+		"its operator runs": {func(s *State) { s.Workloads = append(s.Workloads, object(t, deployment("ibm-zoscb-operator", "", 1))) }, "ibm-zoscb-operator runs"},
+		"OLM runs its operator": {func(s *State) {
+			d := object(t, deployment("ibm-zoscb-operator", "", 1))
+			d.SetLabels(map[string]string{"olm.owner": "ibm-zoscb.v2.2.2"})
+			s.Workloads = append(s.Workloads, d)
+			s.Packages = append(s.Packages, object(t, `{apiVersion: operators.coreos.com/v1alpha1, kind: ClusterServiceVersion, metadata: {name: ibm-zoscb.v2.2.2, namespace: zos},
+				spec: {install: {spec: {deployments: [{name: other}, {name: ibm-zoscb-operator}]}}}}`))
+		}, `"path":"/spec/install/spec/deployments/1/spec/replicas"`},
+		"uploaded": {func(s *State) {
+			unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")
+			s.Objects[collections][0].Object["status"] = map[string]any{"config": map[string]any{"collectionPath": "/opt/collections/suboperator/racf/1.0.0/racf.tar.gz"}}
+		}, "/opt/collections/suboperator/racf/1.0.0/racf.tar.gz <folder>/racf.tar.gz"},
+		"a name that says nothing": {func(s *State) {
+			s.Objects[collections][0].SetName("racf")
+			s.Objects[configs][0].Object["spec"].(map[string]any)["operatorCollection"] = "racf"
+		}, "is neither in its labels nor in its name"},
+		"a resource of nobody":   {func(s *State) { delete(s.Objects[configs][0].Object, "status") }, "no SubOperatorConfig names it"},
+		"spec that does not fit": {func(s *State) { s.Objects[configs][0].Object["spec"].(map[string]any)["credentialType"] = "other" }, "SubOperatorConfig zos/racf-soc does not fit"},
+		"versions of a webhook": {func(s *State) {
+			s.Definitions[0].Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+			s.Definitions[0].Status.StoredVersions = []string{"v2beta1", "v2beta2"}
+		}, "converts its objects with a webhook"},
+		"a release that is too old": {func(s *State) { s.Definitions[0] = definition(collections, "OperatorCollection", "v2beta1") }, "does not serve version v2beta2"},
+		"a deletion under way": {func(s *State) {
+			s.Objects[users][0].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+		}, "is being deleted, and waits for the product's finalizer"},
+		"a run under way": {func(s *State) {
+			s.Objects[users][0].Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Running", "status": "True", "reason": "Running"}}}
+			s.Workloads = append(s.Workloads, object(t, deployment("ibm-racf-operator", "", 1)))
+		}, "its playbook runs"},
+		"a webhook for others too": {func(s *State) {
+			s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{rules: [{apiGroups: [zoscb.ibm.com, apps]}]}]}`))
+		}, "is for other kinds too"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(t)
+			test.change(&s)
+			p := New(s)
+			if !strings.Contains(strings.Join(p.Problems, "\n"), test.want) {
+				t.Errorf("got %q", p.Problems)
+			}
+		})
+	}
+}
+
+func TestArchivesOfUploads(t *testing.T) {
+	s := cluster(t)
+	unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")
+	archive := Archive{File: "a.tar.gz", Digest: "sha256:1", ID: collection.ID{Domain: "ibm", Name: "racf"}, Version: "1.0.0"}
+	other := archive
+	other.File, other.Version = "b.tar.gz", "1.1.0"
+	s.Archives = []Archive{other, archive}
+	p := New(s)
+	if len(p.Problems) > 0 || p.Collections[0].Archive.File != "a.tar.gz" {
+		t.Errorf("%q %+v", p.Problems, p.Collections)
+	}
+	other.Version, other.Digest = "1.0.0", "sha256:2"
+	s.Archives = []Archive{other, archive}
+	if p := New(s); !strings.Contains(strings.Join(p.Problems, ""), "different archives") {
+		t.Errorf("%q", p.Problems)
+	}
+}
+
+func TestOperatorsAreRemoved(t *testing.T) {
+	s := cluster(t)
+	meta := `metadata: {name: %s, namespace: zos, labels: {%s}, annotations: {%s}}}`
+	for _, o := range []struct{ kind, name, labels, annotations string }{
+		{"ServiceAccount", "ibm-racf-operator", "", ""}, {"Deployment", "ibm-racf-operator", "", ""}, {"Deployment", "ibm-racf-other", "", ""},
+		{"Deployment", "ibm-racf-operator", "", "zoscb.ibm.com/suboperatorconfig: zos/racf-soc"},
+		{"Role", "ibm-racf-operator", "olm.owner: ibm-racf-operator.v1.0.0", ""}, {"ClusterServiceVersion", "ibm-racf-operator.v1.0.0", "", ""},
+	} {
+		made := object(t, fmt.Sprintf(`{apiVersion: v1, kind: `+o.kind+`, `+meta, o.name, o.labels, o.annotations))
+		s.Packages = append(s.Packages, made)
+	}
+	s.Packages = append(s.Packages, object(t, `{apiVersion: operators.coreos.com/v1alpha1, kind: Subscription, metadata: {name: any, namespace: zos}, status: {installedCSV: ibm-racf-operator.v1.0.0}}`))
+	s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{rules: [{apiGroups: [zoscb.ibm.com]}]}]}`))
+	want := []string{"ValidatingWebhookConfiguration w", "Subscription zos/any", "ClusterServiceVersion zos/ibm-racf-operator.v1.0.0",
+		"Deployment zos/ibm-racf-operator", "ServiceAccount zos/ibm-racf-operator"}
+	if diff := cmp.Diff(want, titles(New(s).Remove)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhyRuns(t *testing.T) {
+	for name, test := range map[string]struct{ status, want string }{
+		"successful":                            {`{conditions: [{type: Running, status: "True", reason: Successful}, {type: Successful, status: "True"}]}`, ""},
+		"failed":                                {`{conditions: [{type: Failure, status: "True"}, {type: Successful, status: "False"}]}`, "its last run failed"},
+		"no status":                             {`{}`, "it has no status"},
+		"cut off":                               {`{conditions: [{type: Running, status: "True", reason: Running}, {type: Successful, status: "False"}]}`, "no condition Successful"},
+		"of another generation":                 {`{observedGeneration: 1, conditions: [{type: Successful, status: "True"}]}`, "for its generation"},
+		"without the condition of today's ones": {`{conditions: [{type: Running, status: "True", reason: Successful}]}`, "no condition Successful"},
+	} {
+		o := object(t, `{apiVersion: v1, kind: User, metadata: {name: a, generation: 2}, status: `+test.status+`}`)
+		if got := whyRuns(o); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	for name, want := range map[string]string{
+		"racf.ibm.1.0.0": "ibm/racf 1.0.0", "zos-cics-ts-operator.ibm.1.2.3-rc.1": "ibm/zos-cics-ts-operator 1.2.3-rc.1",
+		"a.acme.example.1.0.0": "acme.example/a 1.0.0", "racf": "/ ",
+	} {
+		id, version := identify(object(t, `{apiVersion: v1, kind: OperatorCollection, metadata: {name: `+name+`}}`))
+		if got := id.String() + " " + version; got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func TestRestored(t *testing.T) {
+	s := cluster(t)
+	before := s.Objects[users][0]
+	before.SetUID("1")
+	before.SetAnnotations(map[string]string{"mine": "x", lastApplied: "secret"})
+	b := NewBackup(New(s), "cluster", time.Unix(0, 0))
+	saved := b.Kept
+	at := slices.IndexFunc(saved, func(o *unstructured.Unstructured) bool { return o.GetKind() == "User" })
+	if text, _ := yaml.Marshal(saved[at]); strings.Contains(string(text), "secret") || strings.Contains(string(text), "spec") {
+		t.Errorf("the backup has too much: %s", text)
+	}
+	after := before.DeepCopy()
+	after.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
+	after.SetAnnotations(map[string]string{"mine": "x", lastApplied: "secret", "zoscb.ibm.com/run-record": "r"})
+	after.Object["status"] = map[string]any{"phase": "Succeeded"}
+	after.Object["spec"] = map[string]any{"zosendpoint": "lpar2"}
+	got, why := s.Restored(b, saved[at], after)
+	want := before.DeepCopy()
+	want.Object["spec"] = after.Object["spec"]
+	if diff := cmp.Diff(want, got); diff != "" || why != "" {
+		t.Errorf("%s %s", diff, why)
+	}
+	if again, _ := s.Restored(b, saved[at], got); again != nil {
+		t.Error("it is restored twice")
+	}
+	if _, why := s.Restored(b, saved[at], nil); !strings.Contains(why, "deleted") {
+		t.Error(why)
+	}
+}
+
+func TestRestoredWithoutDefaults(t *testing.T) {
+	s := cluster(t)
+	b := NewBackup(New(s), "cluster", time.Unix(0, 0))
+	before := s.Objects[collections][0]
+	at := slices.IndexFunc(b.Kept, func(o *unstructured.Unstructured) bool { return o.GetKind() == "OperatorCollection" })
+	after := before.DeepCopy()
+	spec := after.Object["spec"].(map[string]any)
+	spec["apiGroup"], spec["deletionPolicy"] = "Shared", "Orphan"
+	got, _ := s.Restored(b, b.Kept[at], after)
+	if spec := got.Object["spec"].(map[string]any); spec["apiGroup"] != nil || spec["deletionPolicy"] != "Orphan" {
+		t.Errorf("%v", spec)
+	}
+}
