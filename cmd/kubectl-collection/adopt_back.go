@@ -40,7 +40,7 @@ func (a *adoption) save(ctx context.Context, plan adopt.Plan) error {
 	if err != nil {
 		return err
 	}
-	b := adopt.NewBackup(plan, uid, time.Now())
+	b := adopt.NewBackup(a.state, plan, uid, time.Now())
 	b.Finalizers = a.finalizers
 	former, err := a.load(ctx)
 	switch {

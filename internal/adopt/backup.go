@@ -15,7 +15,7 @@ import (
 )
 
 // Backup is what the way back needs. It has neither Secrets nor the spec of custom resources, which adoption does not change and which may
-// have passwords.
+// have passwords, but for fields that Collection Operator does not know, and which get lost.
 type Backup struct {
 	// Cluster is the UID of the namespace kube-system.
 	Cluster types.UID `json:"cluster"`
@@ -24,8 +24,8 @@ type Backup struct {
 	Definitions []*apiextensionsv1.CustomResourceDefinition `json:"definitions"`
 	// Kept are the custom resources: metadata without managed fields, and status.
 	Kept []*unstructured.Unstructured `json:"kept"`
-	// SpecFields are the names of the fields that the spec of custom resources of the product's own kinds has, by the title of the resource.
-	SpecFields map[string][]string `json:"specFields"`
+	// Specs say of custom resources of the product's own kinds, by their title, what their spec has.
+	Specs map[string]Spec `json:"specs"`
 	// Removed are the objects that are removed, in that order.
 	Removed []*unstructured.Unstructured `json:"removed"`
 	// Finalizers are those that the user has named as the product's.
@@ -34,12 +34,19 @@ type Backup struct {
 	Finished bool `json:"finished,omitempty"`
 }
 
+// Spec is what is known of a spec before adoption.
+type Spec struct {
+	// Fields are the names of its fields, and Unknown those that Collection Operator does not know, with their values.
+	Fields  []string       `json:"fields"`
+	Unknown map[string]any `json:"unknown,omitempty"`
+}
+
 // lastApplied has the whole object, with what may be secret in it.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // NewBackup returns the backup of a cluster before a plan.
-func NewBackup(p Plan, cluster types.UID, now time.Time) *Backup {
-	b := &Backup{Cluster: cluster, Taken: now.UTC().Truncate(time.Second), SpecFields: map[string][]string{}}
+func NewBackup(s State, p Plan, cluster types.UID, now time.Time) *Backup {
+	b := &Backup{Cluster: cluster, Taken: now.UTC().Truncate(time.Second), Specs: map[string]Spec{}}
 	for _, d := range p.Definitions {
 		b.Definitions = append(b.Definitions, withoutFields(d.Live))
 	}
@@ -48,9 +55,8 @@ func NewBackup(p Plan, cluster types.UID, now time.Time) *Backup {
 	}
 	for _, o := range p.Kept {
 		b.Kept = append(b.Kept, withoutSpec(o))
-		if typed(o.GetKind()) != nil && o.GroupVersionKind().Group == Group {
-			spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-			b.SpecFields[title(o)] = slices.Sorted(maps.Keys(spec))
+		if schema := s.schemaOf(o); schema != nil {
+			b.Specs[title(o)] = specOf(o, schema)
 		}
 	}
 	for _, o := range p.Remove {
@@ -102,7 +108,7 @@ func (s State) Restored(b *Backup, saved, live *unstructured.Unstructured) (*uns
 	if live.GetDeletionTimestamp() == nil {
 		want.SetFinalizers(saved.GetFinalizers())
 	}
-	s.dropDefaults(want, b.SpecFields[title(saved)])
+	s.restoreSpec(want, b.Specs[title(saved)])
 	delete(want.Object, "status")
 	if status, ok := saved.Object["status"]; ok {
 		want.Object["status"] = status
@@ -113,26 +119,52 @@ func (s State) Restored(b *Backup, saved, live *unstructured.Unstructured) (*uns
 	return want, ""
 }
 
-// dropDefaults removes the fields of a spec that were not there before and have the default of Collection Operator's CRD: the API server
-// has stored them.
-func (s State) dropDefaults(o *unstructured.Unstructured, before []string) {
+// schemaOf returns the schema of an object of the product's own kinds as Collection Operator has it, or nil for other objects.
+func (s State) schemaOf(o *unstructured.Unstructured) *crd.Schema {
 	at := slices.IndexFunc(s.Own, func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Names.Kind == o.GetKind() })
-	spec, _, err := unstructured.NestedMap(o.Object, "spec")
-	if at < 0 || o.GroupVersionKind().Group != Group || err != nil {
-		return
+	if at < 0 || o.GroupVersionKind().Group != Group {
+		return nil
 	}
 	schema, err := crd.NewSchema(s.Own[at], StorageVersion(s.Own[at]))
 	if err != nil {
+		return nil // New says why.
+	}
+	return schema
+}
+
+func specOf(o *unstructured.Unstructured, schema *crd.Schema) Spec {
+	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+	spec := Spec{Fields: slices.Sorted(maps.Keys(fields)), Unknown: map[string]any{}}
+	known := schema.Structural.Properties["spec"]
+	for name, value := range fields {
+		if _, ok := known.Properties[name]; !ok && !known.XPreserveUnknownFields {
+			spec.Unknown[name] = value
+		}
+	}
+	return spec
+}
+
+// restoreSpec removes the fields of a spec that were not there before and have the default of Collection Operator's CRD, which the API
+// server has stored, and adds those that it has dropped.
+func (s State) restoreSpec(o *unstructured.Unstructured, before Spec) {
+	schema := s.schemaOf(o)
+	spec, _, err := unstructured.NestedMap(o.Object, "spec")
+	if schema == nil || err != nil || spec == nil {
 		return
 	}
 	defaults := map[string]any{"spec": map[string]any{}}
 	schema.Default(defaults)
 	defaulted, _, _ := unstructured.NestedMap(defaults, "spec")
-	for name, value := range spec {
-		if other, ok := defaulted[name]; ok && !slices.Contains(before, name) && equality.Semantic.DeepEqual(value, other) {
-			unstructured.RemoveNestedField(o.Object, "spec", name)
+	maps.DeleteFunc(spec, func(name string, value any) bool {
+		other, ok := defaulted[name]
+		return ok && !slices.Contains(before.Fields, name) && equality.Semantic.DeepEqual(value, other)
+	})
+	for name, value := range before.Unknown {
+		if _, ok := spec[name]; !ok {
+			spec[name] = value
 		}
 	}
+	o.Object["spec"] = spec
 }
 
 // RestoredDefinition returns a CRD as it was before adoption, or why it cannot be so. It is nil if it is as it was.
@@ -218,9 +250,9 @@ func (b *Backup) Add(other *Backup) {
 			b.Definitions = append(b.Definitions, d)
 		}
 	}
-	for _, o := range other.Kept {
-		if _, known := b.SpecFields[title(o)]; !known && other.SpecFields[title(o)] != nil {
-			b.SpecFields[title(o)] = other.SpecFields[title(o)]
+	for of, spec := range other.Specs {
+		if _, known := b.Specs[of]; !known {
+			b.Specs[of] = spec
 		}
 	}
 	b.Kept = addMissing(b.Kept, other.Kept)

@@ -204,7 +204,7 @@ func (p *Plan) planOwn(s State) {
 			problems, unknown := misfits(d.Want, object)
 			p.Problems = append(p.Problems, problems...)
 			for _, field := range unknown {
-				p.Notices = append(p.Notices, fmt.Sprintf("%s: Collection Operator does not know %s: the field is lost when the object is next written", title(object), field))
+				p.Notices = append(p.Notices, fmt.Sprintf("%s: Collection Operator does not know %s: the field is dropped when the object is next written", title(object), field))
 			}
 			if left := s.foreign(object); len(left) > 0 {
 				p.Notices = append(p.Notices, fmt.Sprintf("%s has finalizers of the product, which adopt --finish removes: %s", title(object), strings.Join(left, ", ")))

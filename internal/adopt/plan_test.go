@@ -217,7 +217,7 @@ func TestRestored(t *testing.T) {
 	before := s.Objects[users][0]
 	before.SetUID("1")
 	before.SetAnnotations(map[string]string{"mine": "x", lastApplied: "secret"})
-	b := NewBackup(New(s), "cluster", time.Unix(0, 0))
+	b := NewBackup(s, New(s), "cluster", time.Unix(0, 0))
 	saved := b.Kept
 	at := slices.IndexFunc(saved, func(o *unstructured.Unstructured) bool { return o.GetKind() == "User" })
 	if text, _ := yaml.Marshal(saved[at]); strings.Contains(string(text), "secret") || strings.Contains(string(text), "spec") {
@@ -242,16 +242,18 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-func TestRestoredWithoutDefaults(t *testing.T) {
+func TestRestoredSpec(t *testing.T) {
 	s := cluster(t)
-	b := NewBackup(New(s), "cluster", time.Unix(0, 0))
 	before := s.Objects[collections][0]
+	before.Object["spec"].(map[string]any)["legacy"] = "x"
+	b := NewBackup(s, New(s), "cluster", time.Unix(0, 0))
 	at := slices.IndexFunc(b.Kept, func(o *unstructured.Unstructured) bool { return o.GetKind() == "OperatorCollection" })
 	after := before.DeepCopy()
 	spec := after.Object["spec"].(map[string]any)
 	spec["apiGroup"], spec["deletionPolicy"] = "Shared", "Orphan"
+	delete(spec, "legacy")
 	got, _ := s.Restored(b, b.Kept[at], after)
-	if spec := got.Object["spec"].(map[string]any); spec["apiGroup"] != nil || spec["deletionPolicy"] != "Orphan" {
+	if spec := got.Object["spec"].(map[string]any); spec["apiGroup"] != nil || spec["deletionPolicy"] != "Orphan" || spec["legacy"] != "x" {
 		t.Errorf("%v", spec)
 	}
 }

@@ -61,7 +61,8 @@ func newProduct(ctx context.Context) *product {
 	p.kubeconfig(second.Kubeconfig)
 	p.makeDefinitions(ctx)
 	Create(ctx, p.object("v2beta1", "ZosCloudBroker", "zoscloudbroker", `{"license":{"accept":true},"logLevel":"debug","multiNamespace":true,"managerResources":{}}`))
-	lpar := p.object("v2beta2", "ZosEndpoint", "lpar1", `{"endpointType":"remote","host":"127.0.0.1","port":1,"variables":["PYZ: /usr/lpp"]}`)
+	at := newEndpoint(p.namespace, "lpar1", startSSHServer()).Spec
+	lpar := p.object("v2beta2", "ZosEndpoint", "lpar1", fmt.Sprintf(`{"endpointType":"remote","host":%q,"port":%d,"variables":["PYZ: /usr/lpp"],"legacy":{"a":"b"}}`, at.Host, at.Port))
 	Create(ctx, lpar, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
 		StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("the key of the product")},
@@ -309,7 +310,7 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 			ContainSubstring("kubectl scale deployment ibm-zoscb-manager-zoscloudbroker -n zoscb --replicas=0"),
 			ContainSubstring("kubectl scale deployment ibm-zoscb-operator -n zoscb --replicas=0"),
 			ContainSubstring("/opt/collections/suboperator/"+p.samples[0].name+"/1.0.0/"),
-			ContainSubstring("spec.managerResources"), Not(ContainSubstring(adoptedToken))))
+			ContainSubstring("ZosEndpoint zoscb/lpar1: Collection Operator does not know spec.legacy"), Not(ContainSubstring(adoptedToken))))
 		Expect(p.run(ctx, 1, p.backup()...)).To(ContainSubstring("Nothing was changed: solve the problems first."))
 		for _, name := range []string{"ibm-zoscb-operator", "ibm-zoscb-manager-zoscloudbroker"} {
 			Patch(ctx, deployment(p.namespace, name), `{"spec":{"replicas":0}}`)
