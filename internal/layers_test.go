@@ -54,7 +54,7 @@ var layers = map[string][]string{
 	"internal/probe":      {"internal/dialguard", "internal/printable"},
 	"internal/engine":     {},
 	"internal/podclient":  {},
-	"internal/adopt":      {"api/v2beta1", "api/v2beta2", "internal/collection", "internal/crd", "internal/printable", "internal/render", "internal/runstatus"},
+	"internal/adopt":      {"api/v2beta1", "api/v2beta2", "internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
 	"internal/podlock":    {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
 	"internal/runcount":   {},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,10 @@ status, and no playbook runs again that was successful. Use it before you instal
 is stopped; the command says what runs and how to stop it.
 
 With --dry-run, it lists all that it would do, and all problems at once, and writes nothing; the other product may run. What it changes and
-removes is saved in the folder first, without Secrets and without the spec of custom resources. It can be repeated after a failure.
+removes is saved in the folder first. The folder has no Secrets, but status of custom resources, environment variables of removed Deployments
+and annotations: keep it where only administrators can read it. It can be repeated after a failure.
 
-With --back, everything is again as it was, with the spec that resources have by then. With --finish, the finalizers of the other product are
+With --back, CRDs, labels, annotations, finalizers and status are again as they were, with the spec that resources have by then. With --finish, the finalizers of the other product are
 removed, and there is no way back any more.
 
 You need the permissions of a cluster administrator.
@@ -58,7 +60,7 @@ Exit codes are 0 if it is done, 1 if problems were found or you did not confirm,
 	o.connection = newConnection(command)
 	flags := command.Flags()
 	flags.StringVar(&o.backup, "backup", "", "folder for what is changed and removed")
-	flags.StringVar(&o.archives, "archives", "", "folder with the archives (.tar.gz) of collections that were uploaded")
+	flags.StringVar(&o.archives, "archives", "", "folder with the archives (.tar.gz) of collections that were uploaded, or that have resources")
 	flags.StringArrayVar(&o.finalizers, "finalizer", nil, "a finalizer of the other product whose name does not end in the domain zoscb.ibm.com; can be repeated")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "list what would be done, and write nothing")
 	flags.BoolVar(&o.back, "back", false, "undo an adoption")
@@ -101,6 +103,9 @@ func (o *adoptOptions) run(cmd *cobra.Command) error {
 
 func (a *adoption) adopt(ctx context.Context) error {
 	plan := adopt.New(a.state)
+	if plan.Adopted && len(plan.Problems) > 0 {
+		return a.refuse(plan.Problems)
+	}
 	if plan.Adopted {
 		fmt.Fprintln(a.out, "The cluster has no CRDs of API group "+adopt.Group+" that belong to another product: there is nothing to adopt.")
 		return nil
@@ -119,6 +124,10 @@ func (a *adoption) adopt(ctx context.Context) error {
 	case !a.confirmed("Adopt them? [y/N] "):
 		return errFindings
 	}
+	plan, err := a.planAgain(ctx, plan)
+	if err != nil {
+		return err
+	}
 	if err := a.save(ctx, plan); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -130,6 +139,25 @@ func (a *adoption) adopt(ctx context.Context) error {
 		fmt.Fprintf(a.out, "%d. %s\n", i+1, step)
 	}
 	return nil
+}
+
+// planAgain reads the cluster again, which may have changed while the user was asked, and fails if what the user was asked about has.
+func (a *adoption) planAgain(ctx context.Context, shown adopt.Plan) (adopt.Plan, error) {
+	if a.yes {
+		return shown, nil
+	}
+	if err := a.read(ctx); err != nil {
+		return shown, err
+	}
+	plan := adopt.New(a.state)
+	var before, now bytes.Buffer
+	if err := errors.Join(shown.Write(&before), plan.Write(&now)); err != nil {
+		return shown, err
+	}
+	if !bytes.Equal(before.Bytes(), now.Bytes()) {
+		return shown, a.refuse([]string{"the cluster is not as it was when you were asked: run the command again, and look at the list"})
+	}
+	return plan, nil
 }
 
 // confirmed asks whether to go on, unless the user has said so.

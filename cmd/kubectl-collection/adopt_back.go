@@ -12,11 +12,13 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/adopt"
@@ -44,8 +46,8 @@ func (a *adoption) save(ctx context.Context, plan adopt.Plan) error {
 	b.Finalizers = a.finalizers
 	former, err := a.load(ctx)
 	switch {
-	case err == nil && former.Finished:
-		return fmt.Errorf("%s is of an adoption that is finished: name another folder", a.backup)
+	case err == nil && (former.Finished || former.Restored):
+		return fmt.Errorf("%s is of an adoption that is finished, or undone: name another folder", a.backup)
 	case err == nil:
 		former.Add(b)
 		former.Finalizers = slices.Compact(slices.Sorted(slices.Values(slices.Concat(former.Finalizers, b.Finalizers))))
@@ -62,14 +64,19 @@ func (a *adoption) write(b *adopt.Backup) error {
 	if err != nil {
 		return err
 	}
+	return a.writeFile(backupFile, content)
+}
+
+// writeFile writes a file of the folder as a whole.
+func (a *adoption) writeFile(name string, content []byte) error {
 	if err := os.MkdirAll(a.backup, 0o700); err != nil {
 		return err
 	}
-	name := filepath.Join(a.backup, backupFile)
-	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
+	path := filepath.Join(a.backup, name)
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(name+".new", name)
+	return os.Rename(path+".new", path)
 }
 
 // load reads a backup of this cluster.
@@ -99,12 +106,22 @@ func (a *adoption) goBack(ctx context.Context) error {
 	if b.Finished {
 		return fmt.Errorf("%s: the adoption is finished, there is no way back: restore a backup of the cluster instead", a.backup)
 	}
-	if problems := a.state.OwnManagers(); len(problems) > 0 {
+	if b.Returned {
+		fmt.Fprintln(a.out, "The adoption is undone already: there is nothing to do.")
+		return nil
+	}
+	a.state.Finalizers = append(a.state.Finalizers, b.Finalizers...)
+	if problems := a.state.BackProblems(b); len(problems) > 0 {
 		return a.refuse(problems)
 	}
-	installed := a.state.Installed()
+	if err := a.findInstalled(ctx, b); err != nil {
+		return err
+	}
 	fmt.Fprintf(a.out, "As before %s: %d CRDs, and labels, annotations, finalizers and status of %d objects. Made again: %d objects. Removed: %d objects of operators of Collection Operator.\n",
-		b.Taken.Format(time.RFC3339), len(b.Definitions), len(b.Kept), len(b.Removed), len(installed))
+		b.Taken.Format(time.RFC3339), len(b.Definitions), len(b.Kept), len(b.Removed), len(b.Installed))
+	for _, o := range b.Installed {
+		fmt.Fprintf(a.out, "- %s %s/%s is removed\n", o.GetKind(), o.GetNamespace(), o.GetName())
+	}
 	for _, made := range a.state.Made(b) {
 		fmt.Fprintf(a.out, "- %s was made since then: it stays, and the other product will see it\n", made)
 	}
@@ -115,10 +132,34 @@ func (a *adoption) goBack(ctx context.Context) error {
 	if !a.confirmed("Go back? [y/N] ") {
 		return errFindings
 	}
-	if err := a.restore(ctx, b, installed); err != nil {
+	if err := a.restore(ctx, b); err != nil {
 		return fmt.Errorf("the way back is not complete, and can be repeated: %w", err)
 	}
-	fmt.Fprintln(a.out, "The cluster is as before. Start the other product again: its operators run each playbook once when they start.")
+	fmt.Fprintln(a.out, "The cluster is as before. What comes next:")
+	fmt.Fprintln(a.out, "1. remove Collection Operator, except for its CRDs: its policies do not let the other product write status")
+	fmt.Fprintln(a.out, "2. start the other product: playbooks may run again when its operators start")
+	return nil
+}
+
+// findInstalled adds to a backup what the way back removes.
+func (a *adoption) findInstalled(ctx context.Context, b *adopt.Backup) error {
+	for _, reference := range a.state.References() {
+		client, err := a.client(reference.Object)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		live, err := client.Get(ctx, reference.Object.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.Install(a.state.Installed(b, reference.Owner, live))
+	}
 	return nil
 }
 
@@ -130,20 +171,45 @@ func (a *adoption) refuse(problems []string) error {
 	return errFindings
 }
 
-func (a *adoption) restore(ctx context.Context, b *adopt.Backup, installed []*unstructured.Unstructured) error {
-	for _, o := range installed {
-		if err := a.remove(ctx, o); err != nil {
-			return err
-		}
-	}
-	for _, o := range a.state.VersionsMade(b) {
-		if err := a.remove(ctx, o); err != nil {
-			return err
-		}
-	}
-	if err := a.awaitOperators(ctx); err != nil {
+// restore goes back. What it removes is recorded before, and what is restored after, so that it can be repeated.
+func (a *adoption) restore(ctx context.Context, b *adopt.Backup) error {
+	if err := errors.Join(a.saveBeforeReturn(b), a.write(b)); err != nil {
 		return err
 	}
+	if err := a.removeAll(ctx, b.Installed); err != nil {
+		return err
+	}
+	if !b.Restored {
+		if err := a.restoreKept(ctx, b); err != nil {
+			return err
+		}
+		b.Restored = true
+		if err := a.write(b); err != nil {
+			return err
+		}
+	}
+	for _, saved := range slices.Backward(b.Removed) {
+		if err := a.recreate(ctx, saved); err != nil {
+			return err
+		}
+	}
+	b.Returned = true
+	return a.write(b)
+}
+
+// saveBeforeReturn saves what the way back writes over.
+func (a *adoption) saveBeforeReturn(b *adopt.Backup) error {
+	if b.Restored {
+		return nil
+	}
+	content, err := yaml.Marshal(map[string]any{"kept": a.state.BeforeReturn(b)})
+	if err != nil {
+		return err
+	}
+	return a.writeFile("before-return-"+time.Now().UTC().Format("20060102T150405Z")+".yaml", content)
+}
+
+func (a *adoption) restoreKept(ctx context.Context, b *adopt.Backup) error {
 	for _, saved := range b.Definitions {
 		if err := a.restoreDefinition(ctx, saved); err != nil {
 			return err
@@ -151,11 +217,6 @@ func (a *adoption) restore(ctx context.Context, b *adopt.Backup, installed []*un
 	}
 	for _, saved := range b.Kept {
 		if err := a.restoreObject(ctx, b, saved); err != nil {
-			return err
-		}
-	}
-	for _, saved := range slices.Backward(b.Removed) {
-		if err := a.recreate(ctx, saved); err != nil {
 			return err
 		}
 	}
@@ -219,22 +280,32 @@ func (a *adoption) say(what string) {
 	}
 }
 
-// recreate makes an object again that adoption removed. One of its name that is being removed is awaited.
+// recreate makes an object again that adoption removed. One of its name that is being removed is awaited, and another one stays.
 func (a *adoption) recreate(ctx context.Context, saved *unstructured.Unstructured) error {
 	client, err := a.client(saved)
 	if err != nil {
 		return err
 	}
+	object := adopt.Recreated(saved)
+	if object == nil {
+		return nil
+	}
 	return wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
 		live, err := client.Get(ctx, saved.GetName(), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			_, err = client.Create(ctx, adopt.Recreated(saved), metav1.CreateOptions{FieldManager: fieldManager})
+			_, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 			return err == nil, err
 		case err != nil:
 			return false, err
 		}
-		return live.GetDeletionTimestamp() == nil, nil
+		if live.GetDeletionTimestamp() != nil {
+			return false, nil
+		}
+		if live.GetUID() != saved.GetUID() {
+			a.say(fmt.Sprintf("%s %s/%s is there already, and stays as it is", saved.GetKind(), saved.GetNamespace(), saved.GetName()))
+		}
+		return true, nil
 	})
 }
 
@@ -245,22 +316,18 @@ func (a *adoption) end(ctx context.Context) error {
 		return err
 	}
 	a.state.Finalizers = append(a.state.Finalizers, b.Finalizers...)
-	problems := a.state.NotTakenOver()
+	problems := append(a.state.ActiveProduct(), a.state.NotTakenOver()...)
 	if !adopt.New(a.state).Adopted {
 		problems = []string{"the adoption is not complete: run it again without --finish"}
 	}
 	if len(problems) > 0 {
 		return a.refuse(problems)
 	}
-	var changes []adopt.Change
-	for _, objects := range a.state.Objects {
-		for _, live := range objects {
-			if want := a.state.Finished(live); want != nil {
-				changes = append(changes, adopt.Change{Live: live, Want: want})
-			}
-		}
+	unfinished := a.state.ToFinish()
+	fmt.Fprintf(a.out, "The other product's finalizers are removed from %d objects. Then there is no way back.\n", len(unfinished))
+	for _, edited := range a.state.EditedSince(b) {
+		fmt.Fprintf(a.out, "- %s was changed since the adoption began, and its playbook has not run: if it should, use kubectl collection rerun\n", edited)
 	}
-	fmt.Fprintf(a.out, "The other product's finalizers are removed from %d objects. Then there is no way back.\n", len(changes))
 	if a.dryRun {
 		fmt.Fprintln(a.out, "Nothing was changed: this was a dry run.")
 		return nil
@@ -268,22 +335,45 @@ func (a *adoption) end(ctx context.Context) error {
 	if !a.confirmed("Finish? [y/N] ") {
 		return errFindings
 	}
+	for _, o := range unfinished {
+		if err := a.finishObject(ctx, o); err != nil {
+			return fmt.Errorf("not complete, and can be repeated: %w", err)
+		}
+	}
 	b.Finished = true
 	if err := a.write(b); err != nil {
 		return err
 	}
-	for _, change := range changes {
-		if err := a.update(ctx, change.Live, change.Want); err != nil {
-			return fmt.Errorf("not complete, and can be repeated: %w", err)
-		}
+	return a.sayLeftovers()
+}
+
+// finishObject removes the other product's finalizers from an object, which the manager may write at the same time.
+func (a *adoption) finishObject(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := a.client(o)
+	if err != nil {
+		return err
 	}
-	if left := adopt.Leftovers(a.state); len(left) > 0 {
-		fmt.Fprintln(a.out, "Finished. Left of the other product, to be removed by you:")
-		for _, command := range left {
-			fmt.Fprintln(a.out, "  "+command)
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && a.state.IsFinished(live) {
+			return nil
 		}
+		if err == nil {
+			_, err = client.Update(ctx, a.state.Finished(live), metav1.UpdateOptions{FieldManager: fieldManager})
+		}
+		return err
+	})
+}
+
+func (a *adoption) sayLeftovers() error {
+	left := adopt.Leftovers(a.state)
+	if len(left) == 0 {
+		fmt.Fprintln(a.out, "Finished.")
 		return nil
 	}
-	fmt.Fprintln(a.out, "Finished.")
+	fmt.Fprintln(a.out, "Finished. Left of the other product, to be removed by you:")
+	for _, command := range left {
+		fmt.Fprintln(a.out, "  "+command)
+	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,6 +28,7 @@ const labelCopied = "olm.copiedFrom"
 // Resource types that adoption is about besides those of the product.
 var (
 	definitionType = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	podType        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	workloadTypes  = []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	}
@@ -69,8 +71,10 @@ func (a *adoption) read(ctx context.Context) error {
 			*into = append(*into, objects...)
 		}
 	}
-	if err := a.readAccounts(ctx); err != nil {
-		return err
+	for _, read := range []func(context.Context) error{a.readNamespaces, a.readPods, a.readAccounts} {
+		if err := read(ctx); err != nil {
+			return err
+		}
 	}
 	if err := a.readCredentials(ctx); err != nil {
 		return err
@@ -102,16 +106,62 @@ func (a *adoption) readObjects(ctx context.Context) error {
 	return nil
 }
 
-// list returns all objects of a type, but copies of ClusterServiceVersions.
+// list returns all objects of a type. Of ClusterServiceVersions, copies are left out; the label means nothing on other objects, on which
+// anybody may have set it.
 func (a *adoption) list(ctx context.Context, gvr schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	err := a.cluster.each(ctx, gvr, metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
-		if _, copied := o.GetLabels()[labelCopied]; !copied {
+		if _, copied := o.GetLabels()[labelCopied]; !copied || gvr.Resource != "clusterserviceversions" {
 			all = append(all, o)
 		}
 		return nil
 	})
 	return all, err
+}
+
+// readNamespaces reads the namespaces that SubOperatorConfigs map.
+func (a *adoption) readNamespaces(ctx context.Context) error {
+	a.state.Namespaces = map[string]map[string]string{}
+	for _, config := range a.state.Configs() {
+		for _, name := range adopt.Mapped(config) {
+			if _, known := a.state.Namespaces[name]; known {
+				continue
+			}
+			namespace, err := a.cluster.core.Namespaces().Get(ctx, name, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+			case err != nil:
+				return err
+			default:
+				a.state.Namespaces[name] = namespace.Annotations
+			}
+		}
+	}
+	return nil
+}
+
+// readPods reads the pods of the managers of both products.
+func (a *adoption) readPods(ctx context.Context) error {
+	for _, w := range a.state.Managers() {
+		labels, _, err := unstructured.NestedStringMap(w.Object, "spec", "selector", "matchLabels")
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", w.GetKind(), w.GetName(), err)
+		}
+		options := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels})}
+		if len(labels) == 0 {
+			options = metav1.ListOptions{}
+		}
+		err = a.cluster.eachSelected(ctx, podType, w.GetNamespace(), options, func(pod *unstructured.Unstructured) error {
+			if !slices.ContainsFunc(a.state.Pods, func(other *unstructured.Unstructured) bool { return other.GetUID() == pod.GetUID() }) {
+				a.state.Pods = append(a.state.Pods, pod)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readAccounts reads what has the name of an operator and would be in the way of another one.
@@ -180,7 +230,7 @@ func (a *adoption) readArchives() error {
 			continue
 		}
 		a.state.Archives = append(a.state.Archives, adopt.Archive{
-			File: file, Digest: source.digest, ID: source.collection.ID(), Version: source.collection.Version.String(),
+			File: file, Digest: source.digest, Collection: source.collection,
 		})
 	}
 	return errors.Join(errs...)

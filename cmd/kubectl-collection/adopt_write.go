@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -30,12 +29,7 @@ const (
 
 // apply does what a plan says, in its order.
 func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
-	for _, object := range plan.Remove {
-		if err := a.remove(ctx, object); err != nil {
-			return err
-		}
-	}
-	if err := a.awaitOperators(ctx); err != nil {
+	if err := a.removeAll(ctx, plan.Remove); err != nil {
 		return err
 	}
 	for _, claim := range plan.Claims {
@@ -75,44 +69,53 @@ func (a *adoption) remove(ctx context.Context, o *unstructured.Unstructured) err
 	if err != nil {
 		return err
 	}
-	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	if uid := o.GetUID(); uid != "" {
-		options.Preconditions = &metav1.Preconditions{UID: &uid}
+	uid, propagation := o.GetUID(), metav1.DeletePropagationBackground
+	if makesPods(o) {
+		propagation = metav1.DeletePropagationForeground
 	}
-	if err := client.Delete(ctx, o.GetName(), options); err != nil && !apierrors.IsNotFound(err) {
+	options := metav1.DeleteOptions{PropagationPolicy: &propagation, Preconditions: &metav1.Preconditions{UID: &uid}}
+	if err := client.Delete(ctx, o.GetName(), options); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
 }
 
-// awaitOperators waits until no pod of an operator is left, so that no playbook runs twice at the same time.
-func (a *adoption) awaitOperators(ctx context.Context) error {
-	said := false
-	for _, operator := range a.state.Operators() {
-		err := wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
-			pods, err := a.cluster.core.Pods(operator.Namespace).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return false, err
-			}
-			for i := range pods.Items {
-				if strings.HasPrefix(pods.Items[i].Name, operator.Name()+"-") {
-					if !said {
-						fmt.Fprintln(a.out, "Waiting for the pods of operators to end.")
-						said = true
-					}
-					return false, nil
-				}
-			}
-			return true, nil
-		})
-		if err != nil {
-			return fmt.Errorf("waiting for the pods of operator %s in namespace %s to end: %w", operator.Name(), operator.Namespace, err)
+// removeAll deletes objects in their order, and waits until no pod of them is left, so that no playbook runs twice at the same time.
+func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if err := a.remove(ctx, o); err != nil {
+			return err
+		}
+	}
+	for _, o := range objects {
+		if !makesPods(o) {
+			continue
+		}
+		if err := a.awaitGone(ctx, o); err != nil {
+			return fmt.Errorf("waiting for the pods of %s %s in namespace %s to end: %w", o.GetKind(), o.GetName(), o.GetNamespace(), err)
 		}
 	}
 	return nil
 }
 
-// update writes an object, and its status if that differs. An object that somebody else has changed meanwhile is a conflict.
+func makesPods(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet" }
+
+// awaitGone waits for a workload that is deleted: the API server keeps it until its pods are gone.
+func (a *adoption) awaitGone(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := a.client(o)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
+		live, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && live.GetUID() != o.GetUID(), err
+	})
+}
+
+// update writes an object, and before that its status if it differs. An object that somebody else has changed meanwhile is a conflict.
 func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstructured) error {
 	if equality.Semantic.DeepEqual(live.Object, want.Object) {
 		return nil
@@ -122,20 +125,23 @@ func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstruct
 		return err
 	}
 	options := metav1.UpdateOptions{FieldManager: fieldManager}
-	written, err := client.Update(ctx, want, options)
-	if err != nil {
+	if !equality.Semantic.DeepEqual(live.Object["status"], want.Object["status"]) {
+		status := live.DeepCopy()
+		delete(status.Object, "status")
+		if fields, ok := want.DeepCopy().Object["status"]; ok {
+			status.Object["status"] = fields
+		}
+		written, err := client.UpdateStatus(ctx, status, options)
+		switch {
+		case err == nil:
+			want = want.DeepCopy()
+			want.SetResourceVersion(written.GetResourceVersion())
+		case !apierrors.IsNotFound(err): // Without a subresource, the status is written with the object.
+			return fmt.Errorf("write the status of %s %s: %w", want.GetKind(), want.GetName(), err)
+		}
+	}
+	if _, err := client.Update(ctx, want, options); err != nil {
 		return fmt.Errorf("write %s %s: %w", want.GetKind(), want.GetName(), err)
-	}
-	if equality.Semantic.DeepEqual(written.Object["status"], want.Object["status"]) {
-		return nil
-	}
-	written = written.DeepCopy()
-	delete(written.Object, "status")
-	if status, ok := want.Object["status"]; ok {
-		written.Object["status"] = status
-	}
-	if _, err := client.UpdateStatus(ctx, written, options); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write the status of %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
 	return nil
 }

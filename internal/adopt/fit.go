@@ -24,10 +24,15 @@ const maxProblem = 400
 
 // misfits returns why Collection Operator cannot work with an object of its own kinds, and the fields of the spec that it does not know.
 func misfits(definition *apiextensionsv1.CustomResourceDefinition, object *unstructured.Unstructured) (problems, unknown []string) {
+	return misfitsIn(definition, StorageVersion(definition), object)
+}
+
+// misfitsIn is misfits for a version of a CRD.
+func misfitsIn(definition *apiextensionsv1.CustomResourceDefinition, version string, object *unstructured.Unstructured) (problems, unknown []string) {
 	report := func(err error) {
 		problems = append(problems, fmt.Sprintf("%s does not fit: correct it first: %s", title(object), printable.Line(err.Error(), maxProblem)))
 	}
-	schema, err := crd.NewSchema(definition, StorageVersion(definition))
+	schema, err := crd.NewSchema(definition, version)
 	if err != nil {
 		return []string{err.Error()}, nil
 	}

@@ -48,6 +48,7 @@ func (p *Plan) planKinds(s State) {
 				definition.Name, of[0].id, of[len(of)-1].id))
 		default:
 			p.claim(definition, of[0])
+			p.planContent(&p.Claims[len(p.Claims)-1], resources)
 			p.planResources(s, resources, of[0].id)
 		}
 	}
@@ -87,6 +88,10 @@ func (s State) ownersOf() map[string][]owner {
 	return owners
 }
 
+// publishedByProduct stands for the digest of the archive that the product made a version of. With it, the manager takes the version for
+// published, and refuses an archive with which resources would lose something.
+const publishedByProduct = "adopted"
+
 // claim plans that a CRD belongs to a collection and to the namespace that imported it, so that nobody else can take it.
 func (p *Plan) claim(live *apiextensionsv1.CustomResourceDefinition, of owner) {
 	for i := range p.Collections {
@@ -100,6 +105,11 @@ func (p *Plan) claim(live *apiextensionsv1.CustomResourceDefinition, of owner) {
 		metav1.SetMetaDataLabel(&want.ObjectMeta, name, value)
 	}
 	metav1.SetMetaDataAnnotation(&want.ObjectMeta, render.AnnotationClaimedBy, of.namespace)
+	for _, version := range live.Spec.Versions {
+		if name := render.AnnotationDigest + version.Name; want.Annotations[name] == "" {
+			metav1.SetMetaDataAnnotation(&want.ObjectMeta, name, publishedByProduct)
+		}
+	}
 	want.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	p.Claims = append(p.Claims, Claim{Definition: Definition{Live: live, Want: want}, ID: of.id, Namespace: of.namespace})
 }

@@ -17,7 +17,8 @@ import (
 type Plan struct {
 	// Problems keep it from being done, Notices are what an administrator must know or do besides.
 	Problems, Notices []string
-	// Adopted is true if the API group belongs to Collection Operator already: there is nothing to do.
+	// Adopted is true if the API group belongs to Collection Operator already, or to nobody: there is nothing to do. Problems say then what
+	// of the product is active nevertheless.
 	Adopted bool
 	// Collections and Resources are what is taken over.
 	Collections []Collection
@@ -79,9 +80,11 @@ func (d Definition) Rewrites() []string {
 	return slices.DeleteFunc(slices.Clone(d.Live.Status.StoredVersions), func(name string) bool { return name == wanted })
 }
 
-// Between returns the CRD with which objects are rewritten: Want with the versions of Rewrites, which are not served.
+// Between returns the CRD with which objects are rewritten: Want with the versions of Rewrites, which are not served. It lacks the label
+// by which a CRD counts as adopted, so that an adoption that ends here is continued and no manager starts.
 func (d Definition) Between() *apiextensionsv1.CustomResourceDefinition {
 	between := d.Want.DeepCopy()
+	delete(between.Labels, LabelPartOf)
 	for _, version := range d.Live.Spec.Versions {
 		if slices.Contains(d.Rewrites(), version.Name) {
 			version.Served, version.Storage = false, false
@@ -95,11 +98,12 @@ func (d Definition) Between() *apiextensionsv1.CustomResourceDefinition {
 func New(s State) Plan {
 	p := Plan{}
 	p.planDefinitions(s)
-	if p.Adopted || len(p.Definitions) == 0 {
-		return p
+	if p.Adopted {
+		return Plan{Adopted: true, Problems: s.ActiveProduct()}
 	}
-	p.Problems = append(p.Problems, s.runningManagers()...)
+	p.Problems = append(p.Problems, s.ActiveProduct()...)
 	p.planCollections(s)
+	p.planConsents(s)
 	p.planOwn(s)
 	p.planKinds(s)
 	p.planRemovals(s)
@@ -160,18 +164,18 @@ func (p *Plan) planCollections(s State) {
 		if c.ID == (collection.ID{}) {
 			p.Problems = append(p.Problems, fmt.Sprintf("%s: which collection it has is neither in its labels nor in its name: kubectl label operatorcollections.%s %s -n %s %s=<domain> %s=<name> %s=<version>",
 				title(oc), Group, oc.GetName(), oc.GetNamespace(), render.LabelDomain, render.LabelName, render.LabelVersion))
-		} else if c.URL == "" {
+		} else {
 			p.findArchive(s, &c)
 		}
 		p.Collections = append(p.Collections, c)
 	}
 }
 
-// findArchive looks for the archive of an upload, which only a volume of the product has.
+// findArchive looks for the archive of a collection. That of an upload is only in a volume of the product.
 func (p *Plan) findArchive(s State, c *Collection) {
 	var found []Archive
 	for _, archive := range s.Archives {
-		if archive.ID == c.ID && archive.Version == c.Version {
+		if archive.Collection.ID() == c.ID && (c.Version == "" || archive.Collection.Version.String() == c.Version) {
 			found = append(found, archive)
 		}
 	}
@@ -179,6 +183,9 @@ func (p *Plan) findArchive(s State, c *Collection) {
 	found = slices.CompactFunc(found, func(a, b Archive) bool { return a.Digest == b.Digest })
 	switch len(found) {
 	case 0:
+		if c.URL != "" { // It is only needed if there are resources: see planContent.
+			return
+		}
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: its archive was uploaded, and only the volume of the product has it: copy it while the product runs, and name the folder with --archives: %s",
 			title(c.Object), s.archiveSource(c.Object)))
 	case 1:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,14 @@ func definition(name, kind string, versions ...string) *apiextensionsv1.CustomRe
 
 const users = "users.suboperator.zoscb.ibm.com"
 
+// racf is the archive of a collection with a kind that has one variable.
+func racf(version string) Archive {
+	return Archive{File: "racf-" + version + ".tar.gz", Digest: "sha256:1", Collection: &collection.Collection{
+		Domain: "ibm", Name: "racf", Version: semver.MustParse(version),
+		Resources: []collection.Resource{{Kind: "User", DisplayName: "User", Vars: []collection.Var{{Name: "size", DisplayName: "Size", Type: collection.Integer}}}},
+	}}
+}
+
 // cluster has one collection of the product with one resource, whose last run was successful.
 func cluster(t *testing.T) State {
 	t.Helper()
@@ -51,7 +60,7 @@ func cluster(t *testing.T) State {
 		t.Fatal(err)
 	}
 	return State{
-		Own: own,
+		Own: own, Archives: []Archive{racf("1.0.0")}, Namespaces: map[string]map[string]string{"zos": nil},
 		Definitions: []*apiextensionsv1.CustomResourceDefinition{
 			definition(collections, "OperatorCollection", "v2beta2"), definition(configs, "SubOperatorConfig", "v2beta2"),
 			definition(brokers, "ZosCloudBroker", "v2beta1"), definition(users, "User", "v1minor0patch0"),
@@ -81,6 +90,9 @@ func TestPlanOfAClusterWithoutProblems(t *testing.T) {
 		t.Errorf("finalizers: %q", got)
 	}
 	claim := p.Claims[0]
+	if claim.Want.Annotations["digest.zoscb.ibm.com/v1minor0patch0"] != "sha256:1" {
+		t.Errorf("the version is not that of the archive: %v", claim.Want.Annotations)
+	}
 	want := map[string]string{"operator-domain": "ibm", "operator-name": "racf", "managed-by": "ibm-zos-cloud-broker"}
 	if diff := cmp.Diff(want, claim.Want.Labels); diff != "" || claim.Want.Annotations["zoscb.ibm.com/claimed-by"] != "zos" {
 		t.Errorf("claim: %s %v", diff, claim.Want.Annotations)
@@ -110,6 +122,7 @@ func TestProblems(t *testing.T) {
 				spec: {install: {spec: {deployments: [{name: other}, {name: ibm-zoscb-operator}]}}}}`))
 		}, `"path":"/spec/install/spec/deployments/1/spec/replicas"`},
 		"uploaded": {func(s *State) {
+			s.Archives = nil
 			unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")
 			s.Objects[collections][0].Object["status"] = map[string]any{"config": map[string]any{"collectionPath": "/opt/collections/suboperator/racf/1.0.0/racf.tar.gz"}}
 		}, "/opt/collections/suboperator/racf/1.0.0/racf.tar.gz <folder>/racf.tar.gz"},
@@ -134,6 +147,28 @@ func TestProblems(t *testing.T) {
 		"a webhook for others too": {func(s *State) {
 			s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{rules: [{apiGroups: [zoscb.ibm.com, apps]}]}]}`))
 		}, "is for other kinds too"},
+		"a webhook of somebody else": {func(s *State) {
+			s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w},
+				webhooks: [{clientConfig: {service: {namespace: policies}}, rules: [{apiGroups: [zoscb.ibm.com]}]}]}`))
+		}, "not at a Service beside the product's manager"},
+		"its manager ends": {func(s *State) {
+			s.Workloads = append(s.Workloads, object(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ibm-zoscb-operator, namespace: zos}, spec: {replicas: 0, selector: {matchLabels: {a: b}}}}`))
+			s.Pods = append(s.Pods, object(t, `{apiVersion: v1, kind: Pod, metadata: {name: ibm-zoscb-operator-1, namespace: zos, labels: {a: b}}, status: {phase: Running}}`))
+		}, "kubectl wait --for=delete pod/ibm-zoscb-operator-1 -n zos"},
+		"it upgrades itself": {func(s *State) {
+			s.Packages = append(s.Packages, object(t, `{apiVersion: operators.coreos.com/v1alpha1, kind: Subscription, metadata: {name: zoscb, namespace: zos}, status: {installedCSV: ibm-zoscb.v2.2.2}}`))
+		}, `"installPlanApproval":"Manual"`},
+		"resources without an archive": {func(s *State) { s.Archives = nil }, "is only seen with its archive: download https://x.example.com/a.tar.gz"},
+		"a field that would be lost": {func(s *State) {
+			s.Objects[users][0].Object["spec"].(map[string]any)["secondary"] = map[string]any{"group": "x"}
+		}, "User zos/alice: version 1.0.0 of its collection does not have spec.secondary"},
+		"a value that is not valid": {func(s *State) {
+			s.Objects[users][0].Object["spec"].(map[string]any)["size"] = "large"
+		}, "User zos/alice does not fit"},
+		"a namespace that does not agree": {func(s *State) {
+			s.Namespaces["payments"] = map[string]string{annotationAllow: "hr"}
+			s.Objects[configs][0].Object["spec"].(map[string]any)["mapping"] = []any{map[string]any{"namespace": "payments"}}
+		}, "kubectl annotate --overwrite namespace payments zoscb.ibm.com/allow-mapping-from=hr,zos"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(t)
@@ -149,15 +184,14 @@ func TestProblems(t *testing.T) {
 func TestArchivesOfUploads(t *testing.T) {
 	s := cluster(t)
 	unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")
-	archive := Archive{File: "a.tar.gz", Digest: "sha256:1", ID: collection.ID{Domain: "ibm", Name: "racf"}, Version: "1.0.0"}
-	other := archive
-	other.File, other.Version = "b.tar.gz", "1.1.0"
+	archive, other := racf("1.0.0"), racf("1.1.0")
 	s.Archives = []Archive{other, archive}
 	p := New(s)
-	if len(p.Problems) > 0 || p.Collections[0].Archive.File != "a.tar.gz" {
+	if len(p.Problems) > 0 || p.Collections[0].Archive.File != "racf-1.0.0.tar.gz" {
 		t.Errorf("%q %+v", p.Problems, p.Collections)
 	}
-	other.Version, other.Digest = "1.0.0", "sha256:2"
+	other = racf("1.0.0")
+	other.Digest = "sha256:2"
 	s.Archives = []Archive{other, archive}
 	if p := New(s); !strings.Contains(strings.Join(p.Problems, ""), "different archives") {
 		t.Errorf("%q", p.Problems)
@@ -166,17 +200,18 @@ func TestArchivesOfUploads(t *testing.T) {
 
 func TestOperatorsAreRemoved(t *testing.T) {
 	s := cluster(t)
-	meta := `metadata: {name: %s, namespace: zos, labels: {%s}, annotations: {%s}}}`
+	meta := `metadata: {name: %s, namespace: zos, labels: {%s}, annotations: {%s}}, spec: {template: {spec: {serviceAccountName: ibm-racf-operator}}}}`
 	for _, o := range []struct{ kind, name, labels, annotations string }{
-		{"ServiceAccount", "ibm-racf-operator", "", ""}, {"Deployment", "ibm-racf-operator", "", ""}, {"Deployment", "ibm-racf-other", "", ""},
+		{"ServiceAccount", "ibm-racf-operator", "", ""}, {"Deployment", "ibm-racf-operator", "operator-name: racf", ""}, {"Deployment", "ibm-racf-other", "", ""},
 		{"Deployment", "ibm-racf-operator", "", "zoscb.ibm.com/suboperatorconfig: zos/racf-soc"},
-		{"Role", "ibm-racf-operator", "olm.owner: ibm-racf-operator.v1.0.0", ""}, {"ClusterServiceVersion", "ibm-racf-operator.v1.0.0", "", ""},
+		{"Role", "ibm-racf-operator", "olm.owner: ibm-racf-operator.v1.0.0", ""}, {"ClusterServiceVersion", "ibm-racf-operator.v1.0.0", "operator-name: racf", ""},
 	} {
 		made := object(t, fmt.Sprintf(`{apiVersion: v1, kind: `+o.kind+`, `+meta, o.name, o.labels, o.annotations))
 		s.Packages = append(s.Packages, made)
 	}
 	s.Packages = append(s.Packages, object(t, `{apiVersion: operators.coreos.com/v1alpha1, kind: Subscription, metadata: {name: any, namespace: zos}, status: {installedCSV: ibm-racf-operator.v1.0.0}}`))
-	s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{rules: [{apiGroups: [zoscb.ibm.com]}]}]}`))
+	s.Webhooks = append(s.Webhooks, object(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: w}, webhooks: [{clientConfig: {service: {namespace: zos}}, rules: [{apiGroups: [zoscb.ibm.com]}]}]}`))
+	s.Workloads = append(s.Workloads, object(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: ibm-zoscb-operator, namespace: zos}, spec: {replicas: 0}}`))
 	want := []string{"ValidatingWebhookConfiguration w", "Subscription zos/any", "ClusterServiceVersion zos/ibm-racf-operator.v1.0.0",
 		"Deployment zos/ibm-racf-operator", "ServiceAccount zos/ibm-racf-operator"}
 	if diff := cmp.Diff(want, titles(New(s).Remove)); diff != "" {

@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
@@ -17,38 +20,151 @@ var removalOrder = []string{
 }
 
 // planRemovals plans the removal of what is in the way of Collection Operator: operators that it makes under the same name, and webhooks
-// that answer no more.
+// that answer no more. What only has such a name is not removed: the administrator says whose it is.
 func (p *Plan) planRemovals(s State) {
 	for _, operator := range s.Operators() {
-		p.Remove = append(p.Remove, s.partsOf(operator)...)
+		parts, unclear := s.partsOf(operator)
+		p.Remove = append(p.Remove, parts...)
+		for _, o := range unclear {
+			p.Problems = append(p.Problems, fmt.Sprintf("%s has the name of the operator of collection %s, and nothing else says that it is the product's. If it is, kubectl label %s %s -n %s %s=%s; "+
+				"if it is not, give it another name: Collection Operator needs this one", title(o), operator.ID, strings.ToLower(o.GetKind()), o.GetName(), o.GetNamespace(), render.LabelName, operator.ID.Name))
+		}
 	}
 	for _, webhook := range s.Webhooks {
 		of, others := groupsOf(webhook)
-		if of && others {
+		switch {
+		case !of:
+		case others:
 			p.Problems = append(p.Problems, fmt.Sprintf("%s calls the product for kinds of %s, and is for other kinds too: remove its rules for %s", title(webhook), Group, Group))
-		}
-		if of && !others {
+		case s.callsProduct(webhook):
 			p.Remove = append(p.Remove, webhook)
+		default:
+			p.Problems = append(p.Problems, fmt.Sprintf("%s is called for kinds of %s, and not at a Service beside the product's manager: if it is the product's, kubectl delete %s %s; "+
+				"if it is not, exempt Collection Operator or remove its rules for %s meanwhile", title(webhook), Group, strings.ToLower(webhook.GetKind()), webhook.GetName(), Group))
 		}
 	}
-	slices.SortStableFunc(p.Remove, func(a, b *unstructured.Unstructured) int {
-		return slices.Index(removalOrder, a.GetKind()) - slices.Index(removalOrder, b.GetKind())
-	})
+	slices.SortStableFunc(p.Remove, inRemovalOrder)
 }
 
-// partsOf are the objects of an operator of the product. What the Operator Lifecycle Manager made of its ClusterServiceVersion goes with
-// that.
-func (s State) partsOf(operator Operator) []*unstructured.Unstructured {
-	var parts []*unstructured.Unstructured
-	for _, o := range slices.Concat(s.Packages, s.Workloads, s.Accounts) {
-		if o.GetNamespace() != operator.Namespace || o.GetAnnotations()[render.AnnotationOwner] != "" || o.GetLabels()[labelOLMOwner] != "" {
+// inRemovalOrder compares objects by when they are removed. Kinds that are not in removalOrder come last.
+func inRemovalOrder(a, b *unstructured.Unstructured) int {
+	rank := func(o *unstructured.Unstructured) int {
+		if at := slices.Index(removalOrder, o.GetKind()); at >= 0 {
+			return at
+		}
+		return len(removalOrder)
+	}
+	return rank(a) - rank(b)
+}
+
+// partsOf are the objects of an operator of the product, and those of which only the name says so. What the Operator Lifecycle Manager made
+// of its ClusterServiceVersion goes with that; its workloads are among the parts, since their pods must end.
+func (s State) partsOf(operator Operator) (parts, unclear []*unstructured.Unstructured) {
+	found := s.evidenceOf(operator)
+	objects := slices.Concat(s.Packages, s.Workloads, s.Accounts)
+	slices.SortStableFunc(objects, inRemovalOrder) // A Subscription is known by its ClusterServiceVersion, an account by its workload.
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return isSubscription(a) - isSubscription(b) })
+	for _, o := range objects {
+		if o.GetNamespace() != operator.Namespace || o.GetAnnotations()[render.AnnotationOwner] != "" {
 			continue
 		}
-		if partOf(o, operator.Name()) {
+		made := found.installed[o.GetLabels()[labelOLMOwner]]
+		switch {
+		case made && !isWorkload(o):
+		case made, partOf(o, operator.Name()) && found.proves(o, operator.ID):
+			found.add(o)
 			parts = append(parts, o)
+		case partOf(o, operator.Name()):
+			unclear = append(unclear, o)
 		}
 	}
-	return parts
+	slices.SortStableFunc(parts, inRemovalOrder)
+	return parts, unclear
+}
+
+func isSubscription(o *unstructured.Unstructured) int {
+	if o.GetKind() == "Subscription" {
+		return 1
+	}
+	return 0
+}
+
+func isWorkload(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet"
+}
+
+// evidence says which objects are the product's.
+type evidence struct {
+	// owners are OperatorCollections and SubOperatorConfigs of the collection, and objects that were found.
+	owners map[types.UID]bool
+	// versions are names of ClusterServiceVersions, installed are those that were found, and accounts the ServiceAccounts of workloads.
+	versions, installed, accounts map[string]bool
+}
+
+// evidenceOf is what the OperatorCollections and SubOperatorConfigs say of an operator.
+func (s State) evidenceOf(operator Operator) evidence {
+	found := evidence{owners: map[types.UID]bool{}, versions: map[string]bool{}, installed: map[string]bool{}, accounts: map[string]bool{}}
+	for _, oc := range s.Objects[collections] {
+		if id, _ := identify(oc); id == operator.ID {
+			found.owners[oc.GetUID()] = true
+		}
+	}
+	for _, config := range s.Objects[configs] {
+		if s.idOf(config) != operator.ID || !slices.Contains(Mapped(config), operator.Namespace) || !s.allows(operator.Namespace, config.GetNamespace()) {
+			continue
+		}
+		found.owners[config.GetUID()] = true
+		name, _, _ := unstructured.NestedString(config.Object, "status", "clusterserviceversion", "metadata", "name")
+		if strings.HasPrefix(name, operator.Name()+".v") {
+			found.versions[name] = true
+		}
+	}
+	delete(found.owners, "")
+	return found
+}
+
+// proves reports whether an object with the name of an operator is the product's: it has the label that the product gives to what belongs
+// to a collection, or one that is has it.
+func (e evidence) proves(o *unstructured.Unstructured, id collection.ID) bool {
+	if o.GetLabels()[render.LabelName] == id.Name || isWorkload(o) && podLabels(o)[render.LabelName] == id.Name {
+		return true
+	}
+	if slices.ContainsFunc(o.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return e.owners[owner.UID] }) {
+		return true
+	}
+	switch o.GetKind() {
+	case "ClusterServiceVersion":
+		return e.versions[o.GetName()]
+	case "Subscription":
+		return slices.ContainsFunc(versionsOf(o), func(name string) bool { return e.versions[name] || e.installed[name] })
+	case "ServiceAccount":
+		return e.accounts[o.GetName()]
+	}
+	return false
+}
+
+// add lets an object that is the product's prove others.
+func (e evidence) add(o *unstructured.Unstructured) {
+	if o.GetUID() != "" {
+		e.owners[o.GetUID()] = true
+	}
+	if o.GetKind() == "ClusterServiceVersion" {
+		e.installed[o.GetName()] = true
+	}
+	if account, _, _ := unstructured.NestedString(o.Object, "spec", "template", "spec", "serviceAccountName"); isWorkload(o) && account != "" {
+		e.accounts[account] = true
+	}
+}
+
+// versionsOf are the ClusterServiceVersions that a Subscription names.
+func versionsOf(subscription *unstructured.Unstructured) []string {
+	var names []string
+	for _, path := range [][]string{{"status", "installedCSV"}, {"status", "currentCSV"}, {"spec", "startingCSV"}} {
+		if name, _, _ := unstructured.NestedString(subscription.Object, path...); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func partOf(o *unstructured.Unstructured, operator string) bool {
@@ -56,15 +172,20 @@ func partOf(o *unstructured.Unstructured, operator string) bool {
 	case "ClusterServiceVersion":
 		return strings.HasPrefix(o.GetName(), operator+".v")
 	case "Subscription":
-		for _, path := range [][]string{{"status", "installedCSV"}, {"status", "currentCSV"}, {"spec", "startingCSV"}} {
-			if name, _, _ := unstructured.NestedString(o.Object, path...); strings.HasPrefix(name, operator+".v") {
-				return true
-			}
-		}
 		name, _, _ := unstructured.NestedString(o.Object, "spec", "name")
-		return name == operator
+		return name == operator || slices.ContainsFunc(versionsOf(o), func(version string) bool { return strings.HasPrefix(version, operator+".v") })
 	}
 	return o.GetName() == operator
+}
+
+// callsProduct reports whether all webhooks of a configuration are Services in the namespaces of the product's managers.
+func (s State) callsProduct(configuration *unstructured.Unstructured) bool {
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	return !slices.ContainsFunc(webhooks, func(webhook any) bool {
+		fields, _ := webhook.(map[string]any)
+		namespace, _, _ := unstructured.NestedString(fields, "clientConfig", "service", "namespace")
+		return !slices.ContainsFunc(s.Workloads, func(w *unstructured.Unstructured) bool { return w.GetNamespace() == namespace && s.isProductManager(w) })
+	})
 }
 
 // groupsOf reports whether a webhook configuration has rules for the API groups of the product, and whether it has others.
@@ -108,8 +229,7 @@ func Leftovers(s State) []string {
 		}
 	}
 	for _, o := range s.Packages {
-		name, _, _ := unstructured.NestedString(o.Object, "status", "installedCSV")
-		if isProduct(o.GetName()) && o.GetKind() == "ClusterServiceVersion" || isProduct(name) {
+		if isProduct(o.GetName()) && o.GetKind() == "ClusterServiceVersion" || slices.ContainsFunc(versionsOf(o), isProduct) {
 			commands = append(commands, fmt.Sprintf("kubectl delete %s %s -n %s", strings.ToLower(o.GetKind()), o.GetName(), o.GetNamespace()))
 		}
 	}
@@ -119,18 +239,3 @@ func Leftovers(s State) []string {
 
 // isProduct reports whether a ClusterServiceVersion is that of the product itself, as IBM's editor extension knows it.
 func isProduct(csv string) bool { return strings.HasPrefix(csv, "ibm-zoscb.v") }
-
-// VersionsMade are the ClusterServiceVersions of operators of Collection Operator: the Operator Lifecycle Manager made them for its
-// Subscriptions, and keeps them without.
-func (s State) VersionsMade(b *Backup) []*unstructured.Unstructured {
-	var versions []*unstructured.Unstructured
-	for _, operator := range s.Operators() {
-		for _, o := range s.Packages {
-			isSaved := slices.ContainsFunc(b.Removed, func(saved *unstructured.Unstructured) bool { return saved.GetUID() == o.GetUID() })
-			if o.GetKind() == "ClusterServiceVersion" && o.GetNamespace() == operator.Namespace && partOf(o, operator.Name()) && !isSaved {
-				versions = append(versions, o)
-			}
-		}
-	}
-	return versions
-}

@@ -66,7 +66,7 @@ func (w *writer) collections(p Plan) {
 	fmt.Fprintln(table, "OPERATORCOLLECTION\tCOLLECTION\tVERSION\tKINDS\tARCHIVE")
 	for _, c := range p.Collections {
 		archive := cmp.Or(withoutQuery(c.URL), "missing")
-		if c.Archive != nil {
+		if c.Archive != nil && c.URL == "" {
 			archive = c.Archive.Digest.String()
 		}
 		fmt.Fprintln(table, printable.Escape(fmt.Sprintf("%s/%s", c.Object.GetNamespace(), c.Object.GetName()))+"\t"+
@@ -114,7 +114,7 @@ func titles(objects []*unstructured.Unstructured) []string {
 func (p Plan) Next(folder string) []string {
 	steps := []string{"install Collection Operator: make deploy, or helm install with --take-ownership"}
 	for _, c := range p.Collections {
-		if c.Archive != nil {
+		if c.Archive != nil && c.URL == "" {
 			steps = append(steps, fmt.Sprintf("kubectl collection push %s %s -n %s   # %s", c.Archive.File, c.Object.GetName(), c.Object.GetNamespace(), c.Archive.Digest))
 		}
 	}

@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,12 +27,66 @@ const (
 // labelOLMOwner is on what the Operator Lifecycle Manager makes of a ClusterServiceVersion, and names it.
 const labelOLMOwner = "olm.owner"
 
-// runningManagers returns a problem for each workload of the product that runs and would fight over every object.
-func (s State) runningManagers() []string {
+// ActiveProduct returns a problem for all of the product that is active beside Collection Operator, or becomes so by itself.
+func (s State) ActiveProduct() []string {
+	return append(s.ProductManagers(), s.automaticUpgrades()...)
+}
+
+// ProductManagers returns a problem for each workload of the product that runs, or whose pods have not ended, and would fight over every
+// object.
+func (s State) ProductManagers() []string {
 	var problems []string
 	for _, w := range s.Workloads {
-		if s.isProductManager(w) && replicas(w) != 0 {
-			problems = append(problems, fmt.Sprintf("%s runs and manages the same objects: stop it, and run this again: %s", title(w), s.stop(w)))
+		if s.isProductManager(w) {
+			problems = append(problems, s.active(w)...)
+		}
+	}
+	return problems
+}
+
+// active returns why a manager is active: it runs, or its pods have not ended.
+func (s State) active(w *unstructured.Unstructured) []string {
+	if replicas(w) != 0 {
+		return []string{fmt.Sprintf("%s runs and manages the same objects: stop it, and run this again: %s", title(w), s.stop(w))}
+	}
+	var problems []string
+	for _, pod := range s.podsOf(w) {
+		problems = append(problems, fmt.Sprintf("%s of %s has not ended: wait for it, and run this again: kubectl wait --for=delete pod/%s -n %s --timeout=5m",
+			title(pod), title(w), pod.GetName(), pod.GetNamespace()))
+	}
+	return problems
+}
+
+// podsOf are the pods of a workload that have not ended.
+func (s State) podsOf(w *unstructured.Unstructured) []*unstructured.Unstructured {
+	selector, _, _ := unstructured.NestedStringMap(w.Object, "spec", "selector", "matchLabels")
+	var pods []*unstructured.Unstructured
+	for _, pod := range s.Pods {
+		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
+		labels := pod.GetLabels()
+		others := slices.DeleteFunc(slices.Collect(maps.Keys(selector)), func(name string) bool { return labels[name] == selector[name] })
+		if pod.GetNamespace() == w.GetNamespace() && strings.HasPrefix(pod.GetName(), w.GetName()+"-") && len(others) == 0 &&
+			phase != "Succeeded" && phase != "Failed" {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// Managers are the workloads of managers of both products.
+func (s State) Managers() []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(s.Workloads), func(w *unstructured.Unstructured) bool { return !isOwnManager(w) && !s.isProductManager(w) })
+}
+
+// automaticUpgrades returns a problem for each Subscription of the product that starts it again by itself: an upgrade makes a new
+// ClusterServiceVersion, and with it a Deployment that runs.
+func (s State) automaticUpgrades() []string {
+	var problems []string
+	for _, o := range s.Packages {
+		approval, _, _ := unstructured.NestedString(o.Object, "spec", "installPlanApproval")
+		if o.GetKind() == "Subscription" && approval != "Manual" && slices.ContainsFunc(versionsOf(o), isProduct) {
+			problems = append(problems, fmt.Sprintf(`%s upgrades the product by itself, which starts it again: kubectl patch subscriptions.operators.coreos.com %s -n %s --type=merge -p '{"spec":{"installPlanApproval":"Manual"}}'`,
+				title(o), o.GetName(), o.GetNamespace()))
 		}
 	}
 	return problems

@@ -7,6 +7,7 @@ package adopt
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,6 +53,10 @@ type State struct {
 	Accounts []*unstructured.Unstructured
 	// Webhooks are the ValidatingWebhookConfigurations and MutatingWebhookConfigurations of the cluster.
 	Webhooks []*unstructured.Unstructured
+	// Pods are in the namespaces of managers of both products, with their labels.
+	Pods []*unstructured.Unstructured
+	// Namespaces are the annotations of those that SubOperatorConfigs map, by name. One that does not exist is missing.
+	Namespaces map[string]map[string]string
 	// Credentials are the Secrets that SubOperatorConfigs name, without their content.
 	Credentials []Credential
 	// Archives are those that a user has of collections.
@@ -62,10 +67,9 @@ type State struct {
 
 // Archive is a collection in a file.
 type Archive struct {
-	File    string
-	Digest  digest.Digest
-	ID      collection.ID
-	Version string
+	File       string
+	Digest     digest.Digest
+	Collection *collection.Collection
 }
 
 // Credential is what is known of a Secret.
@@ -128,15 +132,13 @@ type Operator struct {
 // Name of its Deployment and ServiceAccount, and before ".v" that of its ClusterServiceVersion.
 func (o Operator) Name() string { return o.ID.OperatorName() }
 
-// Operators are those that the SubOperatorConfigs of a cluster ask for, sorted.
+// Operators are those that the SubOperatorConfigs of a cluster ask for, in namespaces that allow it, sorted.
 func (s State) Operators() []Operator {
 	var operators []Operator
 	for _, config := range s.Objects[configs] {
 		id := s.idOf(config)
-		mappings, _, _ := unstructured.NestedSlice(config.Object, "spec", "mapping")
-		for _, mapping := range mappings {
-			fields, _ := mapping.(map[string]any)
-			if namespace, _ := fields["namespace"].(string); namespace != "" && id != (collection.ID{}) {
+		for _, namespace := range Mapped(config) {
+			if id != (collection.ID{}) && s.allows(namespace, config.GetNamespace()) {
 				operators = append(operators, Operator{Namespace: namespace, ID: id})
 			}
 		}
@@ -145,6 +147,57 @@ func (s State) Operators() []Operator {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.ID.String(), b.ID.String()))
 	})
 	return slices.Compact(operators)
+}
+
+// Mapped are the namespaces that a SubOperatorConfig maps.
+func Mapped(config *unstructured.Unstructured) []string {
+	var names []string
+	mappings, _, _ := unstructured.NestedSlice(config.Object, "spec", "mapping")
+	for _, mapping := range mappings {
+		fields, _ := mapping.(map[string]any)
+		if namespace, _ := fields["namespace"].(string); namespace != "" {
+			names = append(names, namespace)
+		}
+	}
+	return names
+}
+
+// Configs are the SubOperatorConfigs of a cluster.
+func (s State) Configs() []*unstructured.Unstructured { return s.Objects[configs] }
+
+// annotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it. The manager installs
+// nothing in another one.
+const annotationAllow = "zoscb.ibm.com/allow-mapping-from"
+
+// allows reports whether a namespace lets SubOperatorConfigs in the namespace from map it.
+func (s State) allows(namespace, from string) bool {
+	if namespace == from {
+		return true
+	}
+	for allowed := range strings.SplitSeq(s.Namespaces[namespace][annotationAllow], ",") {
+		if strings.TrimSpace(allowed) == from {
+			return true
+		}
+	}
+	return false
+}
+
+// planConsents asks for the consent of namespaces that lose the operator of the product and would get none instead.
+func (p *Plan) planConsents(s State) {
+	for _, config := range s.Objects[configs] {
+		for _, namespace := range Mapped(config) {
+			annotations, exists := s.Namespaces[namespace]
+			switch {
+			case s.allows(namespace, config.GetNamespace()):
+			case !exists:
+				p.Notices = append(p.Notices, fmt.Sprintf("%s maps namespace %s, which does not exist", title(config), namespace))
+			default:
+				allowed := strings.TrimPrefix(annotations[annotationAllow]+","+config.GetNamespace(), ",")
+				p.Problems = append(p.Problems, fmt.Sprintf("%s maps namespace %s, which does not allow it: Collection Operator would install no operator there. Ask an owner of the namespace for: "+
+					"kubectl annotate --overwrite namespace %s %s=%s", title(config), namespace, namespace, annotationAllow, allowed))
+			}
+		}
+	}
 }
 
 // idOf returns the collection that a SubOperatorConfig is about.

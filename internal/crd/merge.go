@@ -11,6 +11,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -279,6 +280,9 @@ func Tightened(was, is *apiextensionsv1.JSONSchemaProps) string { return tighten
 func tightened(was, is *apiextensionsv1.JSONSchemaProps, path string) string {
 	if was.Type != is.Type {
 		return fmt.Sprintf("%s is %s instead of %s", path, is.Type, was.Type)
+	}
+	if ptr.Deref(was.XPreserveUnknownFields, false) && !ptr.Deref(is.XPreserveUnknownFields, false) {
+		return cmp.Or(path, "the object") + " keeps no fields that are not in the schema"
 	}
 	if len(is.Enum) > 0 && (len(was.Enum) == 0 || slices.ContainsFunc(was.Enum, func(value apiextensionsv1.JSON) bool {
 		return !slices.ContainsFunc(is.Enum, func(other apiextensionsv1.JSON) bool { return string(other.Raw) == string(value.Raw) })

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -145,7 +146,9 @@ func (a *adoptedCluster) adopt(ctx context.Context) {
 		uids[object.GetName()] = object.GetUID()
 	}
 	a.logons = a.zos.logons(ctx)
-	printed, err := a.collectionTool(ctx, "adopt", "--yes", "--backup", filepath.Join(GinkgoT().TempDir(), "backup"))
+	folder := GinkgoT().TempDir()
+	Expect(os.WriteFile(filepath.Join(folder, "1.0.0.tar.gz"), a.archives["1.0.0.tar.gz"], 0o600)).To(Succeed())
+	printed, err := a.collectionTool(ctx, "adopt", "--yes", "--archives", folder, "--backup", filepath.Join(folder, "backup"))
 	Expect(err).NotTo(HaveOccurred(), printed)
 	Expect(printed).To(ContainSubstring("Adopted."))
 	a.manage(ctx, "1")

@@ -45,6 +45,8 @@ type product struct {
 	namespace string
 	samples   []*sample
 	folder    string
+	// saved is the name of the folder of the backup.
+	saved string
 }
 
 // newProduct starts an empty control plane and makes a cluster with the product in it, until the spec ends.
@@ -53,7 +55,7 @@ func newProduct(ctx context.Context) *product {
 	second := StartControlPlane(projectDir())
 	DeferCleanup(func() { Connect(controlPlane.Kubeconfig) })
 	Connect(second.Kubeconfig)
-	p := &product{namespace: "zoscb", folder: GinkgoT().TempDir(), samples: []*sample{newSample(), newSample(), newSample()}}
+	p := &product{namespace: "zoscb", saved: "first", folder: GinkgoT().TempDir(), samples: []*sample{newSample(), newSample(), newSample()}}
 	for _, s := range p.samples { // The CRDs here have no defaults, which the API server would write.
 		s.variables = "{name: size, displayName: Size, type: integer, required: false}"
 	}
@@ -170,7 +172,9 @@ func (p *product) makeCollection(ctx context.Context, s *sample, uploaded bool) 
 	soc := p.object("v2beta2", "SubOperatorConfig", name+"-soc", `{"operatorCollection":"`+name+`","credentialType":"shared","mapping":[{"namespace":"`+p.namespace+
 		`","zosendpoints":[{"name":"lpar1","credentialName":"logon"}]}]}`)
 	soc.SetLabels(map[string]string{"operator-name": s.name})
-	Create(ctx, oc, soc, p.deployment(s.operator(), map[string]string{"operator-name": s.name}),
+	operator := p.deployment(s.operator(), map[string]string{"operator-name": s.name})
+	operator.Spec.Template.Spec.ServiceAccountName = s.operator()
+	Create(ctx, oc, soc, operator,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}})
 	p.setStatus(ctx, oc, `{"phase":"Successful","config":{"collectionPath":"/opt/collections/suboperator/`+s.name+"/"+s.version+`/`+s.name+`.tar.gz"}}`)
 	p.setStatus(ctx, soc, `{"phase":"Successful","clusterserviceversion":{"metadata":{"name":"`+s.operator()+`.v`+s.version+`"}},
@@ -178,6 +182,7 @@ func (p *product) makeCollection(ctx context.Context, s *sample, uploaded bool) 
 	for i := range resourcesPerKind {
 		resource := s.instance(p.namespace, fmt.Sprintf("r%d", i))
 		resource.SetFinalizers([]string{s.plural() + "." + SharedGroup + "/finalizer"})
+		resource.SetLabels(map[string]string{"olm.copiedFrom": "anybody-may-set-this"})
 		Create(ctx, resource)
 		p.setStatus(ctx, resource, `{"mine":"`+resource.GetName()+`","conditions":[
 			{"type":"Running","status":"True","reason":"Successful","message":"Awaiting next reconciliation","lastTransitionTime":"2036-01-02T10:00:00Z",
@@ -200,7 +205,7 @@ func (p *product) run(ctx context.Context, code int, args ...string) string {
 
 // backup are the arguments that name the folder of the backup, and confirm.
 func (p *product) backup(more ...string) []string {
-	return append([]string{"--backup", filepath.Join(p.folder, "backup"), "--yes"}, more...)
+	return append([]string{"--backup", filepath.Join(p.folder, p.saved), "--yes"}, more...)
 }
 
 // resources are all custom resources of collections.
@@ -269,7 +274,9 @@ func (p *product) install(ctx context.Context) *managerProcess {
 	})
 	for _, s := range p.samples {
 		makeAvailable(ctx, p.namespace, s.operator())
-		ExpectReady(ctx, newCollection(p.namespace, s.name+"."+domain+"."+s.version, v2beta2.OperatorCollectionSpec{}))
+		oc := newCollection(p.namespace, s.name+"."+domain+"."+s.version, v2beta2.OperatorCollectionSpec{})
+		ExpectReady(ctx, oc)
+		ExpectReady(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: oc.Name + "-soc"}})
 	}
 	return m
 }
@@ -298,6 +305,15 @@ func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 	return pod.plays()
 }
 
+// addToInventory lets a SubOperatorConfig list an object that it did not install.
+func (p *product) addToInventory(ctx context.Context, config, kind, name string) {
+	GinkgoHelper()
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: config}}
+	Get(ctx, NewWithT(GinkgoT()), soc)
+	soc.Status.Inventory = append(soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: p.namespace, Name: name})
+	Expect(K8s.Status().Update(ctx, soc)).To(Succeed())
+}
+
 var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 	It("is adopted with its collections and resources, without a run, and given back", func(ctx context.Context) {
 		p := newProduct(ctx)
@@ -315,13 +331,27 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		for _, name := range []string{"ibm-zoscb-operator", "ibm-zoscb-manager-zoscloudbroker"} {
 			Patch(ctx, deployment(p.namespace, name), `{"spec":{"replicas":0}}`)
 		}
-		Expect(os.WriteFile(filepath.Join(p.folder, "uploaded.tar.gz"), p.samples[0].archive(), 0o600)).To(Succeed())
+		Expect(output).To(ContainSubstring("is only seen with its archive: download"))
+		for i, name := range []string{"uploaded.tar.gz", "second.tar.gz", "third.tar.gz"} {
+			Expect(os.WriteFile(filepath.Join(p.folder, name), p.samples[i].archive(), 0o600)).To(Succeed())
+		}
 		output = p.run(ctx, 0, "--dry-run")
 		Expect(output).To(And(ContainSubstring(DigestOf(p.samples[0].archive())), ContainSubstring("Nothing was changed: this was a dry run.")))
 		AddReportEntry("the dry run", output)
 		Expect(p.content(ctx)).To(Equal(original))
-		_, err := os.Stat(filepath.Join(p.folder, "backup"))
+		_, err := os.Stat(filepath.Join(p.folder, p.saved))
 		Expect(os.IsNotExist(err)).To(BeTrue())
+
+		By("not waiting for ever for an operator that does not end, and giving the cluster back")
+		Patch(ctx, deployment(p.namespace, p.samples[2].operator()), `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		Expect(p.run(ctx, 2, p.backup("--timeout", "5s")...)).To(ContainSubstring("the adoption is not complete"))
+		Patch(ctx, deployment(p.namespace, p.samples[2].operator()), `{"metadata":{"finalizers":null}}`)
+		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
+		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("undone already"))
+		restored := p.content(ctx)
+		unstructured.RemoveNestedField(restored["Deployment "+p.samples[2].operator()].(map[string]any), "metadata", "finalizers")
+		Expect(restored).To(Equal(original))
+		p.saved = "second"
 
 		By("adopting")
 		began := time.Now()
@@ -329,7 +359,7 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		output = p.run(ctx, 0, p.backup()...)
 		AddReportEntry("adopted after", time.Since(began).Round(time.Millisecond).String())
 		Expect(output).To(ContainSubstring("kubectl collection push " + filepath.Join(p.folder, "uploaded.tar.gz")))
-		saved, err := os.ReadFile(filepath.Join(p.folder, "backup", "before-adoption.yaml"))
+		saved, err := os.ReadFile(filepath.Join(p.folder, p.saved, "before-adoption.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(saved)).NotTo(ContainSubstring(adoptedToken))
 		for i, after := range p.resources(ctx) {
@@ -358,10 +388,19 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		Expect(p.reconcileAll(ctx, p.samples[1])).To(Equal(1), "a change runs the playbook, so the gate can tell")
 		Patch(ctx, p.samples[1].instance(p.namespace, "r0"), `{"spec":{"size":null}}`)
 
-		By("going back")
+		By("refusing to finish while the product runs")
+		Patch(ctx, deployment(p.namespace, "ibm-zoscb-operator"), `{"spec":{"replicas":1}}`)
+		Expect(p.run(ctx, 1, p.backup("--finish")...)).To(ContainSubstring("kubectl scale deployment ibm-zoscb-operator"))
+		Patch(ctx, deployment(p.namespace, "ibm-zoscb-operator"), `{"spec":{"replicas":0}}`)
+
+		By("going back, and leaving alone what only the inventory has")
 		m.stop()
+		foreign := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "foreign"}}
+		Create(ctx, foreign)
+		p.addToInventory(ctx, p.samples[1].name+"."+domain+"."+p.samples[1].version+"-soc", "ServiceAccount", foreign.Name)
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
-		restored := p.content(ctx)
+		Live(ctx, NewWithT(GinkgoT()), foreign)
+		restored = p.content(ctx)
 		delete(restored, p.samples[1].kind+" r0") // Its spec was changed meanwhile.
 		delete(original, p.samples[1].kind+" r0")
 		Expect(restored).To(HaveLen(len(original)))
@@ -370,6 +409,8 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		}
 
 		By("adopting again, and finishing")
+		Expect(p.run(ctx, 2, p.backup()...)).To(ContainSubstring("name another folder"))
+		p.saved = "third"
 		Expect(p.run(ctx, 0, p.backup()...)).To(ContainSubstring("Adopted."))
 		m = p.install(ctx)
 		output = p.run(ctx, 0, p.backup("--finish")...)

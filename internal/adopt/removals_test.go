@@ -1,0 +1,68 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestWhatOnlyHasTheNameOfAnOperatorStays(t *testing.T) {
+	named := func(kind, name, namespace, more string) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: %s, metadata: {name: %s, namespace: %s%s}}`, kind, name, namespace, more)
+	}
+	for name, test := range map[string]struct{ object, problem string }{
+		"a ServiceAccount":                       {named("ServiceAccount", "ibm-racf-operator", "zos", ""), "kubectl label serviceaccount ibm-racf-operator -n zos operator-name=racf"},
+		"a Deployment of another collection":     {named("Deployment", "ibm-racf-operator", "zos", ", labels: {operator-name: other}"), "kubectl label deployment"},
+		"a ClusterServiceVersion":                {named("ClusterServiceVersion", "ibm-racf-operator.v9.0.0", "zos", ""), "kubectl label clusterserviceversion"},
+		"a Role that says it is OLM's":           {named("Role", "ibm-racf-operator", "zos", ", labels: {olm.owner: none.v1}"), "kubectl label role"},
+		"an owner that is not the collection's":  {named("Role", "ibm-racf-operator", "zos", ", ownerReferences: [{uid: other}]"), "kubectl label role"},
+		"in a namespace that does not agree":     {named("Deployment", "ibm-racf-operator", "payments", ", labels: {operator-name: racf}"), "kubectl annotate --overwrite namespace payments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(t)
+			s.Namespaces["payments"] = nil
+			s.Objects[configs][0].Object["spec"].(map[string]any)["mapping"] = []any{map[string]any{"namespace": "zos"}, map[string]any{"namespace": "payments"}}
+			s.Workloads = append(s.Workloads, object(t, test.object))
+			p := New(s)
+			if len(p.Remove) > 0 || !strings.Contains(strings.Join(p.Problems, "\n"), test.problem) {
+				t.Errorf("removed: %q, problems: %q", titles(p.Remove), p.Problems)
+			}
+		})
+	}
+}
+
+func TestWhatBelongsToACollectionIsRemoved(t *testing.T) {
+	for name, object := range map[string]string{
+		"by its owner":   `{kind: Role, metadata: {name: ibm-racf-operator, namespace: zos, ownerReferences: [{uid: soc}]}}`,
+		"by its status":  `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: zos}}`,
+		"by its label":   `{kind: RoleBinding, metadata: {name: ibm-racf-operator, namespace: zos, labels: {operator-name: racf}}}`,
+		"by its pods":    `{kind: Deployment, metadata: {name: ibm-racf-operator, namespace: zos}, spec: {template: {metadata: {labels: {operator-name: racf}}}}}`,
+		"in a namespace": `{kind: Role, metadata: {name: ibm-racf-operator, namespace: payments, labels: {operator-name: racf}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(t)
+			s.Namespaces["payments"] = map[string]string{annotationAllow: "hr, zos"}
+			config := s.Objects[configs][0]
+			config.SetUID("soc")
+			config.Object["spec"].(map[string]any)["mapping"] = []any{map[string]any{"namespace": "zos"}, map[string]any{"namespace": "payments"}}
+			config.Object["status"].(map[string]any)["clusterserviceversion"] = map[string]any{"metadata": map[string]any{"name": "ibm-racf-operator.v1.0.0"}}
+			s.Accounts = append(s.Accounts, objectOf(t, object))
+			if p := New(s); len(p.Remove) != 1 || len(p.Problems) > 0 {
+				t.Errorf("removed: %q, problems: %q", titles(p.Remove), p.Problems)
+			}
+		})
+	}
+}
+
+func TestWorkloadsOfAVersionAreAwaitedAndNotMadeAgain(t *testing.T) {
+	s := cluster(t)
+	s.Packages = append(s.Packages, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: zos, labels: {operator-name: racf}}}`))
+	s.Workloads = append(s.Workloads, objectOf(t, `{kind: Deployment, metadata: {name: any, namespace: zos, labels: {olm.owner: ibm-racf-operator.v1.0.0}}}`))
+	p := New(s)
+	if got := strings.Join(titles(p.Remove), ", "); got != "ClusterServiceVersion zos/ibm-racf-operator.v1.0.0, Deployment zos/any" {
+		t.Fatal(got)
+	}
+	if Recreated(p.Remove[0]) == nil || Recreated(p.Remove[1]) != nil {
+		t.Error("what OLM makes is made twice")
+	}
+}
