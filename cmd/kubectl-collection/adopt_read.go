@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/restmapper"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -79,7 +81,26 @@ func (a *adoption) read(ctx context.Context) error {
 	if err := a.readCredentials(ctx); err != nil {
 		return err
 	}
-	return a.readArchives()
+	return errors.Join(a.readFormer(ctx), a.readArchives())
+}
+
+// readFormer reads what an attempt that was interrupted has begun to remove.
+func (a *adoption) readFormer(ctx context.Context) error {
+	a.state.Proven = map[types.UID]bool{}
+	if a.backup == "" {
+		return nil
+	}
+	former, err := a.load(ctx)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && former.Restored {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range former.Removed {
+		a.state.Proven[o.GetUID()] = true
+	}
+	return nil
 }
 
 // readObjects reads the product's CRDs, and their custom resources.

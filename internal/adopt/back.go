@@ -11,8 +11,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
-// BackProblems has what keeps the way back from being gone: managers of either product that are active and, as long as custom resources
-// are not restored, playbooks that would be cut off and deletions that nobody would finish.
+// BackProblems has what forbids the way back: managers of either product that are active and, as long as custom resources are not
+// restored, playbooks that would be cut off and deletions that nobody would finish.
 func (s State) BackProblems(b *Backup) []string {
 	problems := s.ProductManagers()
 	for _, w := range s.Workloads {

@@ -71,7 +71,7 @@ func (s State) partsOf(operator Operator) (parts, unclear []*unstructured.Unstru
 		made := found.installed[o.GetLabels()[labelOLMOwner]]
 		switch {
 		case made && !isWorkload(o):
-		case made, partOf(o, operator.Name()) && found.proves(o, operator.ID):
+		case made, s.Proven[o.GetUID()], partOf(o, operator.Name()) && found.proves(o, operator.ID):
 			found.add(o)
 			parts = append(parts, o)
 		case partOf(o, operator.Name()):
@@ -208,6 +208,11 @@ func groupsOf(configuration *unstructured.Unstructured) (of, others bool) {
 
 // noteCredentials names the Secrets that no operator of Collection Operator sends to a z/OS system.
 func (p *Plan) noteCredentials(s State) {
+	for _, config := range s.Objects[configs] {
+		if kind, _, _ := unstructured.NestedString(config.Object, "spec", "credentialType"); kind == "personal" {
+			p.Notices = append(p.Notices, fmt.Sprintf("%s has personal credentials: its resources must name their Secret in the annotation zoscb.ibm.com/credential before their next run", title(config)))
+		}
+	}
 	for _, c := range s.Credentials {
 		switch {
 		case !c.Exists:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestWhatOnlyHasTheNameOfAnOperatorStays(t *testing.T) {
@@ -64,5 +66,17 @@ func TestWorkloadsOfAVersionAreAwaitedAndNotMadeAgain(t *testing.T) {
 	}
 	if Recreated(p.Remove[0]) == nil || Recreated(p.Remove[1]) != nil {
 		t.Error("what OLM makes is made twice")
+	}
+}
+
+func TestRepetitionKnowsWhatItBeganToRemove(t *testing.T) {
+	s := cluster(t)
+	s.Accounts = append(s.Accounts, objectOf(t, `{kind: ServiceAccount, metadata: {name: ibm-racf-operator, namespace: zos, uid: "7"}}`))
+	if p := New(s); len(p.Remove) != 0 || len(p.Problems) != 1 {
+		t.Fatalf("removed: %q, problems: %q", titles(p.Remove), p.Problems)
+	}
+	s.Proven = map[types.UID]bool{"7": true}
+	if p := New(s); len(p.Remove) != 1 || len(p.Problems) != 0 {
+		t.Errorf("removed: %q, problems: %q", titles(p.Remove), p.Problems)
 	}
 }

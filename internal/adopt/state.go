@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -61,6 +62,8 @@ type State struct {
 	Credentials []Credential
 	// Archives are those that a user has of collections.
 	Archives []Archive
+	// Proven are the UIDs of objects that a former attempt, which was interrupted, has saved as the product's and began to remove.
+	Proven map[types.UID]bool
 	// Finalizers are those of the other product that IsForeign would not recognise.
 	Finalizers []string
 }
