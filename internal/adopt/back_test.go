@@ -193,3 +193,12 @@ func TestFinishedLeavesFormerReleases(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestFinalizerOfAKindWithoutDeletionPlaybook(t *testing.T) {
+	s := cluster(t)
+	s.Archives[0].Collection.Resources[0].Finalizer = ""
+	p := New(s)
+	if got := p.Changes[0].Want.GetFinalizers(); len(got) > 0 || len(p.Problems) > 0 {
+		t.Errorf("%q %q", got, p.Problems)
+	}
+}

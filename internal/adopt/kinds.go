@@ -134,12 +134,28 @@ func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of
 		}
 		want := object.DeepCopy()
 		kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), s.IsForeign)
-		if !slices.Contains(kept, render.Finalizer) {
-			kept = append(kept, render.Finalizer)
+		what := fmt.Sprintf("finalizer %s is removed, since its collection has no deletion playbook", strings.Join(s.foreign(object), ", "))
+		if p.hasDeletion(of, object.GetKind()) {
+			what = fmt.Sprintf("finalizer %s becomes %s", strings.Join(s.foreign(object), ", "), render.Finalizer)
+			if !slices.Contains(kept, render.Finalizer) {
+				kept = append(kept, render.Finalizer)
+			}
 		}
 		want.SetFinalizers(kept)
-		p.change(object, want, fmt.Sprintf("finalizer %s becomes %s", strings.Join(s.foreign(object), ", "), render.Finalizer))
+		p.change(object, want, what)
 	}
+}
+
+// hasDeletion reports whether a kind of a collection has a deletion playbook in one of its archives. Without one, no operator would remove
+// the finalizer.
+func (p *Plan) hasDeletion(of collection.ID, kind string) bool {
+	return slices.ContainsFunc(p.Collections, func(c Collection) bool {
+		if c.ID != of || c.Archive == nil {
+			return false
+		}
+		resource, _ := c.Archive.Collection.Resource(kind)
+		return resource.Finalizer != ""
+	})
 }
 
 // isRunning reports whether a playbook runs for a custom resource: its status says so, and its operator is not stopped.

@@ -48,7 +48,7 @@ const users = "users.suboperator.zoscb.ibm.com"
 func racf(version string) Archive {
 	return Archive{File: "racf-" + version + ".tar.gz", Digest: "sha256:1", Collection: &collection.Collection{
 		Domain: "ibm", Name: "racf", Version: semver.MustParse(version),
-		Resources: []collection.Resource{{Kind: "User", DisplayName: "User", Vars: []collection.Var{{Name: "size", DisplayName: "Size", Type: collection.Integer}}}},
+		Resources: []collection.Resource{{Kind: "User", DisplayName: "User", Finalizer: "delete.yml", Vars: []collection.Var{{Name: "size", DisplayName: "Size", Type: collection.Integer}}}},
 	}}
 }
 
