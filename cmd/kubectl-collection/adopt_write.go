@@ -98,7 +98,9 @@ func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstru
 	return nil
 }
 
-func makesPods(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet" }
+func makesPods(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Deployment" || o.GetKind() == "StatefulSet"
+}
 
 // awaitGone waits for a workload that is deleted: the API server keeps it until its pods are gone.
 func (a *adoption) awaitGone(ctx context.Context, o *unstructured.Unstructured) error {

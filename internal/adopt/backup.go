@@ -106,7 +106,9 @@ func (s State) schemaOf(o *unstructured.Unstructured) *crd.Schema {
 // has written since then to custom resources of collections, of which adoption changes the finalizers alone.
 func (b *Backup) Add(other *Backup) {
 	for _, d := range other.Definitions {
-		if !slices.ContainsFunc(b.Definitions, func(saved *apiextensionsv1.CustomResourceDefinition) bool { return saved.Name == d.Name && saved.UID == d.UID }) {
+		if !slices.ContainsFunc(b.Definitions, func(saved *apiextensionsv1.CustomResourceDefinition) bool {
+			return saved.Name == d.Name && saved.UID == d.UID
+		}) {
 			b.Definitions = append(b.Definitions, d)
 		}
 	}
@@ -135,4 +137,6 @@ func addMissing(objects, others []*unstructured.Unstructured) []*unstructured.Un
 	return objects
 }
 
-func isSame(a, b *unstructured.Unstructured) bool { return title(a) == title(b) && a.GetUID() == b.GetUID() }
+func isSame(a, b *unstructured.Unstructured) bool {
+	return title(a) == title(b) && a.GetUID() == b.GetUID()
+}

@@ -13,12 +13,12 @@ func TestWhatOnlyHasTheNameOfAnOperatorStays(t *testing.T) {
 		return fmt.Sprintf(`{apiVersion: v1, kind: %s, metadata: {name: %s, namespace: %s%s}}`, kind, name, namespace, more)
 	}
 	for name, test := range map[string]struct{ object, problem string }{
-		"a ServiceAccount":                       {named("ServiceAccount", "ibm-racf-operator", "zos", ""), "kubectl label serviceaccount ibm-racf-operator -n zos operator-name=racf"},
-		"a Deployment of another collection":     {named("Deployment", "ibm-racf-operator", "zos", ", labels: {operator-name: other}"), "kubectl label deployment"},
-		"a ClusterServiceVersion":                {named("ClusterServiceVersion", "ibm-racf-operator.v9.0.0", "zos", ""), "kubectl label clusterserviceversion"},
-		"a Role that says it is OLM's":           {named("Role", "ibm-racf-operator", "zos", ", labels: {olm.owner: none.v1}"), "kubectl label role"},
-		"an owner that is not the collection's":  {named("Role", "ibm-racf-operator", "zos", ", ownerReferences: [{uid: other}]"), "kubectl label role"},
-		"in a namespace that does not agree":     {named("Deployment", "ibm-racf-operator", "payments", ", labels: {operator-name: racf}"), "kubectl annotate --overwrite namespace payments"},
+		"a ServiceAccount":                      {named("ServiceAccount", "ibm-racf-operator", "zos", ""), "kubectl label serviceaccount ibm-racf-operator -n zos operator-name=racf"},
+		"a Deployment of another collection":    {named("Deployment", "ibm-racf-operator", "zos", ", labels: {operator-name: other}"), "kubectl label deployment"},
+		"a ClusterServiceVersion":               {named("ClusterServiceVersion", "ibm-racf-operator.v9.0.0", "zos", ""), "kubectl label clusterserviceversion"},
+		"a Role that says it is OLM's":          {named("Role", "ibm-racf-operator", "zos", ", labels: {olm.owner: none.v1}"), "kubectl label role"},
+		"an owner that is not the collection's": {named("Role", "ibm-racf-operator", "zos", ", ownerReferences: [{uid: other}]"), "kubectl label role"},
+		"in a namespace that does not agree":    {named("Deployment", "ibm-racf-operator", "payments", ", labels: {operator-name: racf}"), "kubectl annotate --overwrite namespace payments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(t)

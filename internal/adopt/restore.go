@@ -257,4 +257,3 @@ func Recreated(saved *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	return object
 }
-
