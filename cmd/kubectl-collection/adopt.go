@@ -27,7 +27,7 @@ type adoptOptions struct {
 func adoptCommand() *cobra.Command {
 	o := &adoptOptions{}
 	command := &cobra.Command{
-		Use:   "adopt --backup FOLDER",
+		Use:   "adopt",
 		Short: "Take over a cluster from IBM z/OS Cloud Broker, or give it back",
 		Long: `Take over the collections, endpoints and custom resources of a cluster with IBM z/OS Cloud Broker. They keep their UID and their
 status, and no playbook runs again that was successful. Use it before you install Collection Operator, when the manager of the other product
@@ -37,8 +37,8 @@ With --dry-run, it lists all that it would do, and all problems at once, and wri
 removes is saved in the folder first. The folder has no Secrets, but status of custom resources, environment variables of removed Deployments
 and annotations: keep it where only administrators can read it. It can be repeated after a failure.
 
-With --back, CRDs, labels, annotations, finalizers and status are again as they were, with the spec that resources have by then. With --finish, the finalizers of the other product are
-removed, and there is no way back any more.
+With --back, CRDs, labels, annotations, finalizers and status are again as they were; the spec of resources stays as it is by then. With
+--finish, the finalizers of the other product are removed, and there is no way back any more. All but a dry run need --backup.
 
 You need the permissions of a cluster administrator.
 
