@@ -20,7 +20,7 @@ type adoptOptions struct {
 	backup, archives     string
 	finalizers           []string
 	dryRun, back, finish bool
-	yes                  bool
+	yes, dropFields      bool
 	timeout              time.Duration
 }
 
@@ -62,6 +62,7 @@ Exit codes are 0 if it is done, 1 if problems were found or you did not confirm,
 	flags.StringVar(&o.backup, "backup", "", "folder for what is changed and removed")
 	flags.StringVar(&o.archives, "archives", "", "folder with the archives (.tar.gz) of collections that were uploaded, or that have resources")
 	flags.StringArrayVar(&o.finalizers, "finalizer", nil, "a finalizer of the other product whose name does not end in the domain zoscb.ibm.com; can be repeated")
+	flags.BoolVar(&o.dropFields, "drop-fields", false, "accept that collections and endpoints lose fields that Collection Operator does not know, until --back")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "list what would be done, and write nothing")
 	flags.BoolVar(&o.back, "back", false, "undo an adoption")
 	flags.BoolVar(&o.finish, "finish", false, "remove what the way back needs")

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/adopt"
+	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
 // backupFile is the file in the folder of a backup.
@@ -110,7 +111,6 @@ func (a *adoption) goBack(ctx context.Context) error {
 		fmt.Fprintln(a.out, "The adoption is undone already: there is nothing to do.")
 		return nil
 	}
-	a.state.Finalizers = append(a.state.Finalizers, b.Finalizers...)
 	if problems := a.state.BackProblems(b); len(problems) > 0 {
 		return a.refuse(problems)
 	}
@@ -120,10 +120,10 @@ func (a *adoption) goBack(ctx context.Context) error {
 	fmt.Fprintf(a.out, "As before %s: %d CRDs, and labels, annotations, finalizers and status of %d objects. Made again: %d objects. Removed: %d objects of operators of Collection Operator.\n",
 		b.Taken.Format(time.RFC3339), len(b.Definitions), len(b.Kept), len(b.Removed), len(b.Installed))
 	for _, o := range b.Installed {
-		fmt.Fprintf(a.out, "- %s %s/%s is removed\n", o.GetKind(), o.GetNamespace(), o.GetName())
+		a.say(fmt.Sprintf("%s %s/%s is removed", o.GetKind(), o.GetNamespace(), o.GetName()))
 	}
 	for _, made := range a.state.Made(b) {
-		fmt.Fprintf(a.out, "- %s was made since then: it stays, and the other product will see it\n", made)
+		a.say(made + " was made since then: it stays, and the other product will see it")
 	}
 	if a.dryRun {
 		fmt.Fprintln(a.out, "Nothing was changed: this was a dry run.")
@@ -131,6 +131,9 @@ func (a *adoption) goBack(ctx context.Context) error {
 	}
 	if !a.confirmed("Go back? [y/N] ") {
 		return errFindings
+	}
+	if err := a.checkAgain(ctx, func() []string { return a.state.BackProblems(b) }); err != nil {
+		return err
 	}
 	if err := a.restore(ctx, b); err != nil {
 		return fmt.Errorf("the way back is not complete, and can be repeated: %w", err)
@@ -163,9 +166,23 @@ func (a *adoption) findInstalled(ctx context.Context, b *adopt.Backup) error {
 	return nil
 }
 
+// checkAgain reads the cluster again, which may have changed while the user was asked, and refuses it if there are problems by now.
+func (a *adoption) checkAgain(ctx context.Context, problems func() []string) error {
+	if a.yes {
+		return nil
+	}
+	if err := a.read(ctx); err != nil {
+		return err
+	}
+	if found := problems(); len(found) > 0 {
+		return a.refuse(found)
+	}
+	return nil
+}
+
 func (a *adoption) refuse(problems []string) error {
 	for _, problem := range problems {
-		fmt.Fprintln(a.out, "- "+problem)
+		a.say(problem)
 	}
 	fmt.Fprintln(a.out, "Nothing was changed: solve the problems first.")
 	return errFindings
@@ -276,7 +293,7 @@ func (a *adoption) restoreObject(ctx context.Context, b *adopt.Backup, saved *un
 
 func (a *adoption) say(what string) {
 	if what != "" {
-		fmt.Fprintln(a.out, "- "+what)
+		fmt.Fprintln(a.out, "- "+printable.Escape(what))
 	}
 }
 
@@ -315,18 +332,16 @@ func (a *adoption) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.state.Finalizers = append(a.state.Finalizers, b.Finalizers...)
-	problems := append(a.state.ActiveProduct(), a.state.NotTakenOver()...)
-	if !adopt.New(a.state).Adopted {
-		problems = []string{"the adoption is not complete: run it again without --finish"}
+	if b.Restored {
+		return fmt.Errorf("%s is of an adoption that is undone: name the folder of the later one", a.backup)
 	}
-	if len(problems) > 0 {
+	if problems := a.finishProblems(); len(problems) > 0 {
 		return a.refuse(problems)
 	}
 	unfinished := a.state.ToFinish()
 	fmt.Fprintf(a.out, "The other product's finalizers are removed from %d objects. Then there is no way back.\n", len(unfinished))
 	for _, edited := range a.state.EditedSince(b) {
-		fmt.Fprintf(a.out, "- %s was changed since the adoption began, and its playbook has not run: if it should, use kubectl collection rerun\n", edited)
+		a.say(edited + " was changed since the adoption began, and its playbook has not run: if it should, use kubectl collection rerun")
 	}
 	if a.dryRun {
 		fmt.Fprintln(a.out, "Nothing was changed: this was a dry run.")
@@ -334,6 +349,9 @@ func (a *adoption) end(ctx context.Context) error {
 	}
 	if !a.confirmed("Finish? [y/N] ") {
 		return errFindings
+	}
+	if err := a.checkAgain(ctx, a.finishProblems); err != nil {
+		return err
 	}
 	for _, o := range unfinished {
 		if err := a.finishObject(ctx, o); err != nil {
@@ -345,6 +363,14 @@ func (a *adoption) end(ctx context.Context) error {
 		return err
 	}
 	return a.sayLeftovers()
+}
+
+// finishProblems has what forbids the last step.
+func (a *adoption) finishProblems() []string {
+	if !adopt.New(a.state).Adopted {
+		return []string{"the adoption is not complete: run it again without --finish"}
+	}
+	return append(a.state.ActiveProduct(), a.state.NotTakenOver()...)
 }
 
 // finishObject removes the other product's finalizers from an object, which the manager may write at the same time.

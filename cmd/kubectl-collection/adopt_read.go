@@ -55,7 +55,7 @@ func (a *adoption) read(ctx context.Context) error {
 		return err
 	}
 	a.mapper = restmapper.NewDiscoveryRESTMapper(groups)
-	a.state = adopt.State{Objects: map[string][]*unstructured.Unstructured{}, Finalizers: a.finalizers}
+	a.state = adopt.State{Objects: map[string][]*unstructured.Unstructured{}, Finalizers: a.finalizers, DropFields: a.dropFields}
 	if a.state.Own, err = config.Definitions(); err != nil {
 		return err
 	}
@@ -84,18 +84,22 @@ func (a *adoption) read(ctx context.Context) error {
 	return errors.Join(a.readFormer(ctx), a.readArchives())
 }
 
-// readFormer reads what an attempt that was interrupted has begun to remove.
+// readFormer reads the finalizers that were named to a former attempt and, if it was interrupted, what it has begun to remove.
 func (a *adoption) readFormer(ctx context.Context) error {
 	a.state.Proven = map[types.UID]bool{}
 	if a.backup == "" {
 		return nil
 	}
 	former, err := a.load(ctx)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && former.Restored {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	a.state.Finalizers = slices.Concat(a.state.Finalizers, former.Finalizers)
+	if former.Restored {
+		return nil
 	}
 	for _, o := range former.Removed {
 		a.state.Proven[o.GetUID()] = true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -14,12 +15,7 @@ import (
 // BackProblems has what forbids the way back: managers of either product that are active and, as long as custom resources are not
 // restored, playbooks that would be cut off and deletions that nobody would finish.
 func (s State) BackProblems(b *Backup) []string {
-	problems := s.ProductManagers()
-	for _, w := range s.Workloads {
-		if isOwnManager(w) {
-			problems = append(problems, s.active(w)...)
-		}
-	}
+	problems := append(s.ProductManagers(), s.OwnManagers()...)
 	if b.Restored {
 		return problems
 	}
@@ -34,7 +30,7 @@ func (s State) BackProblems(b *Backup) []string {
 			}
 			for _, of := range owners[definition.Name] {
 				if s.isRunning(o, Operator{Namespace: o.GetNamespace(), ID: of.id}) {
-					problems = append(problems, fmt.Sprintf("%s: its playbook runs, and would be cut off: wait until it has ended", title(o)))
+					problems = append(problems, cutOff(o, of.id))
 					break
 				}
 			}
@@ -81,6 +77,9 @@ func reference(apiVersion, kind, namespace, name string) *unstructured.Unstructu
 // OperatorGroup, which others may use, stays. Of a Subscription, the ClusterServiceVersion that the Operator Lifecycle Manager made, and its
 // workloads, are removed too.
 func (s State) Installed(b *Backup, owner string, live *unstructured.Unstructured) []*unstructured.Unstructured {
+	if group := live.GroupVersionKind().Group; group == apiextensionsv1.GroupName || IsGroup(group) || live.GetKind() == "Namespace" {
+		return nil // Whatever they say: with them, resources would be deleted.
+	}
 	isProducts := slices.ContainsFunc(b.Removed, func(saved *unstructured.Unstructured) bool { return saved.GetUID() == live.GetUID() })
 	if live.GetAnnotations()[render.AnnotationOwner] != owner || render.IDOf(live.GetLabels()) == (collection.ID{}) || isProducts || live.GetUID() == "" {
 		return nil

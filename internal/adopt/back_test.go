@@ -30,6 +30,8 @@ func TestInstalled(t *testing.T) {
 		"of another one":           {`{kind: RoleBinding, metadata: {name: a, namespace: zos, uid: "1", ` + strings.Replace(ours, "zos/racf", "hr/racf", 1) + `}}`, 0},
 		"without labels":           {`{kind: RoleBinding, metadata: {name: a, namespace: zos, uid: "1", annotations: {zoscb.ibm.com/suboperatorconfig: zos/racf-soc}}}`, 0},
 		"that the product had":     {`{kind: RoleBinding, metadata: {name: a, namespace: zos, uid: before, ` + ours + `}}`, 0},
+		"a CRD":                    {`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a, uid: "1", ` + ours + `}}`, 0},
+		"a custom resource":        {`{apiVersion: suboperator.zoscb.ibm.com/v1, kind: User, metadata: {name: a, namespace: zos, uid: "1", ` + ours + `}}`, 0},
 		"shared":                   {`{kind: OperatorGroup, metadata: {name: a, namespace: zos, uid: "1", labels: {managed-by: ibm-zos-cloud-broker}}}`, 0},
 		"with what OLM made of it": {`{kind: Subscription, metadata: {name: a, namespace: zos, uid: "1", ` + ours + `}, status: {installedCSV: ibm-racf-operator.v1.0.0}}`, 3},
 	} {
@@ -40,7 +42,8 @@ func TestInstalled(t *testing.T) {
 				objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v0.9.0, namespace: zos, uid: "3"}}`))
 			s.Workloads = append(s.Workloads, objectOf(t, `{kind: Deployment, metadata: {name: d, namespace: zos, uid: "4", labels: {olm.owner: ibm-racf-operator.v1.0.0}}}`))
 			b := &Backup{Removed: []*unstructured.Unstructured{objectOf(t, `{kind: RoleBinding, metadata: {name: a, namespace: zos, uid: before}}`)}}
-			b.Install(s.Installed(b, "zos/racf-soc", objectOf(t, test.object)))
+			live := object(t, strings.Replace(test.object, "{kind", "{apiVersion: v1, kind", 1))
+			b.Install(s.Installed(b, "zos/racf-soc", live))
 			if len(b.Installed) != test.want {
 				t.Errorf("%q", titles(b.Installed))
 			}

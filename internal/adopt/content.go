@@ -67,20 +67,31 @@ func (c Collection) contribution(name string) (crd.Contribution, error) {
 	return crd.Contribution{Version: c.Archive.Collection.Version, CRD: rendered[at], Namespace: c.Object.GetNamespace()}, nil
 }
 
-// checkContent checks that a custom resource loses no field with a CRD, and is valid in one of its versions.
+// checkContent checks that a custom resource loses no field in any version that a CRD gets, nor in the one in which it is stored, and is
+// valid in one of those that it gets.
 func (p *Plan) checkContent(merged *apiextensionsv1.CustomResourceDefinition, contributions []crd.Contribution, resource *unstructured.Unstructured) {
-	var problems []string
-	for _, contributed := range contributions {
-		var lost []string
-		problems, lost = misfitsIn(merged, contributed.CRD.Spec.Versions[0].Name, resource)
-		if len(lost) > 0 {
-			p.Problems = append(p.Problems, fmt.Sprintf("%s: version %s of its collection does not have %s: Collection Operator would drop what is not in operator-config. Save the value and remove it from the resource, or add it to the collection",
-				title(resource), contributed.Version, strings.Join(lost, ", ")))
-			return
-		}
-		if len(problems) == 0 {
-			return
-		}
+	if _, lost := misfitsIn(merged, StorageVersion(merged), resource); len(lost) > 0 {
+		p.loses(resource, StorageVersion(merged), lost)
+		return
 	}
-	p.Problems = append(p.Problems, problems...)
+	var misfit []string
+	isValid := false
+	for _, contributed := range contributions {
+		version := contributed.CRD.Spec.Versions[0].Name
+		problems, lost := misfitsIn(merged, version, resource)
+		if len(lost) > 0 {
+			p.loses(resource, version, lost)
+			return
+		}
+		isValid = isValid || len(problems) == 0
+		misfit = problems
+	}
+	if !isValid {
+		p.Problems = append(p.Problems, misfit...)
+	}
+}
+
+func (p *Plan) loses(resource *unstructured.Unstructured, version string, lost []string) {
+	p.Problems = append(p.Problems, fmt.Sprintf("%s: version %s of its collection does not have %s: Collection Operator would drop what is not in operator-config. Save the value and remove it from the resource, or add it to the collection",
+		title(resource), version, strings.Join(lost, ", ")))
 }

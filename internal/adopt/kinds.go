@@ -118,7 +118,7 @@ func (p *Plan) claim(live *apiextensionsv1.CustomResourceDefinition, of owner) {
 func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of collection.ID) {
 	for _, object := range resources {
 		if s.isRunning(object, Operator{Namespace: object.GetNamespace(), ID: of}) {
-			p.Problems = append(p.Problems, fmt.Sprintf("%s: its playbook runs, and would be cut off: wait until it has ended", title(object)))
+			p.Problems = append(p.Problems, cutOff(object, of))
 		}
 		p.Resources = append(p.Resources, Resource{Object: object, Runs: whyRuns(object)})
 		p.noteUnknown(s, object)
@@ -129,7 +129,7 @@ func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of
 			continue
 		}
 		if object.GetDeletionTimestamp() != nil {
-			p.Problems = append(p.Problems, fmt.Sprintf("%s is being deleted, and waits for the product's finalizer %s: let the product finish it", title(object), strings.Join(s.foreign(object), ", ")))
+			p.Problems = append(p.Problems, fmt.Sprintf("%s is being deleted, and waits for the product's finalizer %s: let the product finish it; if an adoption that was interrupted has removed its operator, go back with --back", title(object), strings.Join(s.foreign(object), ", ")))
 			continue
 		}
 		want := object.DeepCopy()
@@ -168,6 +168,13 @@ func (s State) isRunning(object *unstructured.Unstructured, operator Operator) b
 	return slices.ContainsFunc(s.Workloads, func(w *unstructured.Unstructured) bool {
 		return w.GetNamespace() == operator.Namespace && w.GetName() == operator.Name() && replicas(w) != 0
 	})
+}
+
+// cutOff says that a playbook runs. A run that waits for its next attempt has the same status.
+func cutOff(object *unstructured.Unstructured, of collection.ID) string {
+	operator := Operator{Namespace: object.GetNamespace(), ID: of}
+	return fmt.Sprintf("%s: its playbook runs, and would be cut off: wait until it has ended, or stop its operator: kubectl scale deployment %s -n %s --replicas=0",
+		title(object), operator.Name(), operator.Namespace)
 }
 
 // whyRuns says why the gate would start the playbook of a custom resource that has no record of a run. Empty means that it would not.

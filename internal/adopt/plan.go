@@ -101,7 +101,7 @@ func New(s State) Plan {
 	if p.Adopted {
 		return Plan{Adopted: true, Problems: s.ActiveProduct()}
 	}
-	p.Problems = append(p.Problems, s.ActiveProduct()...)
+	p.Problems = append(slices.Concat(p.Problems, s.ActiveProduct()), s.OwnManagers()...)
 	p.planCollections(s)
 	p.planConsents(s)
 	p.planOwn(s)
@@ -210,9 +210,7 @@ func (p *Plan) planOwn(s State) {
 			}
 			problems, unknown := misfits(d.Want, object)
 			p.Problems = append(p.Problems, problems...)
-			for _, field := range unknown {
-				p.Notices = append(p.Notices, fmt.Sprintf("%s: Collection Operator does not know %s: the field is dropped when the object is next written", title(object), field))
-			}
+			p.planUnknown(s, object, unknown)
 			if left := s.foreign(object); len(left) > 0 {
 				p.Notices = append(p.Notices, fmt.Sprintf("%s has finalizers of the product, which adopt --finish removes: %s", title(object), strings.Join(left, ", ")))
 			}
@@ -223,6 +221,18 @@ func (p *Plan) planOwn(s State) {
 				p.change(object, want, "remove its status, which is not in a known form; the manager writes a new one")
 			}
 		}
+	}
+}
+
+// planUnknown refuses to drop fields of a spec, unless the user accepts it. They are in the backup.
+func (p *Plan) planUnknown(s State, object *unstructured.Unstructured, fields []string) {
+	for _, field := range fields {
+		what := fmt.Sprintf("%s: Collection Operator does not know %s: the field is dropped when the object is next written", title(object), field)
+		if s.DropFields {
+			p.Notices = append(p.Notices, what)
+			continue
+		}
+		p.Problems = append(p.Problems, what+". To accept that, add --drop-fields: the backup has the value, and --back restores it")
 	}
 }
 

@@ -42,6 +42,20 @@ func definition(name, kind string, versions ...string) *apiextensionsv1.CustomRe
 	return d
 }
 
+// withSpec gives the versions of a CRD a schema with fields of a spec.
+func withSpec(d *apiextensionsv1.CustomResourceDefinition, fields ...string) *apiextensionsv1.CustomResourceDefinition {
+	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+	for _, field := range fields {
+		spec.Properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+	for i := range d.Spec.Versions {
+		d.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
+		}}
+	}
+	return d
+}
+
 const users = "users.suboperator.zoscb.ibm.com"
 
 // racf is the archive of a collection with a kind that has one variable.
@@ -161,10 +175,34 @@ func TestProblems(t *testing.T) {
 		"resources without an archive": {func(s *State) { s.Archives = nil }, "is only seen with its archive: download https://x.example.com/a.tar.gz"},
 		"a field that would be lost": {func(s *State) {
 			s.Objects[users][0].Object["spec"].(map[string]any)["secondary"] = map[string]any{"group": "x"}
-		}, "User zos/alice: version 1.0.0 of its collection does not have spec.secondary"},
+		}, "User zos/alice: version v1minor0patch0 of its collection does not have spec.secondary"},
 		"a value that is not valid": {func(s *State) {
 			s.Objects[users][0].Object["spec"].(map[string]any)["size"] = "large"
 		}, "User zos/alice does not fit"},
+		"a field of an endpoint that would be lost": {func(s *State) {
+			s.Objects[collections][0].Object["spec"].(map[string]any)["legacy"] = "x"
+		}, "does not know spec.legacy: the field is dropped when the object is next written. To accept that, add --drop-fields"},
+		"a version that was not compared": {func(s *State) {
+			s.Definitions[3] = withSpec(definition(users, "User", "v9minor0patch0", "v1minor0patch0"), "zosendpoint")
+			s.Objects[users][0].Object["spec"].(map[string]any)["secondary"] = "x"
+		}, "User zos/alice: version v9minor0patch0 of its collection does not have spec.secondary"},
+		"Collection Operator runs already": {func(s *State) {
+			s.Workloads = append(s.Workloads, object(t, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: m, namespace: co}, spec: {template: {metadata: {labels: {app.kubernetes.io/name: collection-operator, component: manager}}}}}`))
+		}, "kubectl scale statefulset m -n co --replicas=0"},
+		"a command with text of others": {func(s *State) {
+			s.Archives = nil
+			unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")
+			s.Objects[collections][0].Object["status"] = map[string]any{"config": map[string]any{"collectionPath": "/opt/$(reboot)'.tar.gz"}}
+		}, `'/opt/$(reboot)'\''.tar.gz' '<folder>/$(reboot)'\''.tar.gz'`},
+		"a consent with text of others": {func(s *State) {
+			s.Namespaces["payments"] = map[string]string{annotationAllow: "hr;reboot"}
+			s.Objects[configs][0].Object["spec"].(map[string]any)["mapping"] = []any{map[string]any{"namespace": "payments"}}
+		}, "allow-mapping-from='hr;reboot,zos'"},
+		"a manager whose pods have cut names": {func(s *State) {
+			name := "ibm-zoscb-manager-" + strings.Repeat("x", 50)
+			s.Workloads = append(s.Workloads, object(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: `+name+`, namespace: zos}, spec: {replicas: 0, selector: {matchLabels: {a: b}}}}`))
+			s.Pods = append(s.Pods, object(t, `{apiVersion: v1, kind: Pod, metadata: {name: `+name[:58]+`abcde, namespace: zos, labels: {a: b}}, status: {phase: Running}}`))
+		}, "kubectl wait --for=delete pod/ibm-zoscb-manager-"},
 		"a namespace that does not agree": {func(s *State) {
 			s.Namespaces["payments"] = map[string]string{annotationAllow: "hr"}
 			s.Objects[configs][0].Object["spec"].(map[string]any)["mapping"] = []any{map[string]any{"namespace": "payments"}}

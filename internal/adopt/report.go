@@ -115,9 +115,10 @@ func (p Plan) Next(folder string) []string {
 	steps := []string{"install Collection Operator: make deploy, or helm install with --take-ownership"}
 	for _, c := range p.Collections {
 		if c.Archive != nil && c.URL == "" {
-			steps = append(steps, fmt.Sprintf("kubectl collection push %s %s -n %s   # %s", c.Archive.File, c.Object.GetName(), c.Object.GetNamespace(), c.Archive.Digest))
+			steps = append(steps, fmt.Sprintf("kubectl collection push %s %s -n %s   # %s", shellWord(c.Archive.File), c.Object.GetName(), c.Object.GetNamespace(), c.Archive.Digest))
 		}
 	}
+	folder = shellWord(folder)
 	return append(steps, "kubectl collection status -A, and kubectl collection doctor -A",
 		"kubectl collection adopt --backup "+folder+" --back, if it is not as you want it, or",
 		"kubectl collection adopt --backup "+folder+" --finish, after which there is no way back")

@@ -44,6 +44,17 @@ func (s State) ProductManagers() []string {
 	return problems
 }
 
+// OwnManagers returns a problem for each manager of Collection Operator that runs, or whose pods have not ended.
+func (s State) OwnManagers() []string {
+	var problems []string
+	for _, w := range s.Workloads {
+		if isOwnManager(w) {
+			problems = append(problems, s.active(w)...)
+		}
+	}
+	return problems
+}
+
 // active returns why a manager is active: it runs, or its pods have not ended.
 func (s State) active(w *unstructured.Unstructured) []string {
 	if replicas(w) != 0 {
@@ -57,15 +68,20 @@ func (s State) active(w *unstructured.Unstructured) []string {
 	return problems
 }
 
+// maxGeneratedName is how many characters of the name of a ReplicaSet are in those of its pods.
+const maxGeneratedName = 58
+
 // podsOf are the pods of a workload that have not ended.
 func (s State) podsOf(w *unstructured.Unstructured) []*unstructured.Unstructured {
 	selector, _, _ := unstructured.NestedStringMap(w.Object, "spec", "selector", "matchLabels")
+	name := w.GetName() + "-"
+	name = name[:min(len(name), maxGeneratedName)]
 	var pods []*unstructured.Unstructured
 	for _, pod := range s.Pods {
 		phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
 		labels := pod.GetLabels()
 		others := slices.DeleteFunc(slices.Collect(maps.Keys(selector)), func(name string) bool { return labels[name] == selector[name] })
-		if pod.GetNamespace() == w.GetNamespace() && strings.HasPrefix(pod.GetName(), w.GetName()+"-") && len(others) == 0 &&
+		if pod.GetNamespace() == w.GetNamespace() && strings.HasPrefix(pod.GetName(), name) && len(others) == 0 &&
 			phase != "Succeeded" && phase != "Failed" {
 			pods = append(pods, pod)
 		}
@@ -159,5 +175,9 @@ func (s State) archiveSource(oc *unstructured.Unstructured) string {
 	if path == "" {
 		path = "/opt/collections/suboperator/<name>/<version>/<file>.tar.gz"
 	}
-	return fmt.Sprintf("kubectl cp %s/<pod with the label component=manager>:%s <folder>/%s", oc.GetNamespace(), path, path[strings.LastIndex(path, "/")+1:])
+	from, to := path, "<folder>/"+path[strings.LastIndex(path, "/")+1:]
+	if !plainWord.MatchString(path) {
+		from, to = shellWord(from), shellWord(to)
+	}
+	return fmt.Sprintf("kubectl cp %s/<pod with the label component=manager>:%s %s", oc.GetNamespace(), from, to)
 }

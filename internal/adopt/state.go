@@ -66,6 +66,8 @@ type State struct {
 	Proven map[types.UID]bool
 	// Finalizers are those of the other product that IsForeign would not recognise.
 	Finalizers []string
+	// DropFields accepts that objects of the product's own kinds lose the fields that Collection Operator does not know.
+	DropFields bool
 }
 
 // Archive is a collection in a file.
@@ -195,7 +197,7 @@ func (p *Plan) planConsents(s State) {
 			case !exists:
 				p.Notices = append(p.Notices, fmt.Sprintf("%s maps namespace %s, which does not exist", title(config), namespace))
 			default:
-				allowed := strings.TrimPrefix(annotations[annotationAllow]+","+config.GetNamespace(), ",")
+				allowed := shellWord(strings.TrimPrefix(annotations[annotationAllow]+","+config.GetNamespace(), ","))
 				p.Problems = append(p.Problems, fmt.Sprintf("%s maps namespace %s, which does not allow it: Collection Operator would install no operator there. Ask an owner of the namespace for: "+
 					"kubectl annotate --overwrite namespace %s %s=%s", title(config), namespace, namespace, annotationAllow, allowed))
 			}
@@ -234,6 +236,17 @@ func identify(oc *unstructured.Unstructured) (id collection.ID, version string) 
 		version = parts[3]
 	}
 	return id, version
+}
+
+// plainWord is text that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@,+-]+$`)
+
+// shellWord returns text as one word of a command that a user may copy: objects of a cluster have text of others.
+func shellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // title names an object in reports: kind namespace/name.
