@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
@@ -241,16 +240,9 @@ func (a *adoption) restoreKept(ctx context.Context, b *adopt.Backup) error {
 }
 
 func (a *adoption) restoreDefinition(ctx context.Context, saved *apiextensionsv1.CustomResourceDefinition) error {
-	var live *apiextensionsv1.CustomResourceDefinition
-	object, err := a.cluster.dynamic.Resource(definitionType).Get(ctx, saved.Name, metav1.GetOptions{})
+	live, err := a.definition(ctx, saved.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
-	}
-	if err == nil {
-		live = &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, live); err != nil {
-			return err
-		}
 	}
 	want, why := adopt.RestoredDefinition(saved, live)
 	if want == nil {
@@ -283,12 +275,24 @@ func (a *adoption) restoreObject(ctx context.Context, b *adopt.Backup, saved *un
 		if problem = a.update(ctx, live, want); problem == nil {
 			live, problem = client.Get(ctx, saved.GetName(), metav1.GetOptions{})
 		}
-		if problem == nil {
-			want, _ = a.state.Restored(b, saved, live)
+		switch {
+		case isUnsettled(problem):
+			return false, nil
+		case problem != nil:
+			return false, problem
 		}
-		return problem == nil && want == nil, nil
+		want, _ = a.state.Restored(b, saved, live)
+		return want == nil, nil
 	})
-	return errors.Join(err, problem)
+	if wait.Interrupted(err) {
+		return errors.Join(problem, fmt.Errorf("%s %s/%s is not as it was: the API server drops what is restored", saved.GetKind(), saved.GetNamespace(), saved.GetName()))
+	}
+	return err
+}
+
+// isUnsettled reports whether a write failed because an API server has the CRD from before, or somebody else wrote.
+func isUnsettled(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err)
 }
 
 func (a *adoption) say(what string) {

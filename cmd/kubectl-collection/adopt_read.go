@@ -114,9 +114,9 @@ func (a *adoption) readObjects(ctx context.Context) error {
 		return err
 	}
 	for _, object := range definitions {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-			return fmt.Errorf("CRD %s: %w", object.GetName(), err)
+		definition, err := typedDefinition(object)
+		if err != nil {
+			return err
 		}
 		if !adopt.IsGroup(definition.Spec.Group) {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/collection-operator/collection-operator/internal/adopt"
 )
@@ -148,22 +150,63 @@ func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstruct
 	return nil
 }
 
-// updateDefinition writes a CRD without its status.
+// updateDefinition writes a CRD without its status. API servers write the status at any time, which is no conflict.
 func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) error {
-	if equality.Semantic.DeepEqual(live.Spec, want.Spec) && equality.Semantic.DeepEqual(live.Labels, want.Labels) &&
-		equality.Semantic.DeepEqual(live.Annotations, want.Annotations) {
+	if isSameDefinition(live, want) {
 		return nil
 	}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err := a.writeDefinition(ctx, want)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		current, readErr := a.definition(ctx, want.Name)
+		if readErr != nil {
+			return readErr
+		}
+		if current.UID != live.UID || !isSameDefinition(live, current) {
+			return errors.New("somebody else has changed it meanwhile")
+		}
+		want = want.DeepCopy()
+		want.ResourceVersion = current.ResourceVersion
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write CRD %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+func (a *adoption) writeDefinition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	if _, err := a.cluster.dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("write CRD %s: %w", want.Name, err)
+	_, err = a.cluster.dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
+	return err
+}
+
+func isSameDefinition(a, b *apiextensionsv1.CustomResourceDefinition) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations)
+}
+
+// definition reads a CRD.
+func (a *adoption) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	object, err := a.cluster.dynamic.Resource(definitionType).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return typedDefinition(object)
+}
+
+func typedDefinition(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+		return nil, fmt.Errorf("CRD %s: %w", object.GetName(), err)
+	}
+	return definition, nil
 }
 
 // replace replaces a CRD by that of Collection Operator. Objects that may be stored in other versions are written once before.
@@ -212,17 +255,25 @@ func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionRes
 // forget removes the versions from a CRD in which no object is stored any more.
 func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) error {
 	crds := a.cluster.dynamic.Resource(definitionType)
-	live, err := crds.Get(ctx, d.Want.Name, metav1.GetOptions{})
+	var live *unstructured.Unstructured
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
+		if live, err = crds.Get(ctx, d.Want.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedStringSlice(live.Object, []string{stored}, "status", "storedVersions"); err != nil {
+			return err
+		}
+		live, err = crds.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write CRD %s: %w", d.Want.Name, err)
+	}
+	between, err := typedDefinition(live)
 	if err != nil {
 		return err
 	}
-	if err := unstructured.SetNestedStringSlice(live.Object, []string{stored}, "status", "storedVersions"); err != nil {
-		return err
-	}
-	if live, err = crds.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("write CRD %s: %w", d.Want.Name, err)
-	}
 	want := d.Want.DeepCopy()
-	want.ResourceVersion = live.GetResourceVersion()
-	return a.updateDefinition(ctx, &apiextensionsv1.CustomResourceDefinition{}, want)
+	want.ResourceVersion = between.ResourceVersion
+	return a.updateDefinition(ctx, between, want)
 }

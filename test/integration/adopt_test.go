@@ -25,9 +25,6 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// resourcesPerKind is the number of custom resources of each of the three collections.
-const resourcesPerKind = 10
-
 // adoptedToken is a secret in a spec, which no backup may have.
 const adoptedToken = "token-that-no-backup-may-have"
 
@@ -47,17 +44,24 @@ type product struct {
 	folder    string
 	// saved is the name of the folder of the backup.
 	saved string
+	// perKind is the number of custom resources of each collection.
+	perKind int
+	// byOLM is the sample whose operator the Operator Lifecycle Manager installed.
+	byOLM *sample
 }
 
-// newProduct starts an empty control plane and makes a cluster with the product in it, until the spec ends.
-func newProduct(ctx context.Context) *product {
+// newProduct starts an empty control plane and makes a cluster with the product in it, until the spec ends. It has a number of
+// collections, with a number of resources each.
+func newProduct(ctx context.Context, collections, perKind int) *product {
 	GinkgoHelper()
 	second := StartControlPlane(projectDir())
 	DeferCleanup(func() { Connect(controlPlane.Kubeconfig) })
 	Connect(second.Kubeconfig)
-	p := &product{namespace: "zoscb", saved: "first", folder: GinkgoT().TempDir(), samples: []*sample{newSample(), newSample(), newSample()}}
-	for _, s := range p.samples { // The CRDs here have no defaults, which the API server would write.
-		s.variables = "{name: size, displayName: Size, type: integer, required: false}"
+	p := &product{namespace: "zoscb", saved: "first", folder: GinkgoT().TempDir(), perKind: perKind}
+	for range collections {
+		s := newSample()
+		s.variables = "{name: size, displayName: Size, type: integer, required: false}" // No defaults, which the API server would write.
+		p.samples = append(p.samples, s)
 	}
 	Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
 	p.kubeconfig(second.Kubeconfig)
@@ -179,7 +183,7 @@ func (p *product) makeCollection(ctx context.Context, s *sample, uploaded bool) 
 	p.setStatus(ctx, oc, `{"phase":"Successful","config":{"collectionPath":"/opt/collections/suboperator/`+s.name+"/"+s.version+`/`+s.name+`.tar.gz"}}`)
 	p.setStatus(ctx, soc, `{"phase":"Successful","clusterserviceversion":{"metadata":{"name":"`+s.operator()+`.v`+s.version+`"}},
 		"customresourcedefinition":[{"metadata":{"name":"`+s.crdName()+`"}}],"packages":[{"name":"of a type that is not public"}]}`)
-	for i := range resourcesPerKind {
+	for i := range p.perKind {
 		resource := s.instance(p.namespace, fmt.Sprintf("r%d", i))
 		resource.SetFinalizers([]string{s.plural() + "." + SharedGroup + "/finalizer"})
 		resource.SetLabels(map[string]string{"olm.copiedFrom": "anybody-may-set-this"})
@@ -195,6 +199,13 @@ func (p *product) makeCollection(ctx context.Context, s *sample, uploaded bool) 
 func (p *product) setStatus(ctx context.Context, object *unstructured.Unstructured, status string) {
 	GinkgoHelper()
 	Expect(K8s.Status().Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`)))).To(Succeed())
+}
+
+func (p *product) stopManagers(ctx context.Context) {
+	GinkgoHelper()
+	for _, name := range []string{"ibm-zoscb-operator", "ibm-zoscb-manager-zoscloudbroker"} {
+		Patch(ctx, deployment(p.namespace, name), `{"spec":{"replicas":0}}`)
+	}
 }
 
 // run runs the tool.
@@ -213,7 +224,7 @@ func (p *product) resources(ctx context.Context) []*unstructured.Unstructured {
 	GinkgoHelper()
 	var all []*unstructured.Unstructured
 	for _, s := range p.samples {
-		for i := range resourcesPerKind {
+		for i := range p.perKind {
 			all = append(all, Live(ctx, NewWithT(GinkgoT()), s.instance(p.namespace, fmt.Sprintf("r%d", i))))
 		}
 	}
@@ -236,8 +247,13 @@ func (p *product) content(ctx context.Context) map[string]any {
 	names := []string{"zoscloudbrokers.zoscb.ibm.com", "zosendpoints.zoscb.ibm.com", "suboperatorconfigs.zoscb.ibm.com", "operatorcollections.zoscb.ibm.com"}
 	for _, s := range p.samples {
 		names = append(names, s.crdName())
-		objects = append(objects, Live(ctx, NewWithT(GinkgoT()), deployment(p.namespace, s.operator())),
-			Live(ctx, NewWithT(GinkgoT()), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}}))
+		if s == p.byOLM {
+			subscription, version := p.packages(s)
+			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), subscription), Live(ctx, NewWithT(GinkgoT()), version))
+		} else {
+			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), deployment(p.namespace, s.operator())))
+		}
+		objects = append(objects, Live(ctx, NewWithT(GinkgoT()), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}}))
 	}
 	for _, name := range names {
 		objects = append(objects, Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(name)))
@@ -250,7 +266,7 @@ func (p *product) content(ctx context.Context) map[string]any {
 		switch o.GetKind() {
 		case "CustomResourceDefinition": // Conditions have times.
 			unstructured.RemoveNestedField(o.Object, "status")
-		case "Deployment", "ServiceAccount": // They are made again.
+		case "Deployment", "ServiceAccount", "Subscription", "ClusterServiceVersion": // They are made again.
 			unstructured.RemoveNestedField(o.Object, "metadata", "uid")
 			unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
 		}
@@ -297,7 +313,7 @@ func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 	for name, value := range secret.Data {
 		pod.write("endpoints/"+name, string(value))
 	}
-	for i := range resourcesPerKind {
+	for i := range p.perKind {
 		pod.reconcile(ctx, s.instance(p.namespace, fmt.Sprintf("r%d", i)))
 	}
 	Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-1"}})
@@ -316,7 +332,7 @@ func (p *product) addToInventory(ctx context.Context, config, kind, name string)
 
 var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 	It("is adopted with its collections and resources, without a run, and given back", func(ctx context.Context) {
-		p := newProduct(ctx)
+		p := newProduct(ctx, 3, 10)
 		original := p.content(ctx)
 
 		By("refusing, with all problems at once, while the product runs and an archive is missing")
@@ -328,9 +344,7 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 			ContainSubstring("/opt/collections/suboperator/"+p.samples[0].name+"/1.0.0/"),
 			ContainSubstring("ZosEndpoint zoscb/lpar1: Collection Operator does not know spec.legacy: the field is dropped when the object is next written. To accept that"), Not(ContainSubstring(adoptedToken))))
 		Expect(p.run(ctx, 1, p.backup()...)).To(ContainSubstring("Nothing was changed: solve the problems first."))
-		for _, name := range []string{"ibm-zoscb-operator", "ibm-zoscb-manager-zoscloudbroker"} {
-			Patch(ctx, deployment(p.namespace, name), `{"spec":{"replicas":0}}`)
-		}
+		p.stopManagers(ctx)
 		Expect(output).To(ContainSubstring("is only seen with its archive: download"))
 		for i, name := range []string{"uploaded.tar.gz", "second.tar.gz", "third.tar.gz"} {
 			Expect(os.WriteFile(filepath.Join(p.folder, name), p.samples[i].archive(), 0o600)).To(Succeed())
