@@ -116,8 +116,13 @@ func (p *Plan) claim(live *apiextensionsv1.CustomResourceDefinition, of owner) {
 
 // planResources plans custom resources: their finalizers become that of Collection Operator, so that their deletion runs the same playbook.
 func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of collection.ID) {
+	operators := s.Operators()
 	for _, object := range resources {
-		if s.isRunning(object, Operator{Namespace: object.GetNamespace(), ID: of}) {
+		operator := Operator{Namespace: object.GetNamespace(), ID: of}
+		if !slices.Contains(operators, operator) {
+			p.Notices = append(p.Notices, fmt.Sprintf("%s: no SubOperatorConfig maps its namespace: no operator runs its playbook, nor that of its deletion", title(object)))
+		}
+		if s.isRunning(object, operator) {
 			p.Problems = append(p.Problems, cutOff(object, of))
 		}
 		p.Resources = append(p.Resources, Resource{Object: object, Runs: whyRuns(object)})

@@ -219,6 +219,14 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+func TestResourceThatNoOperatorSees(t *testing.T) {
+	s := cluster(t)
+	s.Objects[users][0].SetNamespace("hr")
+	if p := New(s); !strings.Contains(strings.Join(p.Notices, "\n"), "User hr/alice: no SubOperatorConfig maps its namespace") {
+		t.Errorf("%q", p.Notices)
+	}
+}
+
 func TestArchivesOfUploads(t *testing.T) {
 	s := cluster(t)
 	unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")

@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -78,6 +79,14 @@ func TestPlan(t *testing.T) {
 		"tightened without instances": {wanted: contributed(t, "1.0.0", "new")},
 		"tightened with instances": {wanted: contributed(t, "1.0.0", "new"), instances: "Thing zos/one",
 			reason: v2beta2.ReasonSchemaConflict, message: "spec.size is missing: publish this archive under another version, or delete these custom resources first: Thing zos/one"},
+		"published with every field": {wanted: contributed(t, "1.0.0", "new", text), instances: "Thing zos/one",
+			reason: v2beta2.ReasonSchemaConflict, message: "now spec keeps no fields that are not in the schema",
+			change: func(live *apiextensionsv1.CustomResourceDefinition) {
+				schema := live.Spec.Versions[0].Schema.OpenAPIV3Schema
+				spec := schema.Properties["spec"]
+				spec.XPreserveUnknownFields = ptr.To(true)
+				schema.Properties["spec"] = spec
+			}},
 		"rendered before status described runs": {wanted: contributed(t, "1.0.0", "new", text), instances: "Thing zos/one", change: withoutRuns},
 		"rendered with titles":                  {wanted: contributed(t, "1.0.0", "old", text), instances: "Thing zos/one", change: asBefore},
 		"rendered with titles, otherwise":       {wanted: contributed(t, "1.0.0", "new", text), instances: "Thing zos/one", change: asBefore},
