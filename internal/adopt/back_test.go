@@ -205,3 +205,20 @@ func TestFinalizerOfAKindWithoutDeletionPlaybook(t *testing.T) {
 		t.Errorf("%q %q", got, p.Problems)
 	}
 }
+
+func TestEditedSince(t *testing.T) {
+	s := cluster(t)
+	b := NewBackup(s, New(s), "cluster", time.Unix(0, 0))
+	live := s.Objects[users][0]
+	if got := s.EditedSince(b); len(got) > 0 {
+		t.Errorf("unchanged: %q", got)
+	}
+	live.SetGeneration(3)
+	if got := s.EditedSince(b); !slices.Equal(got, []string{"User zos/alice"}) {
+		t.Errorf("changed: %q", got)
+	}
+	live.Object["status"] = map[string]any{"lastRun": map[string]any{"id": "1"}}
+	if got := s.EditedSince(b); len(got) > 0 {
+		t.Errorf("changed, and its playbook has run: %q", got)
+	}
+}

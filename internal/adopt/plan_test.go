@@ -338,3 +338,27 @@ func TestRestoredSpec(t *testing.T) {
 		t.Errorf("%v", spec)
 	}
 }
+
+func TestSpecThatWasChangedAfterItsLastRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		fields, subresource, at string
+		want                    bool
+	}{
+		"after":          {`{"f:spec":{"f:size":{}}}`, "", "2026-01-02T11:00:00Z", true},
+		"before":         {`{"f:spec":{"f:size":{}}}`, "", "2026-01-02T09:00:00Z", false},
+		"its status":     {`{"f:status":{}}`, "status", "2026-01-02T11:00:00Z", false},
+		"its finalizers": {`{"f:metadata":{"f:finalizers":{}}}`, "", "2026-01-02T11:00:00Z", false},
+	} {
+		s := cluster(t)
+		at, err := time.Parse(time.RFC3339, test.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Objects[users][0].SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "kubectl", Subresource: test.subresource, Time: &metav1.Time{Time: at}, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(test.fields),
+		}})
+		if got := strings.Contains(strings.Join(New(s).Notices, "\n"), "User zos/alice: its spec was changed after its last successful run"); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -34,6 +34,9 @@ var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Slo
 	BeforeAll(a.prepare, NodeTimeout(10*time.Minute))
 	AfterEach(a.explain, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
+		for _, crd := range a.own { // Without the label, no manager starts, and no later spec passes.
+			Patch(ctx, &crd, `{"metadata":{"labels":{"app.kubernetes.io/part-of":"collection-operator"}}}`)
+		}
 		a.manage(ctx, "1")
 		a.cleanUp(ctx)
 	}, NodeTimeout(8*time.Minute))
@@ -53,6 +56,8 @@ type adoptedCluster struct {
 	*plays
 	zos    *system
 	logons int
+	// own are the CRDs of the product's own kinds.
+	own []apiextensionsv1.CustomResourceDefinition
 }
 
 func (a *adoptedCluster) prepare(ctx context.Context) {
@@ -79,7 +84,8 @@ func (a *adoptedCluster) prepare(ctx context.Context) {
 		Create(ctx, resource)
 		a.setStatus(ctx, resource, map[string]any{"conditions": []any{condition("Running", "True"), condition("Failure", "False"), condition("Successful", "True")}})
 	}
-	for _, crd := range a.ownDefinitions(ctx) {
+	a.own = a.ownDefinitions(ctx)
+	for _, crd := range a.own {
 		Patch(ctx, &crd, `{"metadata":{"labels":{"app.kubernetes.io/part-of":null}}}`)
 	}
 }
