@@ -116,7 +116,7 @@ func (a *adoption) goBack(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(a.out, "As before %s: %d CRDs, and labels, annotations, finalizers and status of %d objects. Made again: %d objects. Removed: %d objects of operators of Collection Operator.\n",
-		b.Taken.Format(time.RFC3339), len(b.Definitions), len(b.Kept), len(b.Removed), len(b.Installed))
+		b.Taken.Format(time.RFC3339), len(b.Definitions), len(b.Kept), len(b.ToRecreate()), len(b.Installed))
 	for _, o := range b.Installed {
 		a.say(fmt.Sprintf("%s %s/%s is removed", o.GetKind(), o.GetNamespace(), o.GetName()))
 	}
@@ -203,8 +203,8 @@ func (a *adoption) restore(ctx context.Context, b *adopt.Backup) error {
 			return err
 		}
 	}
-	for _, saved := range slices.Backward(b.Removed) {
-		if err := a.recreate(ctx, saved); err != nil {
+	for _, saved := range b.ToRecreate() {
+		if err := a.recreate(ctx, saved, b.Recreated(saved)); err != nil {
 			return err
 		}
 	}
@@ -301,14 +301,10 @@ func (a *adoption) say(what string) {
 }
 
 // recreate makes an object again that adoption removed. One of its name that is being removed is awaited, and another one stays.
-func (a *adoption) recreate(ctx context.Context, saved *unstructured.Unstructured) error {
+func (a *adoption) recreate(ctx context.Context, saved, object *unstructured.Unstructured) error {
 	client, err := a.client(saved)
 	if err != nil {
 		return err
-	}
-	object := adopt.Recreated(saved)
-	if object == nil {
-		return nil
 	}
 	return wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
 		live, err := client.Get(ctx, saved.GetName(), metav1.GetOptions{})

@@ -2,9 +2,11 @@ package adopt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -64,8 +66,23 @@ func TestWorkloadsOfAVersionAreAwaitedAndNotMadeAgain(t *testing.T) {
 	if got := strings.Join(titles(p.Remove), ", "); got != "ClusterServiceVersion zos/ibm-racf-operator.v1.0.0, Deployment zos/any" {
 		t.Fatal(got)
 	}
-	if Recreated(p.Remove[0]) == nil || Recreated(p.Remove[1]) != nil {
-		t.Error("what OLM makes is made twice")
+	b := &Backup{Removed: p.Remove}
+	if got := titles(b.ToRecreate()); !slices.Equal(got, []string{"ClusterServiceVersion zos/ibm-racf-operator.v1.0.0"}) {
+		t.Errorf("what OLM makes is made twice: %q", got)
+	}
+}
+
+func TestSubscriptionBeginsWithTheVersionThatWasInstalled(t *testing.T) {
+	subscription := objectOf(t, `{kind: Subscription, metadata: {name: any, namespace: zos}, spec: {name: ibm-racf-operator}, status: {installedCSV: ibm-racf-operator.v1.0.0}}`)
+	b := &Backup{Removed: []*unstructured.Unstructured{
+		subscription, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: zos}}`),
+		objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: hr}}`),
+	}}
+	if got := titles(b.ToRecreate()); !slices.Equal(got, []string{"ClusterServiceVersion hr/ibm-racf-operator.v1.0.0", "Subscription zos/any"}) {
+		t.Errorf("%q", got)
+	}
+	if version, _, _ := unstructured.NestedString(b.Recreated(subscription).Object, "spec", "startingCSV"); version != "ibm-racf-operator.v1.0.0" {
+		t.Error(version)
 	}
 }
 

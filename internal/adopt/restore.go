@@ -221,6 +221,17 @@ func isEqualJSON(a, b any) bool {
 	return err == nil && bytes.Equal(left, right)
 }
 
+// ToRecreate are the objects that the way back makes again, in their order, as they were.
+func (b *Backup) ToRecreate() []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, saved := range slices.Backward(b.Removed) {
+		if b.Recreated(saved) != nil {
+			objects = append(objects, saved)
+		}
+	}
+	return objects
+}
+
 // RestoredDefinition returns a CRD as it was before adoption, or why it cannot be so. It is nil if it is as it was.
 func RestoredDefinition(saved, live *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, string) {
 	switch {
@@ -242,12 +253,22 @@ func RestoredDefinition(saved, live *apiextensionsv1.CustomResourceDefinition) (
 	return want, ""
 }
 
-// Recreated returns an object that adoption removed, as it is made again. It is nil for what the Operator Lifecycle Manager makes again.
-func Recreated(saved *unstructured.Unstructured) *unstructured.Unstructured {
-	if saved.GetLabels()[labelOLMOwner] != "" {
+// Recreated returns an object that adoption removed, as it is made again. It is nil for what the Operator Lifecycle Manager makes again:
+// objects of a ClusterServiceVersion, and that of a Subscription, which takes over none that exists. The Subscription begins with the version
+// that was installed, not with the newest one.
+func (b *Backup) Recreated(saved *unstructured.Unstructured) *unstructured.Unstructured {
+	isInstalled := func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Subscription" && o.GetNamespace() == saved.GetNamespace() && slices.Contains(versionsOf(o), saved.GetName())
+	}
+	if saved.GetLabels()[labelOLMOwner] != "" || saved.GetKind() == "ClusterServiceVersion" && slices.ContainsFunc(b.Removed, isInstalled) {
 		return nil
 	}
 	object := saved.DeepCopy()
+	if version, _, _ := unstructured.NestedString(saved.Object, "status", "installedCSV"); saved.GetKind() == "Subscription" && version != "" {
+		if spec, ok := object.Object["spec"].(map[string]any); ok {
+			spec["startingCSV"] = version
+		}
+	}
 	delete(object.Object, "status")
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)

@@ -196,7 +196,8 @@ var _ = Describe("An adoption that is interrupted", func() {
 		p.saved = "second"
 		operator := p.deployment(p.samples[0].operator(), map[string]string{"operator-name": p.samples[0].name})
 		operator.Spec.Template.Spec.ServiceAccountName = operator.Name
-		Create(ctx, operator) // What OLM does.
+		_, version := p.packages(p.samples[0])
+		Create(ctx, operator, version) // What OLM does.
 		api.allow(8)
 		runTool(ctx, 2, toolBinary(), append([]string{"adopt", "--kubeconfig", kubeconfig, "--archives", p.folder}, p.backup()...)...)
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))

@@ -248,8 +248,8 @@ func (p *product) content(ctx context.Context) map[string]any {
 	for _, s := range p.samples {
 		names = append(names, s.crdName())
 		if s == p.byOLM {
-			subscription, version := p.packages(s)
-			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), subscription), Live(ctx, NewWithT(GinkgoT()), version))
+			subscription, _ := p.packages(s) // It makes the rest.
+			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), subscription))
 		} else {
 			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), deployment(p.namespace, s.operator())))
 		}
@@ -266,7 +266,7 @@ func (p *product) content(ctx context.Context) map[string]any {
 		switch o.GetKind() {
 		case "CustomResourceDefinition": // Conditions have times.
 			unstructured.RemoveNestedField(o.Object, "status")
-		case "Deployment", "ServiceAccount", "Subscription", "ClusterServiceVersion": // They are made again.
+		case "Deployment", "ServiceAccount", "Subscription": // They are made again.
 			unstructured.RemoveNestedField(o.Object, "metadata", "uid")
 			unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
 		}
