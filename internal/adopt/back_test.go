@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,16 @@ import (
 func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	return object(t, strings.Replace(text, "{", "{apiVersion: v1, ", 1))
+}
+
+// ownManager is the manager as it is installed.
+func ownManager(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile("../../config/manager/manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object(t, string(content))
 }
 
 func TestInstalled(t *testing.T) {
@@ -62,12 +73,14 @@ func TestBackProblems(t *testing.T) {
 	}{
 		"nothing": {func(*State) {}, ""},
 		"our manager runs": {func(s *State) {
-			s.Workloads = append(s.Workloads, objectOf(t, `{kind: StatefulSet, metadata: {name: m, namespace: co}, spec: {template: {metadata: {labels: {app.kubernetes.io/name: collection-operator, component: manager}}}}}`))
-		}, "kubectl scale statefulset m -n co --replicas=0"},
+			s.Workloads = append(s.Workloads, ownManager(t))
+		}, "kubectl scale statefulset collection-operator-controller-manager -n collection-operator-system --replicas=0"},
 		"our manager ends": {func(s *State) {
-			s.Workloads = append(s.Workloads, objectOf(t, `{kind: StatefulSet, metadata: {name: m, namespace: co}, spec: {replicas: 0, template: {metadata: {labels: {app.kubernetes.io/name: collection-operator, component: manager}}}}}`))
-			s.Pods = append(s.Pods, objectOf(t, `{kind: Pod, metadata: {name: m-0, namespace: co}}`))
-		}, "pod/m-0 -n co"},
+			manager := ownManager(t)
+			manager.Object["spec"].(map[string]any)["replicas"] = int64(0)
+			s.Workloads = append(s.Workloads, manager)
+			s.Pods = append(s.Pods, objectOf(t, `{kind: Pod, metadata: {name: collection-operator-controller-manager-0, namespace: collection-operator-system, labels: {app.kubernetes.io/name: collection-operator}}}`))
+		}, "pod/collection-operator-controller-manager-0 -n collection-operator-system"},
 		"a run": {func(s *State) {
 			s.Objects[users][0].Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Running", "status": "True", "reason": "Running"}}}
 			s.Workloads = append(s.Workloads, objectOf(t, operator))

@@ -187,8 +187,8 @@ func TestProblems(t *testing.T) {
 			s.Objects[users][0].Object["spec"].(map[string]any)["secondary"] = "x"
 		}, "User zos/alice: version v9minor0patch0 of its collection does not have spec.secondary"},
 		"Collection Operator runs already": {func(s *State) {
-			s.Workloads = append(s.Workloads, object(t, `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: m, namespace: co}, spec: {template: {metadata: {labels: {app.kubernetes.io/name: collection-operator, component: manager}}}}}`))
-		}, "kubectl scale statefulset m -n co --replicas=0"},
+			s.Workloads = append(s.Workloads, ownManager(t))
+		}, "kubectl scale statefulset collection-operator-controller-manager -n collection-operator-system --replicas=0"},
 		"a command with text of others": {func(s *State) {
 			s.Archives = nil
 			unstructured.RemoveNestedField(s.Objects[collections][0].Object, "spec", "collectionURL")

@@ -120,10 +120,9 @@ func (s State) isProductManager(w *unstructured.Unstructured) bool {
 	return labels[labelComponent] == componentManager && slices.Contains(s.homes(), w.GetNamespace())
 }
 
-// isOwnManager reports whether a workload is a manager of Collection Operator.
+// isOwnManager reports whether a workload is a manager of Collection Operator, whose leader gives its pod the label component by itself.
 func isOwnManager(w *unstructured.Unstructured) bool {
-	labels := podLabels(w)
-	return labels[render.ManagerLabel] == render.ManagerLabelValue && labels[labelComponent] == componentManager
+	return podLabels(w)[render.ManagerLabel] == render.ManagerLabelValue
 }
 
 // homes are the namespaces that have settings of the product or collections.
