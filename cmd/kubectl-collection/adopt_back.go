@@ -254,6 +254,10 @@ func (a *adoption) restoreDefinition(ctx context.Context, saved *apiextensionsv1
 // restoreObject repeats the write until the object is as it was: the API server needs a moment to use a CRD that was changed.
 func (a *adoption) restoreObject(ctx context.Context, b *adopt.Backup, saved *unstructured.Unstructured) error {
 	client, err := a.client(saved)
+	if meta.IsNoMatchError(err) {
+		a.say(fmt.Sprintf("%s %s/%s was deleted since then, with its CRD", saved.GetKind(), saved.GetNamespace(), saved.GetName()))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -302,7 +306,14 @@ func (a *adoption) say(what string) {
 
 // recreate makes an object again that adoption removed. One of its name that is being removed is awaited, and another one stays.
 func (a *adoption) recreate(ctx context.Context, saved, object *unstructured.Unstructured) error {
+	lost := func() {
+		a.say(fmt.Sprintf("%s %s/%s is not made again: the cluster does not have its kind or its namespace any more", saved.GetKind(), saved.GetNamespace(), saved.GetName()))
+	}
 	client, err := a.client(saved)
+	if meta.IsNoMatchError(err) {
+		lost()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -311,6 +322,10 @@ func (a *adoption) recreate(ctx context.Context, saved, object *unstructured.Uns
 		switch {
 		case apierrors.IsNotFound(err):
 			_, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+			if apierrors.IsNotFound(err) {
+				lost()
+				err = nil
+			}
 			return err == nil, err
 		case err != nil:
 			return false, err

@@ -202,5 +202,16 @@ var _ = Describe("An adoption that is interrupted", func() {
 		runTool(ctx, 2, toolBinary(), append([]string{"adopt", "--kubeconfig", kubeconfig, "--archives", p.folder}, p.backup()...)...)
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
 		Expect(p.content(ctx)).To(Equal(original))
+
+		By("going back after a collection was removed, and OLM")
+		p.saved = "third"
+		Expect(p.run(ctx, 0, p.backup()...)).To(ContainSubstring("Adopted."))
+		Patch(ctx, p.resources(ctx)[0], `{"metadata":{"finalizers":null}}`)
+		for _, crd := range append(olmCRDs(), customResourceDefinition(p.samples[0].crdName())) {
+			Remove(ctx, crd)
+			Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+		}
+		Expect(p.run(ctx, 0, p.backup("--back")...)).To(And(ContainSubstring(resource.GetName()+" was deleted since then"),
+			ContainSubstring("Subscription zoscb/"+p.samples[0].operator()+" is not made again"), ContainSubstring("The cluster is as before")))
 	}, NodeTimeout(5*time.Minute))
 })
