@@ -248,7 +248,8 @@ func (a *adoption) restoreDefinition(ctx context.Context, saved *apiextensionsv1
 		a.say(why)
 		return nil
 	}
-	return a.updateDefinition(ctx, live, want)
+	_, err = a.updateDefinition(ctx, live, want)
+	return err
 }
 
 // restoreObject repeats the write until the object is as it was: the API server needs a moment to use a CRD that was changed.

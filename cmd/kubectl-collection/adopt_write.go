@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -35,7 +36,7 @@ func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
 		return err
 	}
 	for _, claim := range plan.Claims {
-		if err := a.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
+		if _, err := a.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
 			return err
 		}
 	}
@@ -150,13 +151,15 @@ func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstruct
 	return nil
 }
 
-// updateDefinition writes a CRD without its status. API servers write the status at any time, which is no conflict.
-func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) error {
+// updateDefinition writes a CRD without its status, and returns it as it is then. API servers write the status at any time, which is no
+// conflict.
+func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if isSameDefinition(live, want) {
-		return nil
+		return live, nil
 	}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		err := a.writeDefinition(ctx, want)
+	var written *apiextensionsv1.CustomResourceDefinition
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
+		written, err = a.writeDefinition(ctx, want)
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -172,20 +175,23 @@ func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensio
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write CRD %s: %w", want.Name, err)
+		return nil, fmt.Errorf("write CRD %s: %w", want.Name, err)
 	}
-	return nil
+	return written, nil
 }
 
-func (a *adoption) writeDefinition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) error {
+func (a *adoption) writeDefinition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	_, err = a.cluster.dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
-	return err
+	written, err := a.cluster.dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return nil, err
+	}
+	return typedDefinition(written)
 }
 
 func isSameDefinition(a, b *apiextensionsv1.CustomResourceDefinition) bool {
@@ -209,18 +215,31 @@ func typedDefinition(object *unstructured.Unstructured) (*apiextensionsv1.Custom
 	return definition, nil
 }
 
-// replace replaces a CRD by that of Collection Operator. Objects that may be stored in other versions are written once before.
+// replace replaces a CRD by that of Collection Operator, and gives it the label by which it counts as adopted.
 func (a *adoption) replace(ctx context.Context, d adopt.Definition) error {
-	if len(d.Rewrites()) == 0 {
-		return a.updateDefinition(ctx, d.Live, d.Want)
+	written, err := a.updateDefinition(ctx, d.Live, d.Between())
+	if err == nil && len(d.Rewrites()) > 0 {
+		written, err = a.rewrite(ctx, d)
 	}
-	if err := a.updateDefinition(ctx, d.Live, d.Between()); err != nil {
+	if err != nil {
 		return err
 	}
+	adopted := written.DeepCopy()
+	metav1.SetMetaDataLabel(&adopted.ObjectMeta, adopt.LabelPartOf, adopt.PartOf)
+	// This command does not stay a writer of the CRD: the next release is applied without force.
+	adopted.ManagedFields = slices.DeleteFunc(adopted.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == fieldManager && entry.Subresource == ""
+	})
+	_, err = a.updateDefinition(ctx, written, adopted)
+	return err
+}
+
+// rewrite writes objects once that may be stored in other versions than that of Collection Operator, and removes these versions from a CRD.
+func (a *adoption) rewrite(ctx context.Context, d adopt.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	gvr := schema.GroupVersionResource{Group: d.Want.Spec.Group, Resource: d.Want.Spec.Names.Plural}
 	for _, version := range d.Rewrites() {
 		if err := a.awaitUnserved(ctx, gvr.GroupResource().WithVersion(version)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	stored := adopt.StorageVersion(d.Want)
@@ -233,7 +252,7 @@ func (a *adoption) replace(ctx context.Context, d adopt.Definition) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write the objects of CRD %s: %w", d.Want.Name, err)
+		return nil, fmt.Errorf("write the objects of CRD %s: %w", d.Want.Name, err)
 	}
 	return a.forget(ctx, d, stored)
 }
@@ -253,7 +272,7 @@ func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionRes
 }
 
 // forget removes the versions from a CRD in which no object is stored any more.
-func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) error {
+func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crds := a.cluster.dynamic.Resource(definitionType)
 	var live *unstructured.Unstructured
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
@@ -267,13 +286,13 @@ func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write CRD %s: %w", d.Want.Name, err)
+		return nil, fmt.Errorf("write CRD %s: %w", d.Want.Name, err)
 	}
 	between, err := typedDefinition(live)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	want := d.Want.DeepCopy()
+	want := d.Unlabelled()
 	want.ResourceVersion = between.ResourceVersion
 	return a.updateDefinition(ctx, between, want)
 }

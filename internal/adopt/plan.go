@@ -80,11 +80,19 @@ func (d Definition) Rewrites() []string {
 	return slices.DeleteFunc(slices.Clone(d.Live.Status.StoredVersions), func(name string) bool { return name == wanted })
 }
 
-// Between returns the CRD with which objects are rewritten: Want with the versions of Rewrites, which are not served. It lacks the label
-// by which a CRD counts as adopted, so that an adoption that ends here is continued and no manager starts.
+// Unlabelled returns Want without the label by which a CRD counts as adopted, unless Live has it: it is written last, so that an adoption that
+// ends before is continued, and no manager starts.
+func (d Definition) Unlabelled() *apiextensionsv1.CustomResourceDefinition {
+	want := d.Want.DeepCopy()
+	if d.Live.Labels[LabelPartOf] != PartOf {
+		delete(want.Labels, LabelPartOf)
+	}
+	return want
+}
+
+// Between returns the CRD with which objects are rewritten: Unlabelled with the versions of Rewrites, which are not served.
 func (d Definition) Between() *apiextensionsv1.CustomResourceDefinition {
-	between := d.Want.DeepCopy()
-	delete(between.Labels, LabelPartOf)
+	between := d.Unlabelled()
 	for _, version := range d.Live.Spec.Versions {
 		if slices.Contains(d.Rewrites(), version.Name) {
 			version.Served, version.Storage = false, false

@@ -279,6 +279,7 @@ func (p *product) content(ctx context.Context) map[string]any {
 func (p *product) install(ctx context.Context) *managerProcess {
 	GinkgoHelper()
 	applyManifests(ctx, filepath.Join(projectDir(), "config"))
+	p.applyNextRelease(ctx)
 	m := newManager(ctx, theManager.binary)
 	m.upload(p.samples[0].name, p.samples[0].version, p.samples[0].archive())
 	m.start(ctx)
@@ -295,6 +296,22 @@ func (p *product) install(ctx context.Context) *managerProcess {
 		ExpectReady(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: oc.Name + "-soc"}})
 	}
 	return m
+}
+
+// applyNextRelease applies CRDs with another schema, without force.
+func (p *product) applyNextRelease(ctx context.Context) {
+	GinkgoHelper()
+	files, err := filepath.Glob(filepath.Join(projectDir(), "config/crd/bases/*.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(files).NotTo(BeEmpty())
+	for _, file := range files {
+		crd := Manifests(file)[0]
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(unstructured.SetNestedField(versions[0].(map[string]any), "next release", "schema", "openAPIV3Schema", "description")).To(Succeed())
+		Expect(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")).To(Succeed())
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("integration"))).To(Succeed(), file)
+	}
 }
 
 // reconcileAll lets the operator of a sample see all of its resources, as its pod does when it starts, with what the manager has
