@@ -44,6 +44,11 @@ func (p *Plan) planRemovals(s State) {
 		}
 	}
 	slices.SortStableFunc(p.Remove, inRemovalOrder)
+	for _, o := range p.Remove {
+		if o.GetKind() == "ClusterServiceVersion" && !isSubscribed(o, p.Remove) {
+			p.Notices = append(p.Notices, fmt.Sprintf("%s has no Subscription: --back makes it again, and not the Roles and RoleBindings that were made for it. To go back, install it anew", title(o)))
+		}
+	}
 }
 
 // inRemovalOrder compares objects by when they are removed. Kinds that are not in removalOrder come last.

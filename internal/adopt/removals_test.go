@@ -86,6 +86,42 @@ func TestSubscriptionBeginsWithTheVersionThatWasInstalled(t *testing.T) {
 	}
 }
 
+func TestWhatIsMadeAgainHasNoOwnerThatIsGone(t *testing.T) {
+	owned := func(kind, owners string) *unstructured.Unstructured {
+		return objectOf(t, `{kind: `+kind+`, metadata: {name: ibm-racf-operator, namespace: zos, uid: "`+kind+`", ownerReferences: [`+owners+`]}}`)
+	}
+	subscription := objectOf(t, `{kind: Subscription, metadata: {name: any, namespace: zos, uid: s}, status: {installedCSV: ibm-racf-operator.v1.0.0}}`)
+	version := objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: zos, uid: v}}`)
+	account := owned("ServiceAccount", "{kind: ClusterServiceVersion, uid: v}, {kind: OperatorCollection, uid: oc}")
+	role := owned("Role", "{kind: Deployment, uid: Deployment}")
+	deployment := owned("Deployment", "")
+	b := &Backup{Removed: []*unstructured.Unstructured{subscription, version, deployment, role, account}}
+	if got := titles(b.ToRecreate()); !slices.Equal(got, []string{"Role zos/ibm-racf-operator", "Deployment zos/ibm-racf-operator", "Subscription zos/any"}) {
+		t.Errorf("%q", got)
+	}
+	if owners := b.Recreated(role).GetOwnerReferences(); len(owners) > 0 {
+		t.Errorf("%v", owners)
+	}
+	b.Removed = []*unstructured.Unstructured{version, account}
+	if owners := b.Recreated(account).GetOwnerReferences(); len(owners) != 1 || owners[0].UID != "oc" {
+		t.Errorf("%v", owners)
+	}
+}
+
+func TestVersionWithoutASubscriptionIsNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		subscription string
+		want         bool
+	}{"none": {"ibm-other-operator.v1.0.0", true}, "its own": {"ibm-racf-operator.v1.0.0", false}} {
+		s := cluster(t)
+		s.Packages = append(s.Packages, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-racf-operator.v1.0.0, namespace: zos, labels: {operator-name: racf}}}`),
+			objectOf(t, `{kind: Subscription, metadata: {name: any, namespace: zos}, spec: {name: any}, status: {installedCSV: `+test.subscription+`}}`))
+		if got := strings.Contains(strings.Join(New(s).Notices, "\n"), "has no Subscription"); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestRepetitionKnowsWhatItBeganToRemove(t *testing.T) {
 	s := cluster(t)
 	s.Accounts = append(s.Accounts, objectOf(t, `{kind: ServiceAccount, metadata: {name: ibm-racf-operator, namespace: zos, uid: "7"}}`))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/gate"
@@ -257,10 +258,7 @@ func RestoredDefinition(saved, live *apiextensionsv1.CustomResourceDefinition) (
 // objects of a ClusterServiceVersion, and that of a Subscription, which takes over none that exists. The Subscription begins with the version
 // that was installed, not with the newest one.
 func (b *Backup) Recreated(saved *unstructured.Unstructured) *unstructured.Unstructured {
-	isInstalled := func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Subscription" && o.GetNamespace() == saved.GetNamespace() && slices.Contains(versionsOf(o), saved.GetName())
-	}
-	if saved.GetLabels()[labelOLMOwner] != "" || saved.GetKind() == "ClusterServiceVersion" && slices.ContainsFunc(b.Removed, isInstalled) {
+	if saved.GetLabels()[labelOLMOwner] != "" || b.isMadeByOLM(saved) {
 		return nil
 	}
 	object := saved.DeepCopy()
@@ -273,8 +271,39 @@ func (b *Backup) Recreated(saved *unstructured.Unstructured) *unstructured.Unstr
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
+	if owners := object.GetOwnerReferences(); len(owners) > 0 { // What names an object that is gone is removed as garbage.
+		object.SetOwnerReferences(slices.DeleteFunc(owners, func(owner metav1.OwnerReference) bool { return b.removed(owner.UID) != nil }))
+	}
 	if finalizers := object.GetFinalizers(); len(finalizers) > 0 { // A removal that was interrupted has added one.
 		object.SetFinalizers(slices.DeleteFunc(finalizers, func(name string) bool { return name == metav1.FinalizerDeleteDependents }))
 	}
 	return object
+}
+
+// isMadeByOLM reports whether an object is the ClusterServiceVersion of a Subscription that adoption removed, or belongs to it, as its
+// ServiceAccounts do.
+func (b *Backup) isMadeByOLM(saved *unstructured.Unstructured) bool {
+	if saved.GetKind() == "ClusterServiceVersion" {
+		return isSubscribed(saved, b.Removed)
+	}
+	return slices.ContainsFunc(saved.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		version := b.removed(owner.UID)
+		return version != nil && version.GetKind() == "ClusterServiceVersion" && isSubscribed(version, b.Removed)
+	})
+}
+
+// isSubscribed reports whether a ClusterServiceVersion is that of a Subscription among objects.
+func isSubscribed(version *unstructured.Unstructured, objects []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Subscription" && o.GetNamespace() == version.GetNamespace() && slices.Contains(versionsOf(o), version.GetName())
+	})
+}
+
+// removed returns the object with a UID that adoption removed, or nil.
+func (b *Backup) removed(uid types.UID) *unstructured.Unstructured {
+	at := slices.IndexFunc(b.Removed, func(o *unstructured.Unstructured) bool { return o.GetUID() == uid })
+	if at < 0 {
+		return nil
+	}
+	return b.Removed[at]
 }
