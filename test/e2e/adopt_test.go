@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Slo
 		for _, crd := range a.own { // Without the label, no manager starts, and no later spec passes.
 			Patch(ctx, &crd, `{"metadata":{"labels":{"app.kubernetes.io/part-of":"collection-operator"}}}`)
 		}
-		a.manage(ctx, "1")
+		a.manage(ctx, "2")
 		a.cleanUp(ctx)
 	}, NodeTimeout(8*time.Minute))
 
@@ -65,6 +66,8 @@ func (a *adoptedCluster) prepare(ctx context.Context) {
 	a.archives = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": a.folder("1.0.0", "")})
 	a.start(ctx, a.archives)
 	a.zos = a.connectTo(ctx, "zos1")
+	a.own = a.ownDefinitions(ctx)
+	a.refuseBesideManager(ctx)
 	a.manage(ctx, "0")
 	a.makeDefinition(ctx)
 	oc := a.collection("1.0.0")
@@ -84,13 +87,22 @@ func (a *adoptedCluster) prepare(ctx context.Context) {
 		Create(ctx, resource)
 		a.setStatus(ctx, resource, map[string]any{"conditions": []any{condition("Running", "True"), condition("Failure", "False"), condition("Successful", "True")}})
 	}
-	a.own = a.ownDefinitions(ctx)
 	for _, crd := range a.own {
 		Patch(ctx, &crd, `{"metadata":{"labels":{"app.kubernetes.io/part-of":null}}}`)
 	}
 }
 
-// manage starts or ends the manager.
+// refuseBesideManager expects that adoption knows the manager of Collection Operator by what is installed.
+func (a *adoptedCluster) refuseBesideManager(ctx context.Context) {
+	GinkgoHelper()
+	Patch(ctx, a.own[0].DeepCopy(), `{"metadata":{"labels":{"app.kubernetes.io/part-of":null}}}`)
+	printed, err := a.collectionTool(ctx, "adopt", "--dry-run")
+	Patch(ctx, a.own[0].DeepCopy(), `{"metadata":{"labels":{"app.kubernetes.io/part-of":"collection-operator"}}}`)
+	Expect(err).To(HaveOccurred())
+	Expect(printed).To(ContainSubstring("kubectl scale statefulset " + ManagerName))
+}
+
+// manage scales the manager.
 func (a *adoptedCluster) manage(ctx context.Context, replicas string) {
 	GinkgoHelper()
 	kubectl(ctx, "scale", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--replicas="+replicas)
@@ -108,8 +120,11 @@ func (a *adoptedCluster) ownDefinitions(ctx context.Context) []apiextensionsv1.C
 	GinkgoHelper()
 	var crds apiextensionsv1.CustomResourceDefinitionList
 	Expect(K8s.List(ctx, &crds, client.MatchingLabels{"app.kubernetes.io/part-of": "collection-operator"})).To(Succeed())
-	Expect(crds.Items).NotTo(BeEmpty())
-	return crds.Items
+	own := slices.DeleteFunc(crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Spec.Group != v2beta2.GroupVersion.Group
+	})
+	Expect(own).NotTo(BeEmpty())
+	return own
 }
 
 func (a *adoptedCluster) definition() *apiextensionsv1.CustomResourceDefinition {
@@ -117,7 +132,8 @@ func (a *adoptedCluster) definition() *apiextensionsv1.CustomResourceDefinition 
 	plural := strings.ToLower(kind) + "s"
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + SharedGroup},
+		// The labels let cleanUp find it.
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + SharedGroup, Labels: map[string]string{"operator-domain": a.domain, "operator-name": "zos-plays"}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: SharedGroup, Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
@@ -157,7 +173,7 @@ func (a *adoptedCluster) adopt(ctx context.Context) {
 	printed, err := a.collectionTool(ctx, "adopt", "--yes", "--archives", folder, "--backup", filepath.Join(folder, "backup"))
 	Expect(err).NotTo(HaveOccurred(), printed)
 	Expect(printed).To(ContainSubstring("Adopted."))
-	a.manage(ctx, "1")
+	a.manage(ctx, "2")
 	Eventually(Condition(ctx, a.collection("1.0.0"), v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
 	Eventually(a.phases(ctx, "adopted")).WithContext(ctx).WithTimeout(4 * time.Minute).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: adoptedResources}))
