@@ -120,6 +120,9 @@ func (a *adoption) goBack(ctx context.Context) error {
 	for _, o := range b.Installed {
 		a.say(fmt.Sprintf("%s %s/%s is removed", o.GetKind(), o.GetNamespace(), o.GetName()))
 	}
+	if len(b.ToRecreate()) > 0 {
+		a.say("Operators of the other product that are made again start at once, and may run playbooks. Remove Collection Operator before, but not its CRDs: its policies do not let them write status")
+	}
 	for _, made := range a.state.Made(b) {
 		a.say(made + " was made since then: it stays, and the other product will see it")
 	}
@@ -137,7 +140,8 @@ func (a *adoption) goBack(ctx context.Context) error {
 		return fmt.Errorf("the way back is not complete, and can be repeated: %w", err)
 	}
 	fmt.Fprintln(a.out, "The cluster is as before. What comes next:")
-	fmt.Fprintln(a.out, "1. remove Collection Operator, except for its CRDs: its policies do not let the other product write status")
+	fmt.Fprintln(a.out, "1. remove what is left of Collection Operator: kubectl delete --ignore-not-found -k config/manager; the same with -k config/policy, and -k config/rbac.")
+	fmt.Fprintln(a.out, "   Do not delete CRDs (-k config/crd, -k config/default): they are the other product's, and have its collections and endpoints")
 	fmt.Fprintln(a.out, "2. start the other product: playbooks may run again when its operators start")
 	return nil
 }
