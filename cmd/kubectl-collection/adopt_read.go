@@ -101,6 +101,7 @@ func (a *adoption) readFormer(ctx context.Context) error {
 	if former.Restored {
 		return nil
 	}
+	a.state.HasBackup = !former.Finished
 	for _, o := range former.Removed {
 		a.state.Proven[o.GetUID()] = true
 	}

@@ -32,13 +32,13 @@ const (
 
 // apply does what a plan says, in its order.
 func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
-	if err := a.removeAll(ctx, plan.Remove); err != nil {
-		return err
-	}
 	for _, claim := range plan.Claims {
 		if _, err := a.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
 			return err
 		}
+	}
+	if err := a.removeAll(ctx, plan.Remove); err != nil {
+		return err
 	}
 	for _, change := range plan.Changes {
 		if err := a.update(ctx, change.Live, change.Want); err != nil {

@@ -54,6 +54,21 @@ func (p *Plan) planKinds(s State) {
 	}
 }
 
+// planFormer refuses to continue an adoption with another backup: it would take what the first attempt has written for how the cluster was.
+func (p *Plan) planFormer(s State) {
+	var claimed []string
+	for _, claim := range p.Claims {
+		if claim.Live.Annotations[render.AnnotationClaimedBy] != "" {
+			claimed = append(claimed, claim.Live.Name)
+		}
+	}
+	if len(claimed) > 0 && !s.HasBackup {
+		names := strings.Join(claimed, " ")
+		p.Problems = append(p.Problems, fmt.Sprintf("an adoption was begun with another folder, and changed the CRDs %s: name that folder with --backup. "+
+			"Only if it does not exist any more, or its adoption was undone, and you do without a way back to the state before: kubectl annotate crd %s %s-", names, names, render.AnnotationClaimedBy))
+	}
+}
+
 // ownersOf returns the collections that have a CRD, by its name, the oldest first: SubOperatorConfigs name those of their collection in
 // status, and an administrator can label others.
 func (s State) ownersOf() map[string][]owner {

@@ -23,11 +23,12 @@ type Plan struct {
 	// Collections and Resources are what is taken over.
 	Collections []Collection
 	Resources   []Resource
-	// Remove are objects that are deleted, in this order: the operators of the product, and its webhooks.
-	Remove []*unstructured.Unstructured
-	// Claims are made next. From then on, CRDs say themselves which collection they are of, so that adoption can be repeated.
+	// Claims are made first. From then on, CRDs say themselves which collection they are of, and that an adoption was begun, so that it can
+	// be repeated.
 	Claims []Claim
-	// Changes are made after the claims.
+	// Remove are objects that are deleted next, in this order: the operators of the product, and its webhooks.
+	Remove []*unstructured.Unstructured
+	// Changes are made after that.
 	Changes []Change
 	// Definitions are the CRDs of the product's own kinds, which are replaced last: as long as one is not, no manager of Collection
 	// Operator starts.
@@ -114,6 +115,7 @@ func New(s State) Plan {
 	p.planConsents(s)
 	p.planOwn(s)
 	p.planKinds(s)
+	p.planFormer(s)
 	p.planRemovals(s)
 	p.noteCredentials(s)
 	return p

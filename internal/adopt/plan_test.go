@@ -219,6 +219,18 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+func TestAdoptionIsContinuedWithItsOwnBackup(t *testing.T) {
+	s := cluster(t)
+	s.Definitions[3] = New(s).Claims[0].Want
+	if p := New(s); len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "name that folder with --backup") {
+		t.Errorf("%q", p.Problems)
+	}
+	s.HasBackup = true
+	if p := New(s); len(p.Problems) > 0 {
+		t.Errorf("%q", p.Problems)
+	}
+}
+
 func TestResourceThatNoOperatorSees(t *testing.T) {
 	s := cluster(t)
 	s.Objects[users][0].SetNamespace("hr")

@@ -64,6 +64,8 @@ type State struct {
 	Archives []Archive
 	// Proven are the UIDs of objects that a former attempt, which was interrupted, has saved as the product's and began to remove.
 	Proven map[types.UID]bool
+	// HasBackup is true if the folder that the user names has the backup of an adoption that was begun.
+	HasBackup bool
 	// Finalizers are those of the other product that IsForeign would not recognise.
 	Finalizers []string
 	// DropFields accepts that objects of the product's own kinds lose the fields that Collection Operator does not know.

@@ -200,6 +200,9 @@ var _ = Describe("An adoption that is interrupted", func() {
 		Create(ctx, operator, version) // What OLM does.
 		api.allow(8)
 		runTool(ctx, 2, toolBinary(), append([]string{"adopt", "--kubeconfig", kubeconfig, "--archives", p.folder}, p.backup()...)...)
+		p.saved = "another"
+		Expect(p.run(ctx, 1, p.backup()...)).To(ContainSubstring("name that folder with --backup"))
+		p.saved = "second"
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
 		Expect(p.content(ctx)).To(Equal(original))
 
