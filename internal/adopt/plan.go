@@ -117,6 +117,7 @@ func New(s State) Plan {
 	p.planKinds(s)
 	p.planFormer(s)
 	p.planRemovals(s)
+	p.planOwners(s)
 	p.noteCredentials(s)
 	return p
 }

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +48,20 @@ func (p *Plan) planRemovals(s State) {
 	for _, o := range p.Remove {
 		if o.GetKind() == "ClusterServiceVersion" && !isSubscribed(o, p.Remove) {
 			p.Notices = append(p.Notices, fmt.Sprintf("%s has no Subscription: --back makes it again, and not the Roles and RoleBindings that were made for it. To go back, install it anew", title(o)))
+		}
+	}
+}
+
+// planOwners refuses to remove the owner of a custom resource: the garbage collector would delete that too. What --finish says to remove
+// counts as well.
+func (p *Plan) planOwners(s State) {
+	for _, o := range p.Kept {
+		for _, owner := range o.GetOwnerReferences() {
+			isRemoved := func(removed *unstructured.Unstructured) bool { return removed.GetUID() == owner.UID }
+			if slices.ContainsFunc(p.Remove, isRemoved) || slices.ContainsFunc(s.leftovers(), isRemoved) {
+				p.Problems = append(p.Problems, fmt.Sprintf("%s is owned by %s %s, which does not stay: it would be deleted with it. Remove the reference from metadata.ownerReferences: kubectl edit %s.%s %s -n %s",
+					title(o), owner.Kind, owner.Name, strings.ToLower(o.GetKind()), o.GroupVersionKind().Group, o.GetName(), o.GetNamespace()))
+			}
 		}
 	}
 }
@@ -230,20 +245,36 @@ func (p *Plan) noteCredentials(s State) {
 	}
 }
 
+// leftovers are the manager of the product and its packages, in the order in which they are to be removed. What only has a label of the
+// product, as tenants may set it, is not among them.
+func (s State) leftovers() []*unstructured.Unstructured {
+	var left []*unstructured.Unstructured
+	for _, o := range s.Packages {
+		if isProduct(o.GetName()) && o.GetKind() == "ClusterServiceVersion" || slices.ContainsFunc(versionsOf(o), isProduct) {
+			left = append(left, o)
+		}
+	}
+	for _, w := range s.Workloads {
+		if isNamedAsProduct(w) && !isOwnManager(w) && w.GetLabels()[labelOLMOwner] == "" {
+			left = append(left, w)
+		}
+	}
+	slices.SortFunc(left, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(inRemovalOrder(a, b), strings.Compare(title(a), title(b)))
+	})
+	return left
+}
+
 // Leftovers are the commands that remove what the product leaves in a cluster, and which no one but an administrator can judge.
 func Leftovers(s State) []string {
 	var commands []string
-	for _, w := range s.Workloads {
-		if s.isProductManager(w) && w.GetLabels()[labelOLMOwner] == "" {
-			commands = append(commands, fmt.Sprintf("kubectl delete %s %s -n %s", strings.ToLower(w.GetKind()), w.GetName(), w.GetNamespace()))
+	for _, o := range s.leftovers() {
+		resource := strings.ToLower(o.GetKind())
+		if resource == "subscription" { // Other products have a kind of that name.
+			resource = "subscriptions.operators.coreos.com"
 		}
+		commands = append(commands, fmt.Sprintf("kubectl delete %s %s -n %s", resource, o.GetName(), o.GetNamespace()))
 	}
-	for _, o := range s.Packages {
-		if isProduct(o.GetName()) && o.GetKind() == "ClusterServiceVersion" || slices.ContainsFunc(versionsOf(o), isProduct) {
-			commands = append(commands, fmt.Sprintf("kubectl delete %s %s -n %s", strings.ToLower(o.GetKind()), o.GetName(), o.GetNamespace()))
-		}
-	}
-	slices.Sort(commands)
 	return commands
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -119,6 +120,34 @@ func TestVersionWithoutASubscriptionIsNamed(t *testing.T) {
 		if got := strings.Contains(strings.Join(New(s).Notices, "\n"), "has no Subscription"); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+func TestOwnersOfWhatStays(t *testing.T) {
+	for owner, want := range map[string]bool{"operator": true, "version": true, "manager": true, "other": false} {
+		s := cluster(t)
+		s.Workloads = append(s.Workloads,
+			objectOf(t, `{kind: Deployment, metadata: {name: ibm-racf-operator, namespace: zos, uid: operator, labels: {operator-name: racf}}}`),
+			objectOf(t, `{kind: Deployment, metadata: {name: ibm-zoscb-operator, namespace: zos, uid: manager}, spec: {replicas: 0}}`),
+			objectOf(t, `{kind: Deployment, metadata: {name: mine, namespace: zos, uid: other}}`))
+		s.Packages = append(s.Packages, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-zoscb.v2.2.2, namespace: zos, uid: version}}`))
+		s.Objects[users][0].SetOwnerReferences([]metav1.OwnerReference{{Kind: "Any", Name: "any", UID: types.UID(owner)}})
+		if got := strings.Contains(strings.Join(New(s).Problems, "\n"), "User zos/alice is owned by Any any, which does not stay"); got != want {
+			t.Errorf("%s: %t", owner, got)
+		}
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	s := cluster(t)
+	s.Workloads = append(s.Workloads, objectOf(t, `{kind: Deployment, metadata: {name: ibm-zoscb-manager-a, namespace: zos}}`),
+		objectOf(t, `{kind: Deployment, metadata: {name: theirs, namespace: zos}, spec: {template: {metadata: {labels: {component: manager}}}}}`))
+	s.Packages = append(s.Packages, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-zoscb.v2.2.2, namespace: zos}}`),
+		objectOf(t, `{kind: Subscription, metadata: {name: a, namespace: zos}, status: {installedCSV: ibm-zoscb.v2.2.2}}`))
+	want := []string{"kubectl delete subscriptions.operators.coreos.com a -n zos", "kubectl delete clusterserviceversion ibm-zoscb.v2.2.2 -n zos",
+		"kubectl delete deployment ibm-zoscb-manager-a -n zos"}
+	if got := Leftovers(s); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

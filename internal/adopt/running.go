@@ -37,8 +37,14 @@ func (s State) ActiveProduct() []string {
 func (s State) ProductManagers() []string {
 	var problems []string
 	for _, w := range s.Workloads {
-		if s.isProductManager(w) {
-			problems = append(problems, s.active(w)...)
+		if !s.isProductManager(w) {
+			continue
+		}
+		for _, problem := range s.active(w) {
+			if !isNamedAsProduct(w) {
+				problem += " (it counts as the product's manager by the label component=manager of its pods)"
+			}
+			problems = append(problems, problem)
 		}
 	}
 	return problems
@@ -114,10 +120,12 @@ func (s State) isProductManager(w *unstructured.Unstructured) bool {
 	if isOwnManager(w) {
 		return false
 	}
-	if w.GetName() == productOperator || strings.HasPrefix(w.GetName(), productManager) {
-		return true
-	}
-	return labels[labelComponent] == componentManager && slices.Contains(s.homes(), w.GetNamespace())
+	return isNamedAsProduct(w) || labels[labelComponent] == componentManager && slices.Contains(s.homes(), w.GetNamespace())
+}
+
+// isNamedAsProduct reports whether a workload has the name of the product's operator, or of one of its managers.
+func isNamedAsProduct(w *unstructured.Unstructured) bool {
+	return w.GetName() == productOperator || strings.HasPrefix(w.GetName(), productManager)
 }
 
 // isOwnManager reports whether a workload is a manager of Collection Operator, whose leader gives its pod the label component by itself.
