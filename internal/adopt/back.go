@@ -22,11 +22,8 @@ func (s State) BackProblems(b *Backup) []string {
 	owners := s.ownersOf()
 	for _, definition := range s.Definitions {
 		for _, o := range s.Objects[definition.Name] {
-			if definition.Spec.Group == Group {
-				continue
-			}
-			if o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), render.Finalizer) {
-				problems = append(problems, fmt.Sprintf("%s is being deleted, and the product does not know the finalizer that it has: let its operator finish it, or give it up with kubectl collection abandon", title(o)))
+			if o.GetDeletionTimestamp() != nil {
+				problems = append(problems, unfinished(o)...)
 			}
 			for _, of := range owners[definition.Name] {
 				if s.isRunning(o, Operator{Namespace: o.GetNamespace(), ID: of.id}) {
@@ -37,6 +34,17 @@ func (s State) BackProblems(b *Backup) []string {
 		}
 	}
 	return problems
+}
+
+// unfinished has a problem for a deletion that only Collection Operator can finish.
+func unfinished(o *unstructured.Unstructured) []string {
+	switch {
+	case slices.Contains(o.GetFinalizers(), render.Finalizer):
+		return []string{title(o) + " is being deleted, and the product does not know the finalizer that it has: let its operator finish it, or give it up with kubectl collection abandon"}
+	case o.GroupVersionKind().Group == Group && slices.Contains(o.GetFinalizers(), ownFinalizers[0]):
+		return []string{title(o) + " is being deleted, and the product does not know the finalizer that it has: start the manager of Collection Operator again, and let it finish"}
+	}
+	return nil
 }
 
 // Reference is an object that a SubOperatorConfig lists as installed, which proves nothing: the list has what was about to be written too,

@@ -89,6 +89,10 @@ func TestBackProblems(t *testing.T) {
 			s.Objects[users][0].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 			s.Objects[users][0].SetFinalizers([]string{render.Finalizer})
 		}, "User zos/alice is being deleted"},
+		"a deletion of a collection": {func(s *State) {
+			s.Objects[collections][0].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+			s.Objects[collections][0].SetFinalizers([]string{ownFinalizers[0]})
+		}, "OperatorCollection zos/racf.ibm.1.0.0 is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(t)
