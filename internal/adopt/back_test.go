@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -127,6 +128,19 @@ func TestBetweenIsNotAdopted(t *testing.T) {
 		if between := d.Between(); d.Live.Name == collections && (between.Labels[LabelPartOf] != "" || d.Want.Labels[LabelPartOf] != PartOf || len(between.Spec.Versions) != 2) {
 			t.Errorf("%v %v", between.Labels, d.Want.Labels)
 		}
+	}
+}
+
+func TestUnknownKindKeepsItsVersions(t *testing.T) {
+	s := cluster(t)
+	unknown := definition("zoscbprobes.zoscb.ibm.com", "ZoscbProbe", "v1", "v1beta1")
+	unknown.Status.StoredVersions = []string{"v1beta1", "v1"}
+	unknown.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	s.Definitions = append(s.Definitions, unknown)
+	p := New(s)
+	at := slices.IndexFunc(p.Definitions, func(d Definition) bool { return d.Live == unknown })
+	if got := len(p.Definitions[at].Between().Spec.Versions); got != 2 || len(p.Problems) > 0 {
+		t.Errorf("%d versions, %q", got, p.Problems)
 	}
 }
 

@@ -75,10 +75,11 @@ type Claim struct {
 	Namespace string
 }
 
-// Rewrites are the versions besides that of Want in which objects may be stored. They are rewritten before Want replaces Live.
+// Rewrites are the versions that Want does not have and in which objects may be stored. They are rewritten before Want replaces Live.
 func (d Definition) Rewrites() []string {
-	wanted := StorageVersion(d.Want)
-	return slices.DeleteFunc(slices.Clone(d.Live.Status.StoredVersions), func(name string) bool { return name == wanted })
+	return slices.DeleteFunc(slices.Clone(d.Live.Status.StoredVersions), func(name string) bool {
+		return slices.ContainsFunc(d.Want.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == name })
+	})
 }
 
 // Unlabelled returns Want without the label by which a CRD counts as adopted, unless Live has it: it is written last, so that an adoption that
@@ -141,6 +142,10 @@ func (p *Plan) planDefinitions(s State) {
 		d := Definition{Live: live, Want: want}
 		p.Definitions = append(p.Definitions, d)
 		p.Problems = append(p.Problems, conversionProblems(live, d.Rewrites())...)
+		if live.Spec.Scope != want.Spec.Scope || live.Spec.Names.Kind != want.Spec.Names.Kind {
+			p.Problems = append(p.Problems, fmt.Sprintf("CRD %s is of kind %s and %s, and that of Collection Operator of kind %s and %s, which cannot be changed",
+				live.Name, live.Spec.Names.Kind, live.Spec.Scope, want.Spec.Names.Kind, want.Spec.Scope))
+		}
 		if wanted := StorageVersion(want); VersionToRead(live, s.Own) != wanted {
 			p.Problems = append(p.Problems, fmt.Sprintf("CRD %s does not serve version %s, which Collection Operator has: upgrade the product to a release that does",
 				live.Name, wanted))

@@ -34,7 +34,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 func definition(name, kind string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	plural, group, _ := strings.Cut(name, ".")
 	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "crd-uid"}}
-	d.Spec.Group, d.Spec.Names.Plural, d.Spec.Names.Kind = group, plural, kind
+	d.Spec.Group, d.Spec.Scope, d.Spec.Names.Plural, d.Spec.Names.Kind = group, apiextensionsv1.NamespaceScoped, plural, kind
 	for i, version := range versions {
 		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: version, Served: true, Storage: i == 0})
 	}
@@ -151,6 +151,7 @@ func TestProblems(t *testing.T) {
 			s.Definitions[0].Status.StoredVersions = []string{"v2beta1", "v2beta2"}
 		}, "converts its objects with a webhook"},
 		"a release that is too old": {func(s *State) { s.Definitions[0] = definition(collections, "OperatorCollection", "v2beta1") }, "does not serve version v2beta2"},
+		"a kind without namespaces": {func(s *State) { s.Definitions[2].Spec.Scope = apiextensionsv1.ClusterScoped }, "CRD zoscloudbrokers.zoscb.ibm.com is of kind ZosCloudBroker and Cluster"},
 		"a deletion under way": {func(s *State) {
 			s.Objects[users][0].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
 		}, "is being deleted, and waits for the product's finalizer"},
