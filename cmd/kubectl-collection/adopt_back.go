@@ -157,7 +157,7 @@ func (a *adoption) findInstalled(ctx context.Context, b *adopt.Backup) error {
 			return err
 		}
 		live, err := client.Get(ctx, reference.Object.GetName(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) { // Whoever may write status can list anything.
 			continue
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -55,7 +56,8 @@ type Reference struct {
 	Owner string
 }
 
-// References are what the SubOperatorConfigs of a cluster list as installed, with kind, namespace and name alone.
+// References are what the SubOperatorConfigs of a cluster list as installed, with kind, namespace and name alone. What cannot be an object is
+// left out.
 func (s State) References() []Reference {
 	var references []Reference
 	for _, config := range s.Objects[configs] {
@@ -63,8 +65,12 @@ func (s State) References() []Reference {
 		for _, item := range items {
 			fields, _ := item.(map[string]any)
 			text := func(field string) string { value, _ := fields[field].(string); return value }
+			name, namespace := text("name"), text("namespace")
+			if name == "" || len(path.IsValidPathSegmentName(name)) > 0 || len(path.IsValidPathSegmentName(namespace)) > 0 {
+				continue
+			}
 			references = append(references, Reference{
-				Object: reference(text("apiVersion"), text("kind"), text("namespace"), text("name")), Owner: config.GetNamespace() + "/" + config.GetName(),
+				Object: reference(text("apiVersion"), text("kind"), namespace, name), Owner: config.GetNamespace() + "/" + config.GetName(),
 			})
 		}
 	}

@@ -66,6 +66,19 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
+func TestReferencesThatCannotBeObjects(t *testing.T) {
+	s := cluster(t)
+	var inventory []any
+	for _, name := range []string{"", "a/b", "..", "good"} {
+		inventory = append(inventory, map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "namespace": "zos", "name": name})
+	}
+	inventory = append(inventory, map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "namespace": "a/b", "name": "c"}, "text")
+	s.Objects[configs][0].Object["status"].(map[string]any)["inventory"] = inventory
+	if got := s.References(); len(got) != 1 || got[0].Object.GetName() != "good" {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestBackProblems(t *testing.T) {
 	const operator = `{kind: Deployment, metadata: {name: ibm-racf-operator, namespace: zos}}`
 	for name, test := range map[string]struct {

@@ -338,12 +338,13 @@ func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 	return pod.plays()
 }
 
-// addToInventory lets a SubOperatorConfig list an object that it did not install.
+// addToInventory lets a SubOperatorConfig list an object that it did not install, and one of a type that has none.
 func (p *product) addToInventory(ctx context.Context, config, kind, name string) {
 	GinkgoHelper()
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: config}}
 	Get(ctx, NewWithT(GinkgoT()), soc)
-	soc.Status.Inventory = append(soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: p.namespace, Name: name})
+	soc.Status.Inventory = append(soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: p.namespace, Name: name},
+		v2beta2.ObjectReference{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview", Name: "a"})
 	Expect(K8s.Status().Update(ctx, soc)).To(Succeed())
 }
 
