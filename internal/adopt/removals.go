@@ -27,8 +27,7 @@ func (p *Plan) planRemovals(s State) {
 		parts, unclear := s.partsOf(operator)
 		p.Remove = append(p.Remove, parts...)
 		for _, o := range unclear {
-			p.Problems = append(p.Problems, fmt.Sprintf("%s has the name of the operator of collection %s, and nothing else says that it is the product's. If it is, kubectl label %s %s -n %s %s=%s; "+
-				"if it is not, give it another name: Collection Operator needs this one", title(o), operator.ID, strings.ToLower(o.GetKind()), o.GetName(), o.GetNamespace(), render.LabelName, operator.ID.Name))
+			p.Problems = append(p.Problems, whoseIsIt(o, operator))
 		}
 	}
 	for _, webhook := range s.Webhooks {
@@ -50,6 +49,17 @@ func (p *Plan) planRemovals(s State) {
 			p.Notices = append(p.Notices, fmt.Sprintf("%s has no Subscription: --back makes it again, and not the Roles and RoleBindings that were made for it. To go back, install it anew", title(o)))
 		}
 	}
+}
+
+// whoseIsIt asks the administrator about an object that only has the name of an operator of the product, or says that it is not its.
+func whoseIsIt(o *unstructured.Unstructured, operator Operator) string {
+	kind := strings.ToLower(o.GetKind())
+	if o.GetAnnotations()[render.AnnotationOwner] != "" {
+		return fmt.Sprintf("%s has the name of the operator of collection %s, and the annotation %s of Collection Operator. If --back was interrupted, run it again. "+
+			"If it is the product's, kubectl annotate %s %s -n %s %s-", title(o), operator.ID, render.AnnotationOwner, kind, o.GetName(), o.GetNamespace(), render.AnnotationOwner)
+	}
+	return fmt.Sprintf("%s has the name of the operator of collection %s, and nothing else says that it is the product's. If it is, kubectl label %s %s -n %s %s=%s; "+
+		"if it is not, give it another name: Collection Operator needs this one", title(o), operator.ID, kind, o.GetName(), o.GetNamespace(), render.LabelName, operator.ID.Name)
 }
 
 // planOwners refuses to remove the owner of a custom resource: the garbage collector would delete that too. What --finish says to remove
@@ -85,7 +95,13 @@ func (s State) partsOf(operator Operator) (parts, unclear []*unstructured.Unstru
 	slices.SortStableFunc(objects, inRemovalOrder) // A Subscription is known by its ClusterServiceVersion, an account by its workload.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return isSubscription(a) - isSubscription(b) })
 	for _, o := range objects {
-		if o.GetNamespace() != operator.Namespace || o.GetAnnotations()[render.AnnotationOwner] != "" {
+		if o.GetNamespace() != operator.Namespace {
+			continue
+		}
+		if o.GetAnnotations()[render.AnnotationOwner] != "" {
+			if partOf(o, operator.Name()) {
+				unclear = append(unclear, o)
+			}
 			continue
 		}
 		made := found.installed[o.GetLabels()[labelOLMOwner]]

@@ -21,6 +21,7 @@ func TestWhatOnlyHasTheNameOfAnOperatorStays(t *testing.T) {
 		"a ClusterServiceVersion":               {named("ClusterServiceVersion", "ibm-racf-operator.v9.0.0", "zos", ""), "kubectl label clusterserviceversion"},
 		"a Role that says it is OLM's":          {named("Role", "ibm-racf-operator", "zos", ", labels: {olm.owner: none.v1}"), "kubectl label role"},
 		"an owner that is not the collection's": {named("Role", "ibm-racf-operator", "zos", ", ownerReferences: [{uid: other}]"), "kubectl label role"},
+		"one that says it is not the product's": {named("Deployment", "ibm-racf-operator", "zos", ", labels: {operator-name: racf}, annotations: {zoscb.ibm.com/suboperatorconfig: zos/racf-soc}"), "kubectl annotate deployment ibm-racf-operator -n zos zoscb.ibm.com/suboperatorconfig-"},
 		"in a namespace that does not agree":    {named("Deployment", "ibm-racf-operator", "payments", ", labels: {operator-name: racf}"), "kubectl annotate --overwrite namespace payments"},
 	} {
 		t.Run(name, func(t *testing.T) {
