@@ -40,6 +40,9 @@ func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
 	if err := a.removeAll(ctx, plan.Remove); err != nil {
 		return err
 	}
+	if err := a.expectGone(ctx, plan.Remove); err != nil {
+		return err
+	}
 	for _, change := range plan.Changes {
 		if err := a.update(ctx, change.Live, change.Want); err != nil {
 			return err
@@ -96,6 +99,25 @@ func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstru
 		}
 		if err := a.awaitGone(ctx, o); err != nil {
 			return fmt.Errorf("waiting for the pods of %s %s in namespace %s to end: %w", o.GetKind(), o.GetName(), o.GetNamespace(), err)
+		}
+	}
+	return nil
+}
+
+// expectGone fails if somebody has made an object again, as those do who keep it as in a repository: two operators would run.
+func (a *adoption) expectGone(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		client, err := a.client(o)
+		if err != nil {
+			return err
+		}
+		live, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case live.GetUID() != o.GetUID():
+			return fmt.Errorf("somebody has made %s %s in namespace %s again: let nobody make it", o.GetKind(), o.GetName(), o.GetNamespace())
 		}
 	}
 	return nil
