@@ -119,6 +119,7 @@ func New(s State) Plan {
 	p.planFormer(s)
 	p.planRemovals(s)
 	p.planOwners(s)
+	p.notePackages(s)
 	p.noteCredentials(s)
 	return p
 }

@@ -51,6 +51,15 @@ func (p *Plan) planRemovals(s State) {
 	}
 }
 
+// notePackages says that the Operator Lifecycle Manager lets no other ClusterServiceVersion have the kinds of the product's.
+func (p *Plan) notePackages(s State) {
+	for _, o := range s.Packages {
+		if o.GetKind() == "ClusterServiceVersion" && isProduct(o.GetName()) {
+			p.Notices = append(p.Notices, fmt.Sprintf("%s owns the same kinds: the Operator Lifecycle Manager does not install Collection Operator beside it. Use make deploy or Helm; the way back needs it", title(o)))
+		}
+	}
+}
+
 // whoseIsIt asks the administrator about an object that only has the name of an operator of the product, or says that it is not its.
 func whoseIsIt(o *unstructured.Unstructured, operator Operator) string {
 	kind := strings.ToLower(o.GetKind())

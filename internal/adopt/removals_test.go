@@ -139,6 +139,14 @@ func TestOwnersOfWhatStays(t *testing.T) {
 	}
 }
 
+func TestVersionOfTheProductIsNamed(t *testing.T) {
+	s := cluster(t)
+	s.Packages = append(s.Packages, objectOf(t, `{kind: ClusterServiceVersion, metadata: {name: ibm-zoscb.v2.2.2, namespace: zos}}`))
+	if p := New(s); len(p.Problems) > 0 || !strings.Contains(strings.Join(p.Notices, "\n"), "does not install Collection Operator beside it") {
+		t.Errorf("%q %q", p.Problems, p.Notices)
+	}
+}
+
 func TestLeftovers(t *testing.T) {
 	s := cluster(t)
 	s.Workloads = append(s.Workloads, objectOf(t, `{kind: Deployment, metadata: {name: ibm-zoscb-manager-a, namespace: zos}}`),
