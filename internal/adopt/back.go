@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
@@ -66,7 +66,7 @@ func (s State) References() []Reference {
 			fields, _ := item.(map[string]any)
 			text := func(field string) string { value, _ := fields[field].(string); return value }
 			name, namespace := text("name"), text("namespace")
-			if name == "" || len(path.IsValidPathSegmentName(name)) > 0 || len(path.IsValidPathSegmentName(namespace)) > 0 {
+			if name == "" || len(content.IsPathSegmentName(name)) > 0 || len(content.IsPathSegmentName(namespace)) > 0 {
 				continue
 			}
 			references = append(references, Reference{
