@@ -177,7 +177,8 @@ build: ## Build the manager, kubectl-collection and zoscb-encrypt into bin/.
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart.
 	$(TOOL) controller-gen object paths=./api/...
-	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen crd paths=./api/v2beta1 paths=./api/v2beta2 output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen crd paths=./api/operands/... output:crd:dir=config/components/operands/crd
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
 	go test $(TEST_FLAGS) ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection ./cmd/manager -update
 	$(CHART) -output=$(CURDIR)/charts

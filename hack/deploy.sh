@@ -34,6 +34,9 @@ trap 'rm -rf "$overlay"' EXIT
 		      - {op: test, path: /spec/template/spec/containers/0/env/1/name, value: RUNTIME_ARCHITECTURES}
 		      - {op: replace, path: /spec/template/spec/containers/0/env/1/value, value: "$architectures"}
 		    target: {kind: StatefulSet, name: collection-operator-controller-manager}
+		  - patch: |
+		      - {op: replace, path: /spec/template/spec/containers/0/image, value: "$manager_image"}
+		    target: {kind: Deployment, name: collection-operator-operands}
 	END
 } >"$overlay/kustomization.yaml"
 

@@ -17,6 +17,7 @@ const module = "github.com/collection-operator/collection-operator/"
 var layers = map[string][]string{
 	"api/v2beta1":              {},
 	"api/v2beta2":              {},
+	"api/operands/v1alpha1":    {"api/v2beta2"},
 	"config":                   {},
 	"internal/dialguard":       {},
 	"internal/fetch":           {"internal/dialguard", "internal/printable"},
@@ -94,6 +95,11 @@ var layers = map[string][]string{
 		"internal/status", "internal/trust", "internal/upgrade",
 		"internal/verify",
 	},
+	"internal/operands/merge": {},
+	"internal/operands/plan":  {"api/operands/v1alpha1", "api/v2beta2", "internal/operands/merge"},
+	"internal/operands/controller": {
+		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
+	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
@@ -102,10 +108,10 @@ var layers = map[string][]string{
 		"internal/upload", "internal/verify",
 	},
 	"cmd/manager": {
-		"api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
+		"api/operands/v1alpha1", "api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
 		"internal/crd", "internal/credential", "internal/dialguard", "internal/dynamicconfig", "internal/dynamicconfig/source", "internal/endpoint",
 		"internal/environment", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/metrics", "internal/printable", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
+		"internal/install/olm", "internal/metrics", "internal/operands/controller", "internal/printable", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
 		"internal/servingcert", "internal/servingcert/keeper", "internal/upload",
 	}, "internal/environment": {},
 	"internal/trust":              {},
@@ -123,7 +129,7 @@ var pure = []string{
 	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
 	"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
 	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
-	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret", "internal/adopt",
+	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret", "internal/adopt", "internal/operands/merge", "internal/operands/plan",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.

@@ -1,5 +1,6 @@
 // Command manager runs the controllers of Collection Operator. The subcommand unpack runs in the init container of installed
-// operators, and the subcommand policies where the Operator Lifecycle Manager installs the manager.
+// operators, the subcommand policies where the Operator Lifecycle Manager installs the manager, and the subcommand operands with the
+// component operands.
 package main
 
 import (
@@ -19,7 +20,7 @@ func main() {
 
 func command() *cobra.Command {
 	var s settings // For the usage and wrong arguments.
-	policies := policiesCommand()
+	policies, operands := policiesCommand(), operandsCommand()
 	root := &cobra.Command{
 		Use:           "manager",
 		Short:         "Runs Ansible collections as Kubernetes operators",
@@ -31,13 +32,13 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, name := range unknownVariables(os.Environ(), cmd.Flags(), policies.Flags()) {
+			for _, name := range unknownVariables(os.Environ(), cmd.Flags(), policies.Flags(), operands.Flags()) {
 				cmd.PrintErrf("warning: environment variable %s is ignored: there is no such flag\n", name)
 			}
 			return runProcess(cmd.Context(), invocation, os.Environ())
 		},
 	}
 	s.addFlags(root.Flags())
-	root.AddCommand(unpackCommand(), policies)
+	root.AddCommand(unpackCommand(), policies, operands)
 	return root
 }

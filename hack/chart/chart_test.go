@@ -35,6 +35,7 @@ var selected = map[string]string{
 	"ephemeral-storage":    `persistence: {enabled: false}`,
 	"monitoring":           `monitoring: {enabled: true}`,
 	"olm":                  `olm: {enabled: true}`,
+	"operands":             `operands: {enabled: true}`,
 	"require-verification": `requireVerification: true`,
 	"selected-namespaces":  `namespaces: [zos]`,
 	"single-manager":       `replicas: 1`,

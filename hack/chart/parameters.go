@@ -9,6 +9,7 @@ import (
 const (
 	statefulSet   = "StatefulSet/" + namespace + "/collection-operator-controller-manager"
 	settingsMap   = "ConfigMap/" + namespace + "/collection-operator-settings"
+	operands      = "Deployment/" + namespace + "/collection-operator-operands"
 	networkPolicy = "NetworkPolicy/" + namespace + "/collection-operator-controller-manager"
 )
 
@@ -30,21 +31,23 @@ type parameter struct {
 	change func(any) any
 }
 
+// managerImage is the image of the manager in templates.
+const managerImage = `include "collection-operator.image" (dict "image" .Values.image "value" "image" "chart" .Chart) | quote`
+
 func parameters() []parameter {
 	pod, container := "spec.template.spec", "spec.template.spec.containers.manager"
 	claim := "spec.volumeClaimTemplates.*.spec"
 	return []parameter{
 		{statefulSet, "spec", single("replicas", inline(".Values.replicas"))},
-		{statefulSet, container + ".image", set(inline(`include "collection-operator.image" (dict "image" .Values.image "value" "image" "chart" .Chart) | quote`))},
+		{statefulSet, container + ".image", set(inline(managerImage))},
 		{statefulSet, container + ".imagePullPolicy", set(inline(".Values.image.pullPolicy"))},
+		{operands, pod + ".containers.operands.image", set(inline(managerImage))},
+		{operands, pod + ".containers.operands.imagePullPolicy", set(inline(".Values.image.pullPolicy"))},
+		{operands, pod, add(placement()...)},
 		{statefulSet, container + ".resources", set(block(".Values.resources"))},
 		{statefulSet, container + ".env", add(entry{value: fields(".Values.env")})},
 		{statefulSet, "spec.template.metadata.annotations", add(entry{value: fields(".Values.podAnnotations")})},
-		{statefulSet, pod, add(
-			entry{value: optional("imagePullSecrets", ".Values.imagePullSecrets")},
-			entry{value: optional("nodeSelector", ".Values.nodeSelector")},
-			entry{value: optional("priorityClassName", ".Values.priorityClassName")},
-			entry{value: optional("tolerations", ".Values.tolerations")})},
+		{statefulSet, pod, add(placement()...)},
 		{statefulSet, pod + ".securityContext", add(entry{value: optional("fsGroup", ".Values.persistence.fsGroup")})},
 		{statefulSet, pod + ".volumes.archives.emptyDir.sizeLimit", set(inline(".Values.persistence.size"))},
 		{statefulSet, claim + ".resources.requests.storage", set(inline(".Values.persistence.size"))},
@@ -60,6 +63,16 @@ func parameters() []parameter {
 		{"RoleBinding/" + namespace + "/collection-operator-manager", "metadata.namespace", set(inline(". | quote"))},
 		// The field stays when there are no settings: if it ended, Helm would remove the keys that others have added.
 		{settingsMap, "", single("data", includedOrEmpty("collection-operator.settings"))},
+	}
+}
+
+// placement are the fields of a pod that say where it runs.
+func placement() []entry {
+	return []entry{
+		{value: optional("imagePullSecrets", ".Values.imagePullSecrets")},
+		{value: optional("nodeSelector", ".Values.nodeSelector")},
+		{value: optional("priorityClassName", ".Values.priorityClassName")},
+		{value: optional("tolerations", ".Values.tolerations")},
 	}
 }
 
@@ -79,6 +92,9 @@ func parametrize(objects mapping) error {
 		switch {
 		case kind == "CustomResourceDefinition":
 			objects[i].when = ".Values.crds.install"
+			if o.when != "" {
+				objects[i].when = "and .Values.crds.install " + o.when
+			}
 			keep := entry{key: "helm.sh/resource-policy", value: "keep"}
 			if _, found := edit(o.value, []string{"metadata", "annotations"}, add(keep)); !found {
 				return fmt.Errorf("%s has no annotations", o.key)

@@ -17,6 +17,7 @@ var components = []component{
 	{"ephemeral-storage", "not .Values.persistence.enabled", "persistence.enabled: false"},
 	{"monitoring", ".Values.monitoring.enabled", "monitoring.enabled: true"},
 	{"olm", ".Values.olm.enabled", "olm.enabled: true"},
+	{"operands", ".Values.operands.enabled", "operands.enabled: true"},
 	{"require-verification", ".Values.requireVerification", "requireVerification: true"},
 	{"selected-namespaces", ".Values.namespaces", "namespaces: [zos]"},
 	{"single-manager", "eq (int .Values.replicas) 1", "replicas: 1"},

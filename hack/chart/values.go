@@ -82,6 +82,9 @@ func values(d defaults, images images, settings []property) []property {
 			{name: "enabled", description: "Collections become packages of a catalog, and OLM installs them. The manager may then create Subscriptions in all namespaces, which is nearly cluster-admin.", value: false, schema: boolean()},
 			{name: "namespaces", description: "Namespaces in which OLM reads catalogs.", value: d.olm, schema: listOf(like(namespacePattern))},
 		}},
+		{name: "operands", description: "OperandRequests, as with the Operand Deployment Lifecycle Manager. See docs/operands.md.", properties: []property{
+			{name: "enabled", description: "Installs their kinds, and what handles them, with an account of its own.", value: false, schema: boolean()},
+		}},
 		{name: "crds", description: "The CRDs of Collection Operator.", properties: []property{
 			{name: "install", description: "Creates and upgrades them. They are kept when the release is uninstalled. If false, apply config/crd yourself, before each upgrade too.", value: true, schema: boolean()},
 		}},

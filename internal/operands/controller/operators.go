@@ -1,0 +1,227 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/operands/merge"
+	"github.com/collection-operator/collection-operator/internal/operands/plan"
+	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// annotationConsent on a namespace lists the namespaces, separated by commas, from which operators may be installed in it, and
+// resources created. It is that of SubOperatorConfigs.
+const annotationConsent = "zoscb.ibm.com/allow-mapping-from"
+
+// install is a place in which an operator is wanted. A mapping of a SubOperatorConfig installs it there.
+type install struct {
+	plan.Install
+	// soc is the SubOperatorConfig. It is nil if there is none.
+	soc *v2beta2.SubOperatorConfig
+	// entry is that of the mapping. It is nil if somebody else maps the namespace.
+	entry *v1alpha1.InventoryEntry
+	// phase is that of an operator without SubOperatorConfig.
+	phase v1alpha1.OperatorPhase
+}
+
+// mappingOwner is the field manager of a mapping, so that each mapping can be applied and removed alone.
+func mappingOwner(namespace string) string { return FieldOwner + "/" + namespace }
+
+// isOurs reports whether we have added the mapping of a namespace.
+func isOurs(soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	return merge.Owns(soc.ManagedFields, mappingOwner(namespace), "f:spec", "f:mapping", fmt.Sprintf(`k:{"namespace":%q}`, namespace))
+}
+
+func mappingOf(soc *v2beta2.SubOperatorConfig, namespace string) *v2beta2.NamespaceMapping {
+	for i := range soc.Spec.Mapping {
+		if soc.Spec.Mapping[i].Namespace == namespace {
+			return &soc.Spec.Mapping[i]
+		}
+	}
+	return nil
+}
+
+// resolve finds the SubOperatorConfig of an OperatorCollection that maps a namespace, or is to map it: the oldest one.
+func (r *RequestReconciler) resolve(ctx context.Context, s *scope, id plan.ID, wanted plan.Install) (*install, error) {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(wanted.Collection.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	candidates := slices.DeleteFunc(list.Items, func(soc v2beta2.SubOperatorConfig) bool {
+		return soc.Spec.OperatorCollection != wanted.Collection.Name || soc.DeletionTimestamp != nil
+	})
+	slices.SortFunc(candidates, func(a, b v2beta2.SubOperatorConfig) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	i := &install{Install: wanted, phase: v1alpha1.OperatorInstalling}
+	for c := range candidates {
+		if i.soc == nil || mappingOf(i.soc, wanted.Namespace) == nil && mappingOf(&candidates[c], wanted.Namespace) != nil {
+			i.soc = &candidates[c]
+		}
+	}
+	if i.soc == nil {
+		return i, waitingFor("OperatorCollection %q has no SubOperatorConfig: create one, with an empty mapping if it is not to be installed elsewhere", wanted.Collection)
+	}
+	if mappingOf(i.soc, wanted.Namespace) != nil && !isOurs(i.soc, wanted.Namespace) {
+		return i, nil
+	}
+	err := r.checkConsent(ctx, i.soc.Namespace, wanted.Namespace)
+	if err == nil {
+		err = r.checkEndpoints(ctx, s, i)
+	}
+	if err != nil {
+		return &install{Install: wanted, phase: v1alpha1.OperatorFailed}, err
+	}
+	i.entry = &v1alpha1.InventoryEntry{
+		Registry: id.Registry.String(), Operand: id.Name, Origin: v1alpha1.OriginOperator, APIVersion: v2beta2.GroupVersion.String(), Kind: "SubOperatorConfig",
+		Namespace: i.soc.Namespace, Name: i.soc.Name, UID: string(i.soc.UID), Mapping: wanted.Namespace, Collection: wanted.Collection.Name,
+	}
+	return i, nil
+}
+
+// checkConsent fails unless a namespace agrees that something is created in it from another one.
+func (r *RequestReconciler) checkConsent(ctx context.Context, from, namespace string) error {
+	if from == namespace {
+		return nil
+	}
+	object := &corev1.Namespace{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: namespace}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	allowed := strings.Split(object.Annotations[annotationConsent], ",")
+	if err == nil && slices.ContainsFunc(allowed, func(name string) bool { return strings.TrimSpace(name) == from }) {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+		"namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotationConsent, from)
+}
+
+// checkEndpoints fails if others want the same mapping with other ZosEndpoints, and come first.
+func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *install) error {
+	if err := r.loadOthers(ctx, s); err != nil {
+		return err
+	}
+	for _, other := range s.others {
+		for _, operand := range other.operands {
+			for _, theirs := range operand.Installs {
+				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {
+					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched,
+						"OperandRequest %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
+						client.ObjectKeyFromObject(other.request), i.Collection, i.Install.Namespace)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func isBefore(a, b client.Object) bool {
+	created := b.GetCreationTimestamp()
+	return cmp.Or(a.GetCreationTimestamp().Compare(created.Time), strings.Compare(string(a.GetUID()), string(b.GetUID()))) < 0
+}
+
+// ensureInstalled adds the mapping if nobody else has, and returns the phase of the operator.
+func (r *RequestReconciler) ensureInstalled(ctx context.Context, i *install) (v1alpha1.OperatorPhase, error) {
+	if i.soc == nil { // Its error was reported.
+		return i.phase, nil
+	}
+	if i.entry != nil {
+		mapping := v2beta2.NamespaceMapping{Namespace: i.Install.Namespace, ZosEndpoints: i.ZosEndpoints}
+		live := mappingOf(i.soc, i.Install.Namespace)
+		if live == nil || !equality.Semantic.DeepEqual(*live, mapping) {
+			if err := r.applyMapping(ctx, i.soc, i.Install.Namespace, &mapping); err != nil {
+				return v1alpha1.OperatorFailed, err
+			}
+		}
+	}
+	return phaseOf(i.soc, i.Install.Namespace)
+}
+
+// applyMapping adds or changes the mapping of a namespace, or removes ours if it is nil. It updates soc.
+func (r *RequestReconciler) applyMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, mapping *v2beta2.NamespaceMapping) error {
+	applied := &unstructured.Unstructured{Object: map[string]any{}}
+	applied.SetGroupVersionKind(v2beta2.GroupVersion.WithKind("SubOperatorConfig"))
+	applied.SetNamespace(soc.Namespace)
+	applied.SetName(soc.Name)
+	applied.SetUID(soc.UID)
+	if mapping != nil {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(mapping)
+		if err != nil {
+			return err
+		}
+		applied.Object["spec"] = map[string]any{"mapping": []any{fields}}
+	}
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(mappingOwner(namespace)))
+	if err != nil {
+		return r.explain(err, applied)
+	}
+	updated := &v2beta2.SubOperatorConfig{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, updated); err != nil {
+		return err
+	}
+	*soc = *updated
+	return nil
+}
+
+// phaseOf returns the phase of the operator in a namespace, by the status of its SubOperatorConfig.
+func phaseOf(soc *v2beta2.SubOperatorConfig, namespace string) (v1alpha1.OperatorPhase, error) {
+	for _, i := range soc.Status.Installations {
+		if i.Namespace != namespace {
+			continue
+		}
+		if i.Ready && i.RemovalTime == nil {
+			return v1alpha1.OperatorRunning, nil
+		}
+		return notReady(soc, namespace, i.Reason, i.Message)
+	}
+	ready := meta.FindStatusCondition(soc.Status.Conditions, v2beta2.ConditionReady)
+	if ready == nil || ready.ObservedGeneration != soc.Generation || ready.Status == "True" {
+		return notReady(soc, namespace, v2beta2.ReasonProgressing, "")
+	}
+	return notReady(soc, namespace, ready.Reason, ready.Message)
+}
+
+func notReady(soc *v2beta2.SubOperatorConfig, namespace, reason, message string) (v1alpha1.OperatorPhase, error) {
+	text := fmt.Sprintf("SubOperatorConfig %q installs the operator in namespace %q", client.ObjectKeyFromObject(soc), namespace)
+	if message != "" {
+		text += ": " + printable.Line(message, 1024)
+	}
+	phase := v1alpha1.OperatorFailed
+	if reason == "" || reason == v2beta2.ReasonWorkloadUnavailable || status.IsProgress(reason) {
+		phase = v1alpha1.OperatorInstalling
+	}
+	return phase, waitingFor("%s", text)
+}
+
+// waitingFor returns an error for an operator that is not ready.
+func waitingFor(format string, args ...any) error {
+	return status.Waiting(v1alpha1.ReasonOperatorNotReady, status.Watched, format, args...)
+}
+
+// liveConfig returns the SubOperatorConfig of an entry, or nil if it is gone.
+func (r *RequestReconciler) liveConfig(ctx context.Context, e v1alpha1.InventoryEntry) (*v2beta2.SubOperatorConfig, error) {
+	soc := &v2beta2.SubOperatorConfig{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, soc)
+	if apierrors.IsNotFound(err) || err == nil && string(soc.UID) != e.UID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading SubOperatorConfig %q in namespace %q: %w", e.Name, e.Namespace, err)
+	}
+	return soc, nil
+}

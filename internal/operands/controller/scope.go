@@ -1,0 +1,108 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/operands/plan"
+)
+
+// scope is what the steps of one reconciliation share.
+type scope struct {
+	request *v1alpha1.OperandRequest
+	// written is the request as it was written last.
+	written  *v1alpha1.OperandRequest
+	source   *plan.Source
+	operands []*operand
+	// others are read when they are needed first.
+	others []other
+}
+
+// operand is a planned operand, with what became of it.
+type operand struct {
+	plan.Operand
+	installs []*install
+	phase    v1alpha1.MemberPhase
+	// errs have a reason each.
+	errs []error
+}
+
+// other is another OperandRequest, which is not being deleted, with what it wants.
+type other struct {
+	request  *v1alpha1.OperandRequest
+	operands []plan.Operand
+}
+
+// loadSource reads all OperandRegistries, OperandConfigs and OperatorCollections through the cache.
+func loadSource(ctx context.Context, reader client.Reader) (*plan.Source, error) {
+	registries, configs, collections := &v1alpha1.OperandRegistryList{}, &v1alpha1.OperandConfigList{}, &v2beta2.OperatorCollectionList{}
+	for _, list := range []client.ObjectList{registries, configs, collections} {
+		if err := reader.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	source := &plan.Source{
+		Registries:  map[types.NamespacedName]*v1alpha1.OperandRegistry{},
+		Configs:     map[types.NamespacedName]*v1alpha1.OperandConfig{},
+		Collections: map[types.NamespacedName]*v2beta2.OperatorCollection{},
+	}
+	for i := range registries.Items {
+		source.Registries[client.ObjectKeyFromObject(&registries.Items[i])] = &registries.Items[i]
+	}
+	for i := range configs.Items {
+		source.Configs[client.ObjectKeyFromObject(&configs.Items[i])] = &configs.Items[i]
+	}
+	for i := range collections.Items {
+		source.Collections[client.ObjectKeyFromObject(&collections.Items[i])] = &collections.Items[i]
+	}
+	return source, nil
+}
+
+// loadOthers reads the other OperandRequests live: what was created for one of them a moment ago must not be taken for foreign.
+func (r *RequestReconciler) loadOthers(ctx context.Context, s *scope) error {
+	if s.others != nil {
+		return nil
+	}
+	list := &v1alpha1.OperandRequestList{}
+	if err := r.Reader.List(ctx, list); err != nil {
+		return fmt.Errorf("listing OperandRequests: %w", err)
+	}
+	s.others = []other{}
+	for i := range list.Items {
+		request := &list.Items[i]
+		if request.UID != s.request.UID && request.DeletionTimestamp == nil {
+			s.others = append(s.others, other{request, plan.Of(request, s.source)})
+		}
+	}
+	return nil
+}
+
+// entry returns the entry of the inventory that is about the same object, or nil.
+func (s *scope) entry(of v1alpha1.InventoryEntry) *v1alpha1.InventoryEntry {
+	return find(s.request.Status.Inventory, of)
+}
+
+func find(inventory []v1alpha1.InventoryEntry, of v1alpha1.InventoryEntry) *v1alpha1.InventoryEntry {
+	for i := range inventory {
+		if plan.Same(inventory[i], of) {
+			return &inventory[i]
+		}
+	}
+	return nil
+}
+
+// drop removes an entry from the inventory.
+func (s *scope) drop(e v1alpha1.InventoryEntry) {
+	var rest []v1alpha1.InventoryEntry
+	for _, entry := range s.request.Status.Inventory {
+		if !plan.Same(entry, e) {
+			rest = append(rest, entry)
+		}
+	}
+	s.request.Status.Inventory = rest
+}

@@ -1,0 +1,168 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/operands/plan"
+)
+
+// SetupWithManager registers the controller.
+func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.OperandRequest{}, changed).
+		Watches(&v1alpha1.OperandRegistry{}, handler.EnqueueRequestsFromMapFunc(r.ofRegistry), changed).
+		Watches(&v1alpha1.OperandConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofRegistry), changed).
+		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Build(r)
+	if err != nil {
+		return err
+	}
+	r.watcher = &watcher{mgr: mgr, controller: c, requests: r.ofObject, caches: map[string]cache.Cache{}, watched: map[watched]bool{}}
+	return nil
+}
+
+// requestsFor returns the OperandRequests that want, or have, something of an OperandRegistry.
+func (r *RequestReconciler) requestsFor(ctx context.Context, wants func(registry types.NamespacedName) bool) []reconcile.Request {
+	list := &v1alpha1.OperandRequestList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		for _, registry := range plan.Registries(&list.Items[i]) {
+			if wants(registry) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+				break
+			}
+		}
+	}
+	return requests
+}
+
+// ofRegistry is for an OperandConfig, too: it has the name of its OperandRegistry.
+func (r *RequestReconciler) ofRegistry(ctx context.Context, object client.Object) []reconcile.Request {
+	key := client.ObjectKeyFromObject(object)
+	return r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registry == key })
+}
+
+func (r *RequestReconciler) ofCollection(ctx context.Context, object client.Object) []reconcile.Request {
+	return r.ofCollectionKey(ctx, client.ObjectKeyFromObject(object))
+}
+
+func (r *RequestReconciler) ofSubOperatorConfig(ctx context.Context, object client.Object) []reconcile.Request {
+	soc := object.(*v2beta2.SubOperatorConfig)
+	return r.ofCollectionKey(ctx, types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
+}
+
+func (r *RequestReconciler) ofCollectionKey(ctx context.Context, key types.NamespacedName) []reconcile.Request {
+	list := &v1alpha1.OperandRegistryList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+		return nil
+	}
+	registries := map[types.NamespacedName]bool{}
+	for i := range list.Items {
+		if plan.Names(&list.Items[i], key) {
+			registries[client.ObjectKeyFromObject(&list.Items[i])] = true
+		}
+	}
+	return r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registries[registry] })
+}
+
+// ofObject returns the requests of a resource: the one that our annotation names, or all that share its operand, or those whose
+// operator has to stay for it.
+func (r *RequestReconciler) ofObject(ctx context.Context, object client.Object) []reconcile.Request {
+	parts := strings.Split(object.GetAnnotations()[v1alpha1.AnnotationOperand], "/")
+	if len(parts) == 5 {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: parts[3], Name: parts[4]}}}
+	}
+	list := &v1alpha1.OperandRequestList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		for _, e := range list.Items[i].Status.Inventory {
+			if e.Namespace == object.GetNamespace() && e.Name == object.GetName() || e.Mapping == object.GetNamespace() && list.Items[i].DeletionTimestamp != nil {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+				break
+			}
+		}
+	}
+	return requests
+}
+
+// watcher watches resources in the namespaces in which there are any. This process has permissions only there.
+type watcher struct {
+	mgr        ctrl.Manager
+	controller controller.Controller
+	requests   handler.MapFunc
+
+	lock    sync.Mutex
+	caches  map[string]cache.Cache
+	watched map[watched]bool
+}
+
+// watched is a kind in a namespace.
+type watched struct {
+	schema.GroupVersionKind
+	namespace string
+}
+
+// ensure watches the metadata of a kind in a namespace. An error is logged: then its changes are noticed later.
+func (w *watcher) ensure(kind schema.GroupVersionKind, namespace string) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	key := watched{kind, namespace}
+	if w.watched[key] {
+		return
+	}
+	if err := w.watch(kind, namespace); err != nil {
+		w.mgr.GetLogger().Error(err, "cannot watch", "kind", kind.String(), "namespace", namespace)
+		return
+	}
+	w.watched[key] = true
+}
+
+func (w *watcher) watch(kind schema.GroupVersionKind, namespace string) error {
+	of := w.caches[namespace]
+	if of == nil {
+		var err error
+		of, err = cache.New(w.mgr.GetConfig(), cache.Options{
+			HTTPClient: w.mgr.GetHTTPClient(), Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper(),
+			DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.mgr.Add(of); err != nil {
+			return err
+		}
+		w.caches[namespace] = of
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return w.controller.Watch(source.Kind[client.Object](of, object, handler.EnqueueRequestsFromMapFunc(w.requests)))
+}

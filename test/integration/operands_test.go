@@ -1,0 +1,236 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/attack"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+var _ = Describe("Operand requests", func() {
+	size := func(ctx context.Context, object client.Object) func(Gomega) int64 {
+		return func(g Gomega) int64 {
+			value, _, err := unstructured.NestedInt64(Live(ctx, g, object).Object, "spec", "size")
+			g.Expect(err).NotTo(HaveOccurred())
+			return value
+		}
+	}
+	mapping := func(ctx context.Context, t *tools) func(Gomega) []string {
+		return func(g Gomega) []string {
+			soc := defaultSOC(t.oc)
+			Get(ctx, g, soc)
+			var namespaces []string
+			for _, m := range soc.Spec.Mapping {
+				namespaces = append(namespaces, m.Namespace)
+			}
+			return namespaces
+		}
+	}
+
+	It("bring operators and resources to teams that share them, change them, and give them back when the last one goes", func(ctx context.Context) {
+		p := startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5, note: a}")
+		team := newNamespace(ctx)
+		allowMapping(ctx, team, t.namespace)
+		grantOperands(ctx, team)
+		first := t.request(ctx, team, "first", "{name: files}", t.own("own"))
+		second := t.request(ctx, t.namespace, "second", "{name: files}")
+		own := t.instance(team, "own")
+
+		By("installing the operator where it is needed")
+		Eventually(mapping(ctx, t)).WithContext(ctx).Should(ConsistOf(t.namespace, team))
+		Eventually(phaseOf(ctx, first)).WithContext(ctx).Should(Equal(operandsv1alpha1.RequestInstalling))
+		Expect(Gone(ctx, own)(NewWithT(GinkgoT()))).To(BeTrue(), "resources wait for the operator")
+		p.kill()
+		makeAvailable(ctx, team, t.sample.operator())
+		p.start(ctx)
+		Eventually(size(ctx, own)).WithContext(ctx).Should(Equal(int64(8)))
+		Eventually(size(ctx, t.shared())).WithContext(ctx).Should(Equal(int64(5)))
+		Eventually(phaseOf(ctx, first)).WithContext(ctx).Should(Equal(operandsv1alpha1.RequestCreating))
+		succeed(ctx, own)
+		succeed(ctx, t.shared())
+		ExpectReady(ctx, first)
+		ExpectReady(ctx, second)
+		Expect(phaseOf(ctx, first)(NewWithT(GinkgoT()))).To(Equal(operandsv1alpha1.RequestRunning))
+		Expect(first.Status.Members).To(HaveLen(1))
+		Expect(first.Status.Members[0].OperandCRList).To(HaveLen(1))
+		Eventually(func(g Gomega) {
+			Get(ctx, g, t.registry)
+			g.Expect(t.registry.Status.Phase).To(Equal(operandsv1alpha1.RegistryRunning))
+			g.Expect(t.registry.Status.OperatorsStatus["files"].ReconcileRequests).To(HaveLen(2))
+			Get(ctx, g, t.config)
+			g.Expect(t.config.Status.Phase).To(Equal(operandsv1alpha1.ConfigRunning))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("changing what exists, but not what others have added")
+		Patch(ctx, t.shared(), `{"metadata":{"labels":{"theirs":"true"}}}`)
+		Patch(ctx, t.config, fmt.Sprintf(`{"spec":{"services":[{"name":"files","spec":{%q:{"zosendpoint":"lpar1","size":6}}}]}}`, t.sample.kind))
+		Eventually(size(ctx, t.shared())).WithContext(ctx).Should(Equal(int64(6)))
+		Eventually(Field(ctx, t.shared(), "spec", "note")).WithContext(ctx).Should(BeEmpty(), "what the config has no longer is removed")
+		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetLabels()).To(HaveKeyWithValue("theirs", "true"))
+		succeed(ctx, t.shared())
+		ExpectReady(ctx, second)
+
+		By("naming the field and its owner where somebody has changed it")
+		Patch(ctx, t.shared(), `{"spec":{"size":7}}`)
+		ExpectFailure(ctx, second, operandsv1alpha1.ReasonFieldConflict, ".spec.size", false)
+		Expect(size(ctx, t.shared())(NewWithT(GinkgoT()))).To(Equal(int64(7)))
+		Patch(ctx, t.shared(), `{"spec":{"size":6}}`)
+		succeed(ctx, t.shared())
+		ExpectReady(ctx, second)
+
+		By("changing nothing while nothing changes, and after a restart")
+		ExpectReady(ctx, first)
+		mark := markAudit()
+		p.kill()
+		p.start(ctx)
+		Consistently(mark.operandWrites).WithContext(ctx).Should(BeEmpty())
+
+		By("removing what only the first one had")
+		Remove(ctx, first)
+		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, own)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ConsistOf(t.namespace))
+		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetDeletionTimestamp()).To(BeNil())
+
+		By("removing the rest, but not what was there before")
+		Remove(ctx, second)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ConsistOf(t.namespace))
+		ExpectReady(ctx, t.oc)
+	}, NodeTimeout(4*time.Minute))
+
+	It("give outsiders nothing of a private operand", attack.Label, func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "private", "{zosendpoint: lpar1}")
+		team := newNamespace(ctx)
+		allowMapping(ctx, team, t.namespace)
+		grantOperands(ctx, team)
+		outside := t.request(ctx, team, "outside", "{name: files}", t.own("own"))
+		ExpectFailure(ctx, outside, operandsv1alpha1.ReasonOutOfScope, "is private", false)
+		Expect(Gone(ctx, t.instance(team, "own"))(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ConsistOf(t.namespace))
+		Get(ctx, NewWithT(GinkgoT()), outside)
+		Expect(outside.Status.Inventory).To(BeEmpty())
+		attack.Repelled("Tenancy", "request a private operand from another namespace", "nothing is created", seen(ctx, outside))
+
+		By("once it is public")
+		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"files","collection":{"name":"oc"},"scope":"public"}]}}`)
+		Eventually(mapping(ctx, t)).WithContext(ctx).Should(ConsistOf(t.namespace, team))
+	}, NodeTimeout(2*time.Minute))
+
+	It("neither take over nor remove what others have created", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
+		theirs := t.instance(t.namespace, "files")
+		Expect(unstructured.SetNestedField(theirs.Object, map[string]any{"zosendpoint": "lpar1", "size": int64(1)}, "spec")).To(Succeed())
+		Create(ctx, theirs)
+		request := t.request(ctx, t.namespace, "request", "{name: files}")
+		ExpectFailure(ctx, request, v2beta2.ReasonForeignObject, "was not created for this operand", false)
+		Expect(phaseOf(ctx, request)(NewWithT(GinkgoT()))).To(Equal(operandsv1alpha1.RequestFailed))
+		Remove(ctx, request)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(size(ctx, theirs)(NewWithT(GinkgoT()))).To(Equal(int64(1)))
+		Remove(ctx, theirs)
+	}, NodeTimeout(2*time.Minute))
+
+	It("wait for the consent of a namespace, and for permissions in it", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
+		team := newNamespace(ctx)
+		request := t.request(ctx, team, "request", t.own("own"))
+		ExpectFailure(ctx, request, v2beta2.ReasonMappingNotAllowed, "zoscb.ibm.com/allow-mapping-from: "+t.namespace, false)
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ConsistOf(t.namespace), "the SubOperatorConfig of others is not made to fail")
+		allowMapping(ctx, team, t.namespace)
+		touch := func() { Patch(ctx, t.registry, fmt.Sprintf(`{"spec":{"touched":%q}}`, time.Now())) }
+		touch()
+		makeAvailable(ctx, team, t.sample.operator())
+		command := fmt.Sprintf("kubectl create rolebinding collection-operator-operands -n %s --clusterrole=collection-operator-operands-namespace --serviceaccount=%s:%s",
+			team, ManagerNamespace, operandsAccount)
+		ExpectFailure(ctx, request, operandsv1alpha1.ReasonNotGranted, command, false)
+		grantOperands(ctx, team)
+		touch()
+		succeed(ctx, t.instance(team, "own"))
+		ExpectReady(ctx, request)
+	}, NodeTimeout(2*time.Minute))
+
+	It("are deleted resources first, and say what they wait for, also after a crash", func(ctx context.Context) {
+		p := startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
+		team := newNamespace(ctx)
+		allowMapping(ctx, team, t.namespace)
+		grantOperands(ctx, team)
+		request := t.request(ctx, team, "request", t.own("own"))
+		makeAvailable(ctx, team, t.sample.operator())
+		own := t.instance(team, "own")
+		Eventually(Gone(ctx, own)).WithContext(ctx).Should(BeFalse())
+		succeed(ctx, own)
+		ExpectReady(ctx, request)
+		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
+		theirs := t.instance(team, "theirs")
+		Expect(unstructured.SetNestedField(theirs.Object, "lpar1", "spec", "zosendpoint")).To(Succeed())
+		Create(ctx, theirs)
+
+		Remove(ctx, request)
+		waiting := func(what string) {
+			Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+				ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(what)))
+		}
+		waiting(`"` + team + `/own"`)
+		p.kill()
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ContainElement(team), "the operator is needed to delete it")
+		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
+		p.start(ctx)
+		waiting(`"` + team + `/theirs"`)
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).To(ContainElement(team), "somebody else uses the operator")
+		Remove(ctx, theirs)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(mapping(ctx, t)(NewWithT(GinkgoT()))).NotTo(ContainElement(team))
+	}, NodeTimeout(3*time.Minute))
+
+	It("keep what a user wants to keep, and remove nothing because it is not seen", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
+		request := t.request(ctx, t.namespace, "request", "{name: files}", t.own("own"))
+		own := t.instance(t.namespace, "own")
+		Eventually(Gone(ctx, own)).WithContext(ctx).Should(BeFalse())
+		Eventually(Gone(ctx, t.shared())).WithContext(ctx).Should(BeFalse())
+		Remove(ctx, t.config)
+		Remove(ctx, t.registry)
+		ExpectFailure(ctx, request, operandsv1alpha1.ReasonRegistryNotFound, "does not exist", false)
+		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetDeletionTimestamp()).To(BeNil())
+		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, operandsv1alpha1.LabelKeep))
+		Remove(ctx, request)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue(), "the inventory is enough")
+		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Live(ctx, NewWithT(GinkgoT()), own).GetDeletionTimestamp()).To(BeNil())
+		Remove(ctx, own)
+	}, NodeTimeout(2*time.Minute))
+
+	It("are not handled beside the Operand Deployment Lifecycle Manager", func(ctx context.Context) {
+		p := startOperands(ctx)
+		Expect(Gone(ctx, &operandsv1alpha1.OperandConfig{ObjectMeta: configMap(ManagerNamespace, "default").ObjectMeta})(NewWithT(GinkgoT()))).To(BeFalse())
+		namespace := newNamespace(ctx)
+		foreign := deployment(namespace, "operand-deployment-lifecycle-manager")
+		foreign.Spec = deploymentSpec(newSample(), "registry.invalid/odlm")
+		Create(ctx, foreign)
+		p.address = freeAddress()
+		output, err := p.prepare(ctx).CombinedOutput()
+		var exit *exec.ExitError
+		Expect(errors.As(err, &exit)).To(BeTrue(), string(output))
+		Expect(string(output)).To(And(ContainSubstring(`Deployment "operand-deployment-lifecycle-manager" in namespace "`+namespace+`"`), ContainSubstring("remove it first")))
+	}, NodeTimeout(time.Minute))
+})
