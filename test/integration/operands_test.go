@@ -9,8 +9,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -43,7 +46,7 @@ var _ = Describe("Operand requests", func() {
 		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5, note: a}")
 		team := newNamespace(ctx)
 		allowMapping(ctx, team, t.namespace)
-		grantOperands(ctx, team)
+		grantOperands(ctx, team, operandsRole)
 		first := t.request(ctx, team, "first", "{name: files}", t.own("own"))
 		second := t.request(ctx, t.namespace, "second", "{name: files}")
 		own := t.instance(team, "own")
@@ -117,7 +120,7 @@ var _ = Describe("Operand requests", func() {
 		t := newTools(ctx, "private", "{zosendpoint: lpar1}")
 		team := newNamespace(ctx)
 		allowMapping(ctx, team, t.namespace)
-		grantOperands(ctx, team)
+		grantOperands(ctx, team, operandsRole)
 		outside := t.request(ctx, team, "outside", "{name: files}", t.own("own"))
 		ExpectFailure(ctx, outside, operandsv1alpha1.ReasonOutOfScope, "is private", false)
 		Expect(Gone(ctx, t.instance(team, "own"))(NewWithT(GinkgoT()))).To(BeTrue())
@@ -147,6 +150,50 @@ var _ = Describe("Operand requests", func() {
 		Remove(ctx, theirs)
 	}, NodeTimeout(2*time.Minute))
 
+	It("get copies of Secrets as their bindings allow, until these are revoked", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
+		team := newNamespace(ctx)
+		value := secretValue("binding")
+		source := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "admin"}, StringData: map[string]string{"password": value}}
+		theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "theirs"}, StringData: map[string]string{"password": "kept"}}
+		Create(ctx, source, theirs)
+		info := &operandsv1alpha1.OperandBindInfo{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "info"}}
+		Expect(yaml.UnmarshalStrict([]byte("{operand: files, registry: tools, bindings: {public: {secret: admin}, protected: {secret: admin}, private-x: {secret: admin}}}"), &info.Spec)).To(Succeed())
+		Create(ctx, info)
+		request := t.request(ctx, team, "request", "{name: files, bindings: {protected: {secret: theirs}, private-x: {secret: no}}}")
+		ExpectFailure(ctx, request, operandsv1alpha1.ReasonNotGranted, "--clusterrole=collection-operator-operands-bindings", false)
+		for _, namespace := range []string{t.namespace, team} {
+			grantOperands(ctx, namespace, "collection-operator-operands-bindings")
+		}
+		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
+		copied := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "info-admin"}}
+		password := func(of *corev1.Secret) func(Gomega) string {
+			return func(g Gomega) string {
+				Get(ctx, g, of)
+				return string(of.Data["password"])
+			}
+		}
+		Eventually(password(copied)).WithContext(ctx).Should(Equal(value))
+		ExpectFailure(ctx, request, v2beta2.ReasonForeignObject, `Secret "`+team+`/theirs"`, false)
+		Expect(password(theirs)(NewWithT(GinkgoT()))).To(Equal("kept"))
+		Expect(Gone(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "no"}})(NewWithT(GinkgoT()))).To(BeTrue())
+		attack.Repelled("Tenancy", "let a copy of a Secret overwrite another one", "it is not changed", seen(ctx, request))
+
+		By("following the source")
+		Patch(ctx, source, `{"stringData":{"password":"rotated"}}`)
+		Eventually(password(copied)).WithContext(ctx).Should(Equal("rotated"))
+		Eventually(func(g Gomega) {
+			Get(ctx, g, info)
+			g.Expect(info.Status.RequestNamespaces).To(ConsistOf(team))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("once the operand is private")
+		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"files","collection":{"name":"oc"},"scope":"private"}]}}`)
+		Eventually(Gone(ctx, copied)).WithContext(ctx).Should(BeTrue())
+		Expect(password(theirs)(NewWithT(GinkgoT()))).To(Equal("kept"))
+	}, NodeTimeout(2*time.Minute))
+
 	It("wait for the consent of a namespace, and for permissions in it", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
@@ -161,7 +208,7 @@ var _ = Describe("Operand requests", func() {
 		command := fmt.Sprintf("kubectl create rolebinding collection-operator-operands -n %s --clusterrole=collection-operator-operands-namespace --serviceaccount=%s:%s",
 			team, ManagerNamespace, operandsAccount)
 		ExpectFailure(ctx, request, operandsv1alpha1.ReasonNotGranted, command, false)
-		grantOperands(ctx, team)
+		grantOperands(ctx, team, operandsRole)
 		touch()
 		succeed(ctx, t.instance(team, "own"))
 		ExpectReady(ctx, request)
@@ -172,7 +219,7 @@ var _ = Describe("Operand requests", func() {
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
 		team := newNamespace(ctx)
 		allowMapping(ctx, team, t.namespace)
-		grantOperands(ctx, team)
+		grantOperands(ctx, team, operandsRole)
 		request := t.request(ctx, team, "request", t.own("own"))
 		makeAvailable(ctx, team, t.sample.operator())
 		own := t.instance(team, "own")

@@ -25,6 +25,7 @@ import (
 
 const (
 	operandsAccount = "collection-operator-operands"
+	operandsRole    = operandsAccount + "-namespace"
 	operandsUser    = "system:serviceaccount:" + ManagerNamespace + ":" + operandsAccount
 )
 
@@ -106,15 +107,13 @@ func (p *operandsProcess) kill() {
 }
 
 // grantOperands lets the component write in a namespace, as an administrator does with the command in its messages.
-func grantOperands(ctx context.Context, namespace string) *rbacv1.RoleBinding {
+func grantOperands(ctx context.Context, namespace, role string) {
 	GinkgoHelper()
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "collection-operator-operands"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-operands-namespace"},
+	Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
-	}
-	Create(ctx, binding)
-	return binding
+	})
 }
 
 // tools is a namespace with an installed collection, and an OperandRegistry and OperandConfig named tools.
@@ -132,7 +131,7 @@ func newTools(ctx context.Context, scope, spec string) *tools {
 	t := &tools{namespace: newNamespace(ctx), sample: newSample()}
 	t.sample.variables = "{name: size, displayName: Size, type: integer, default: 3}\n      - {name: note, displayName: Note, type: string}"
 	t.oc = installSample(ctx, t.namespace, t.sample)
-	grantOperands(ctx, t.namespace)
+	grantOperands(ctx, t.namespace, operandsRole)
 	object := metav1.ObjectMeta{Namespace: t.namespace, Name: "tools"}
 	t.registry = &operandsv1alpha1.OperandRegistry{ObjectMeta: object}
 	Expect(yaml.UnmarshalStrict([]byte("{operators: [{name: files, collection: {name: oc}, scope: "+scope+"}]}"), &t.registry.Spec)).To(Succeed())
@@ -205,4 +204,3 @@ func phaseOf(ctx context.Context, request *operandsv1alpha1.OperandRequest) func
 		return request.Status.Phase
 	}
 }
-

@@ -14,6 +14,8 @@ const (
 	// AnnotationAllowRegistries on an OperatorCollection lists the other namespaces, separated by commas, whose OperandRegistries
 	// may install it. Those of its own namespace always may.
 	AnnotationAllowRegistries = "operator.ibm.com/allow-registries-from"
+	// LabelCopy is "copy" on Secrets and ConfigMaps that an OperandBindInfo has given to a requester.
+	LabelCopy = "operator.ibm.com/managedBy-opbi"
 	// FinalizerRequest keeps an OperandRequest until what was created for it is removed.
 	FinalizerRequest = "finalizer.request.ibm.com"
 )
@@ -33,6 +35,8 @@ const (
 	ReasonOperatorNotReady = "OperatorNotReady"
 	// ReasonOperandNotReady signals that a resource of an operand reports that it is not ready.
 	ReasonOperandNotReady = "OperandNotReady"
+	// ReasonBindingNotFound signals that a Secret or ConfigMap that an OperandBindInfo names does not exist yet.
+	ReasonBindingNotFound = "BindingNotFound"
 	// ReasonNotGranted signals that the component's ServiceAccount lacks a permission. The message has the command that grants it.
 	ReasonNotGranted = "NotGranted"
 	// ReasonFieldConflict signals that somebody else has set a field of a resource to another value.

@@ -52,12 +52,30 @@ type OperandBindInfoSpec struct {
 	Bindings map[string]BindInfoBinding `json:"bindings,omitempty"`
 }
 
+// Phases of an OperandBindInfo.
+const (
+	// BindInfoInitialized means that nobody requests the operand.
+	BindInfoInitialized = "Initialized"
+	// BindInfoCompleted means that all requesters have their copies.
+	BindInfoCompleted = "Completed"
+	// BindInfoFailed means that the OperandBindInfo cannot be used.
+	BindInfoFailed = "Failed"
+	// BindInfoWaiting means that a requester lacks a copy.
+	BindInfoWaiting = "Waiting for Bindable resource from provider. One of: Secret, ConfigMap, Route, or Service"
+)
+
 // OperandBindInfoStatus is the observed state of an OperandBindInfo.
 // +kubebuilder:pruning:PreserveUnknownFields
 type OperandBindInfoStatus struct {
 	// phase is Initialized, Completed, Failed, or says what is awaited.
 	// +optional
 	Phase string `json:"phase,omitempty"`
+	// observedGeneration is the generation that the status describes. ODLM does not have this field.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// message says why the phase is Failed. ODLM does not have this field.
+	// +optional
+	Message string `json:"message,omitempty"`
 	// requestNamespaces are the other namespaces that have copies.
 	// +optional
 	// +listType=set

@@ -156,7 +156,7 @@ const (
 )
 
 // InventoryOrigin says what an object of the inventory was created for.
-// +kubebuilder:validation:Enum=Operator;Config;Request
+// +kubebuilder:validation:Enum=Operator;Config;Request;Binding
 type InventoryOrigin string
 
 const (
@@ -166,6 +166,8 @@ const (
 	OriginConfig InventoryOrigin = "Config"
 	// OriginRequest is the origin of what the OperandRequest itself specifies.
 	OriginRequest InventoryOrigin = "Request"
+	// OriginBinding is the origin of copies that an OperandBindInfo gives to requesters. OperandRequests of a namespace share them.
+	OriginBinding InventoryOrigin = "Binding"
 )
 
 // InventoryEntry is an object that was created for an OperandRequest, or is about to be.
@@ -174,7 +176,7 @@ type InventoryEntry struct {
 	Registry string `json:"registry"`
 	// operand is the name of the operand.
 	Operand string `json:"operand"`
-	// origin says what specifies the object: Operator, Config or Request.
+	// origin says what specifies the object: Operator, Config, Request or Binding.
 	Origin InventoryOrigin `json:"origin"`
 	// apiVersion of the object.
 	APIVersion string `json:"apiVersion"`

@@ -30,12 +30,18 @@ func (r *RequestReconciler) ensureObject(ctx context.Context, s *scope, o *opera
 	if err := r.checkPlace(ctx, o, object); err != nil {
 		return v1alpha1.OperandFailed, err
 	}
+	if object.Origin == v1alpha1.OriginBinding {
+		var err error
+		if object, err = r.fill(ctx, object); err != nil {
+			return v1alpha1.OperandCreating, err
+		}
+	}
 	live := wanted.DeepCopy()
 	err := r.Reader.Get(ctx, object.Key, live)
 	entry := s.entry(object.Entry(o.ID))
 	switch {
 	case apierrors.IsNotFound(err):
-		if o.phase.OperatorPhase != v1alpha1.OperatorRunning {
+		if o.phase.OperatorPhase != v1alpha1.OperatorRunning && object.Origin != v1alpha1.OriginBinding {
 			return v1alpha1.OperandCreating, nil
 		}
 		return r.applyObject(ctx, object, nil, entry)
@@ -69,7 +75,7 @@ func (r *RequestReconciler) checkPlace(ctx context.Context, o *operand, object *
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 		return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched, "%s %q has no namespace: only objects in namespaces can be requested", object.Kind.Kind, object.Key.Name)
 	}
-	if object.Origin == v1alpha1.OriginRequest {
+	if object.Origin != v1alpha1.OriginConfig {
 		return nil
 	}
 	return r.checkConsent(ctx, o.ID.Registry.Namespace, object.Key.Namespace)
@@ -159,6 +165,7 @@ func (r *RequestReconciler) explain(err error, object client.Object) error {
 // Roles that administrators bind to the ServiceAccount of this process.
 const (
 	clusterRole = "collection-operator-operands-namespace"
+	bindingRole = "collection-operator-operands-bindings"
 	bindingName = "collection-operator-operands"
 )
 
@@ -167,7 +174,9 @@ func (r *RequestReconciler) notGranted(object client.Object) error {
 	kind := object.GetObjectKind().GroupVersionKind()
 	namespace, account := object.GetNamespace(), r.Account.Namespace+":"+r.Account.Name
 	commands := fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s", bindingName, namespace, clusterRole, account)
-	if kind.Group != v2beta2.GroupVersion.Group && kind.Group != sharedGroup {
+	if kind.Group == "" && (kind.Kind == "Secret" || kind.Kind == "ConfigMap") {
+		commands = fmt.Sprintf("kubectl create rolebinding %[1]s -n %[2]s --clusterrole=%[1]s --serviceaccount=%[3]s", bindingRole, namespace, account)
+	} else if kind.Group != v2beta2.GroupVersion.Group && kind.Group != sharedGroup {
 		resource := r.resourceOf(kind)
 		role := bindingName + "-" + resource.Resource
 		commands = fmt.Sprintf("kubectl create role %s -n %s --verb=get,list,watch,create,patch,delete --resource=%s && kubectl create rolebinding %s -n %s --role=%s --serviceaccount=%s",

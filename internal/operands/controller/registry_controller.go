@@ -19,7 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// RegistryReconciler reports in an OperandRegistry, and in the OperandConfig of its name, what is requested of them.
+// RegistryReconciler reports in an OperandRegistry, and in its OperandConfig and OperandBindInfos, what is requested of them.
 type RegistryReconciler struct {
 	// Client reads through the cache and writes.
 	Client client.Client
@@ -31,6 +31,10 @@ func (r *RegistryReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.OperandRegistry{}, changed).
 		Watches(&v1alpha1.OperandConfig{}, &handler.EnqueueRequestForObject{}, changed).
+		Watches(&v1alpha1.OperandBindInfo{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+			key, _ := plan.RegistryOf(object.(*v1alpha1.OperandBindInfo))
+			return []reconcile.Request{{NamespacedName: key}}
+		}), changed).
 		Watches(&v1alpha1.OperandRequest{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 			var requests []reconcile.Request
 			for _, key := range plan.Registries(object.(*v1alpha1.OperandRequest)) {
@@ -65,6 +69,16 @@ func (r *RegistryReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		before := config.DeepCopy()
 		config.Status = configStatus(config, requests.Items, source)
 		if err := status.Patch(ctx, r.Client, config, before); err != nil {
+			return status.Result(client.IgnoreNotFound(err))
+		}
+	}
+	for _, info := range source.BindInfos {
+		if key, _ := plan.RegistryOf(info); key != req.NamespacedName || info.DeletionTimestamp != nil {
+			continue
+		}
+		before := info.DeepCopy()
+		info.Status = bindInfoStatus(info, requests.Items, source)
+		if err := status.Patch(ctx, r.Client, info, before); err != nil {
 			return status.Result(client.IgnoreNotFound(err))
 		}
 	}

@@ -1,8 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,10 +41,10 @@ type other struct {
 	operands []plan.Operand
 }
 
-// loadSource reads all OperandRegistries, OperandConfigs and OperatorCollections through the cache.
+// loadSource reads all objects that OperandRequests refer to through the cache.
 func loadSource(ctx context.Context, reader client.Reader) (*plan.Source, error) {
-	registries, configs, collections := &v1alpha1.OperandRegistryList{}, &v1alpha1.OperandConfigList{}, &v2beta2.OperatorCollectionList{}
-	for _, list := range []client.ObjectList{registries, configs, collections} {
+	registries, configs, collections, infos := &v1alpha1.OperandRegistryList{}, &v1alpha1.OperandConfigList{}, &v2beta2.OperatorCollectionList{}, &v1alpha1.OperandBindInfoList{}
+	for _, list := range []client.ObjectList{registries, configs, collections, infos} {
 		if err := reader.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
@@ -60,6 +63,12 @@ func loadSource(ctx context.Context, reader client.Reader) (*plan.Source, error)
 	for i := range collections.Items {
 		source.Collections[client.ObjectKeyFromObject(&collections.Items[i])] = &collections.Items[i]
 	}
+	for i := range infos.Items {
+		source.BindInfos = append(source.BindInfos, &infos.Items[i])
+	}
+	slices.SortFunc(source.BindInfos, func(a, b *v1alpha1.OperandBindInfo) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return source, nil
 }
 

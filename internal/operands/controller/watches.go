@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -30,6 +31,7 @@ func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.OperandRequest{}, changed).
 		Watches(&v1alpha1.OperandRegistry{}, handler.EnqueueRequestsFromMapFunc(r.ofRegistry), changed).
 		Watches(&v1alpha1.OperandConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofRegistry), changed).
+		Watches(&v1alpha1.OperandBindInfo{}, handler.EnqueueRequestsFromMapFunc(r.ofBindInfo), changed).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -66,6 +68,11 @@ func (r *RequestReconciler) ofRegistry(ctx context.Context, object client.Object
 	return r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registry == key })
 }
 
+func (r *RequestReconciler) ofBindInfo(ctx context.Context, object client.Object) []reconcile.Request {
+	key, _ := plan.RegistryOf(object.(*v1alpha1.OperandBindInfo))
+	return r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registry == key })
+}
+
 func (r *RequestReconciler) ofCollection(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.ofCollectionKey(ctx, client.ObjectKeyFromObject(object))
 }
@@ -97,12 +104,17 @@ func (r *RequestReconciler) ofObject(ctx context.Context, object client.Object) 
 	if len(parts) == 5 {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: parts[3], Name: parts[4]}}}
 	}
-	list := &v1alpha1.OperandRequestList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	list, infos := &v1alpha1.OperandRequestList{}, &v1alpha1.OperandBindInfoList{}
+	if err := errors.Join(r.Client.List(ctx, list), r.Client.List(ctx, infos, client.InNamespace(object.GetNamespace()))); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
 		return nil
 	}
 	var requests []reconcile.Request
+	for i := range infos.Items {
+		if plan.Gives(&infos.Items[i], object.GetName()) {
+			requests = append(requests, r.ofBindInfo(ctx, &infos.Items[i])...)
+		}
+	}
 	for i := range list.Items {
 		for _, e := range list.Items[i].Status.Inventory {
 			if e.Namespace == object.GetNamespace() && e.Name == object.GetName() || e.Mapping == object.GetNamespace() && list.Items[i].DeletionTimestamp != nil {

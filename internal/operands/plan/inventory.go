@@ -44,9 +44,12 @@ func Unwanted(inventory []v1alpha1.InventoryEntry, operands []Operand) []v1alpha
 	return unwanted
 }
 
-// keeps reports whether it is not known if an entry of the operand is wanted.
+// keeps reports whether it is not known if an entry of the operand is wanted. Copies do not stay with those who may not have them.
 func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
-	return o.Problem != nil || o.ConfigMissing && e.Origin == v1alpha1.OriginConfig || o.NoOp && e.Mapping != ""
+	if o.Problem != nil {
+		return e.Origin != v1alpha1.OriginBinding || o.Problem.Reason != v1alpha1.ReasonOutOfScope
+	}
+	return o.ConfigMissing && e.Origin == v1alpha1.OriginConfig || o.NoOp && e.Mapping != ""
 }
 
 func (o *Operand) wants(e v1alpha1.InventoryEntry) bool {

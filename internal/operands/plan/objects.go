@@ -28,7 +28,9 @@ type Object struct {
 	Key    types.NamespacedName
 	// Owner is the value of [v1alpha1.AnnotationOperand].
 	Owner string
-	// ConfigKey is the name of the resource in the status of an OperandConfig. It is empty if the OperandRequest specifies it.
+	// Source is what the resource is a copy of. It is zero if it is none.
+	Source types.NamespacedName
+	// ConfigKey is the name of the resource in the status of an OperandConfig. It is empty if the OperandConfig does not specify it.
 	ConfigKey string
 	// Example and Config are its fields, other than apiVersion, kind and status. Of metadata there are labels and annotations only.
 	Example, Config map[string]any
@@ -57,7 +59,7 @@ type builder struct {
 	places     []string
 }
 
-func (b *builder) build(entries []entry, config *v1alpha1.OperandConfig) error {
+func (b *builder) build(entries []entry, config *v1alpha1.OperandConfig, infos []*v1alpha1.OperandBindInfo) error {
 	home := cmp.Or(b.operator.Namespace, b.registry.Namespace)
 	configured := slices.ContainsFunc(entries, func(e entry) bool { return e.Kind == "" })
 	if configured {
@@ -77,6 +79,7 @@ func (b *builder) build(entries []entry, config *v1alpha1.OperandConfig) error {
 			return err
 		}
 	}
+	b.addBindings(entries, infos)
 	b.addInstalls(home)
 	return b.checkNames()
 }
@@ -225,8 +228,11 @@ func groupOf(collection *v2beta2.OperatorCollection) string {
 	return schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, "").Group
 }
 
-// object decodes a JSON object. Integers remain integers. Null is an empty object.
+// object decodes a JSON object. Integers remain integers. Null, which may have been decoded to nothing, is an empty object.
 func object(raw []byte) (map[string]any, error) {
+	if len(raw) == 0 {
+		return map[string]any{}, nil
+	}
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ type Source struct {
 	Registries  map[types.NamespacedName]*v1alpha1.OperandRegistry
 	Configs     map[types.NamespacedName]*v1alpha1.OperandConfig
 	Collections map[types.NamespacedName]*v2beta2.OperatorCollection
+	// BindInfos are sorted by namespace and name.
+	BindInfos []*v1alpha1.OperandBindInfo
 }
 
 // ID identifies an operand.
@@ -174,7 +176,7 @@ func (o *Operand) resolve(request *v1alpha1.OperandRequest, wanted *asked, sourc
 		return err
 	}
 	b := &builder{request: request, registry: registry, operator: operator, collection: collection, operand: o}
-	return b.build(wanted.entries, source.Configs[o.ID.Registry])
+	return b.build(wanted.entries, source.Configs[o.ID.Registry], source.BindInfos)
 }
 
 // findCollection returns the OperatorCollection of an operator, which the OperandRegistry may use.

@@ -96,15 +96,15 @@ func TestOf(t *testing.T) {
 		"an operator in another namespace": {"{operators: [{name: zos, namespace: ops, collection: {name: zos}}]}", "{services: [{name: zos, spec: {datafile: {}}}]}", "tools", "{name: zos}",
 			[]string{"tools/tools/zos", "install tools/zos ops", "Config suboperator.zoscb.ibm.com/v1minor0patch0 DataFile ops/zos {}"}},
 		"what the request says": {tools, "{services: [{name: zos, spec: {datafile: {}}}]}", "team-a",
-			"{name: zos, kind: DataFile, apiVersion: suboperator.zoscb.ibm.com/v1minor0patch0, instanceName: a, spec: {n: 9007199254740993}}", []string{
+			"{name: zos, kind: DataFile, apiVersion: suboperator.zoscb.ibm.com/v1minor0patch0, instanceName: a, spec: {size: 9007199254740993}}", []string{
 				"tools/tools/zos", "install tools/zos team-a",
-				"Request suboperator.zoscb.ibm.com/v1minor0patch0 DataFile team-a/a n: 9007199254740993",
+				"Request suboperator.zoscb.ibm.com/v1minor0patch0 DataFile team-a/a size: 9007199254740993",
 			}},
 		"both": {tools, "", "team-a", "{name: zos}, {name: zos, kind: ConfigMap, apiVersion: v1, instanceName: a}, {name: zos, kind: DataFile, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: b}", []string{
 			"tools/tools/zos", "install tools/zos team-a", "install tools/zos tools", "Request v1 ConfigMap team-a/a null", "Request suboperator.zoscb.ibm.com/v1 DataFile team-a/b null",
 		}},
 		"names that are made": {tools, "", "team-a", "{name: zos, kind: A, apiVersion: v1}, {name: zos, kind: A, apiVersion: v1}", []string{
-			"tools/tools/zos", "install tools/zos tools", "Request v1 A team-a/team-e57b2fd34d30b6 null", "Request v1 A team-a/team-02ae10a5b3ec6c null",
+			"tools/tools/zos", "install tools/zos tools", "Request v1 A team-a/team-356ddb020444dc null", "Request v1 A team-a/team-61c59a257d2fe7 null",
 		}},
 		"resources come first": {tools, "{services: [{name: zos, spec: {datafile: {}}, resources: [{apiVersion: v1, kind: ConfigMap, name: c, data: {data: {a: b}}}]}]}", "tools", "{name: zos}", []string{
 			"tools/tools/zos", "install tools/zos tools", "Config v1 ConfigMap tools/c null", "Config suboperator.zoscb.ibm.com/v1minor0patch0 DataFile tools/zos {}",
@@ -113,8 +113,8 @@ func TestOf(t *testing.T) {
 		"private, inside": {tools, "", "tools", "{name: secret}", []string{"tools/tools/secret", "install tools/zos tools"}},
 		"private, outside": {tools, "", "team-a", "{name: secret, kind: A, apiVersion: v1}", []string{
 			`tools/tools/secret: OutOfScope: "secret" is private: only OperandRequests in namespace "tools" may request it, unless its scope in OperandRegistry "tools/tools" is public`}},
-		"unknown": {tools, "", "tools", "{name: no}, {name: zos}", []string{
-			`tools/tools/no: OperandNotFound: OperandRegistry "tools/tools" does not list an operator "no"`, "tools/tools/zos", "install tools/zos tools"}},
+		"unknown": {tools, "", "tools", "{name: none}, {name: zos}", []string{
+			`tools/tools/none: OperandNotFound: OperandRegistry "tools/tools" does not list an operator "none"`, "tools/tools/zos", "install tools/zos tools"}},
 		"a package": {"{operators: [{name: p, packageName: p, channel: alpha}]}", "", "tools", "{name: p}", []string{
 			`tools/tools/p: InvalidOperand: operator "p" has no collection: packages of the Operator Lifecycle Manager cannot be requested yet`}},
 		"the collection of another namespace": {"{operators: [{name: zos, collection: {name: zos, namespace: other}}]}", "", "tools", "{name: zos}", []string{
@@ -140,8 +140,8 @@ func TestOf(t *testing.T) {
 
 func TestOfMissingObjects(t *testing.T) {
 	source := newSource(t, tools, "")
-	got := Of(request(t, "tools", "{requests: [{registry: no, operands: [{name: zos}]}, {registry: tools, operands: [{name: zos}]}]}"), source)
-	if diff := cmp.Diff([]string{`tools/no/zos: RegistryNotFound: OperandRegistry "tools/no" does not exist`, "tools/tools/zos", "install tools/zos tools"}, lines(got)); diff != "" {
+	got := Of(request(t, "tools", "{requests: [{registry: none, operands: [{name: zos}]}, {registry: tools, operands: [{name: zos}]}]}"), source)
+	if diff := cmp.Diff([]string{`tools/none/zos: RegistryNotFound: OperandRegistry "tools/none" does not exist`, "tools/tools/zos", "install tools/zos tools"}, lines(got)); diff != "" {
 		t.Error(diff)
 	}
 	if !got[1].ConfigMissing {

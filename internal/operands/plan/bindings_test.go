@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+)
+
+func bindInfo(t *testing.T, namespace, spec string) *v1alpha1.OperandBindInfo {
+	t.Helper()
+	return &v1alpha1.OperandBindInfo{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "info"}, Spec: parse[v1alpha1.OperandBindInfoSpec](t, spec),
+	}
+}
+
+func TestBindings(t *testing.T) {
+	const all = `{operand: zos, registry: tools, bindings: {public: {secret: s, configmap: c}, public-more: {secret: more}, protected: {secret: p}, private: {configmap: own}, other: {secret: never}}}`
+	for name, test := range map[string]struct {
+		namespace, operands, info string
+		want                      []string
+	}{
+		"names that are made": {"team", "{name: zos}", all, []string{"Secret s -> info-s", "ConfigMap c -> info-c", "Secret more -> info-more"}},
+		"names of the request": {"team", "{name: zos, bindings: {public: {secret: mine}, protected: {secret: asked}, private: {configmap: x}}}", all,
+			[]string{"Secret p -> asked", "Secret s -> mine", "ConfigMap c -> info-c", "Secret more -> info-more"}},
+		"inside, where the source is not copied over itself": {"tools", "{name: zos, bindings: {public: {secret: s, configmap: d}}}", all,
+			[]string{"ConfigMap own -> info-own", "ConfigMap c -> d", "Secret more -> info-more"}},
+		"another operand": {"team", "{name: zos}", `{operand: secret, registry: tools, bindings: {public: {secret: s}}}`, nil},
+		"a registry in another namespace": {"team", "{name: zos}",
+			`{operand: zos, registry: tools, registryNamespace: elsewhere, bindings: {public: {secret: s}}}`, nil},
+		"a private operand": {"team", "{name: secret, bindings: {public: {secret: mine}}}", `{operand: secret, registry: tools, bindings: {public: {secret: s}}}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := newSource(t, tools, "")
+			source.BindInfos = []*v1alpha1.OperandBindInfo{bindInfo(t, "tools", test.info), bindInfo(t, "stranger", `{operand: zos, registry: tools, registryNamespace: tools, bindings: {public: {secret: theirs}}}`)}
+			var got []string
+			for _, o := range Of(request(t, test.namespace, "{requests: [{registry: tools, registryNamespace: tools, operands: ["+test.operands+"]}]}"), source) {
+				for _, object := range o.Objects {
+					if object.Key.Namespace != test.namespace || object.Source.Namespace != "tools" {
+						t.Errorf("from %s to %s", object.Source, object.Key)
+					}
+					got = append(got, object.Kind.Kind+" "+object.Source.Name+" -> "+object.Key.Name)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Who may not request an operand any more loses its copies, and nothing else.
+func TestCopiesAreRevoked(t *testing.T) {
+	source := newSource(t, tools, "")
+	source.BindInfos = []*v1alpha1.OperandBindInfo{bindInfo(t, "tools", `{operand: zos, registry: tools, bindings: {public: {secret: s}}}`)}
+	asked := request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos, kind: A, apiVersion: v1, instanceName: a}]}]}")
+	var inventory []v1alpha1.InventoryEntry
+	planned := Of(asked, source)
+	for _, object := range planned[0].Objects {
+		inventory = append(inventory, object.Entry(planned[0].ID))
+	}
+	for name, test := range map[string]struct {
+		change func()
+		want   int
+	}{
+		"nothing":     {func() {}, 0},
+		"no registry": {func() { source.Registries = nil }, 0},
+		"private": {func() {
+			source.Registries = newSource(t, "{operators: [{name: zos, collection: {name: zos}}]}", "").Registries
+		}, 1},
+		"without binding": {func() { source.BindInfos[0].Spec.Bindings = nil }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, info := source.Registries, source.BindInfos[0].DeepCopy()
+			test.change()
+			unwanted := Unwanted(inventory, Of(asked, source))
+			source.Registries, source.BindInfos[0] = before, info
+			if len(unwanted) != test.want || len(unwanted) > 0 && unwanted[0].Origin != v1alpha1.OriginBinding {
+				t.Errorf("got %+v", unwanted)
+			}
+		})
+	}
+}
