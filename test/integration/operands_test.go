@@ -228,7 +228,7 @@ var _ = Describe("Operand requests", func() {
 		ExpectReady(ctx, request)
 		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
 		theirs := t.instance(team, "theirs")
-		Expect(unstructured.SetNestedField(theirs.Object, "lpar1", "spec", "zosendpoint")).To(Succeed())
+		Expect(unstructured.SetNestedField(theirs.Object, map[string]any{"zosendpoint": "lpar1"}, "spec")).To(Succeed())
 		Create(ctx, theirs)
 
 		Remove(ctx, request)

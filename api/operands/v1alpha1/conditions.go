@@ -33,8 +33,12 @@ const (
 	ReasonInvalidOperand = "InvalidOperand"
 	// ReasonOperatorNotReady signals that the operator of an operand is not installed yet.
 	ReasonOperatorNotReady = "OperatorNotReady"
-	// ReasonOperandNotReady signals that a resource of an operand reports that it is not ready.
+	// ReasonOperatorFailed signals that the operator of an operand is not installed, and needs attention.
+	ReasonOperatorFailed = "OperatorFailed"
+	// ReasonOperandNotReady signals that a resource of an operand is not ready yet.
 	ReasonOperandNotReady = "OperandNotReady"
+	// ReasonOperandFailed signals that a resource of an operand reports that it has failed.
+	ReasonOperandFailed = "OperandFailed"
 	// ReasonBindingNotFound signals that a Secret or ConfigMap that an OperandBindInfo names does not exist yet.
 	ReasonBindingNotFound = "BindingNotFound"
 	// ReasonNotGranted signals that the component's ServiceAccount lacks a permission. The message has the command that grants it.

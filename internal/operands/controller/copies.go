@@ -25,12 +25,12 @@ func (r *RequestReconciler) fill(ctx context.Context, object *plan.Object) (*pla
 	err := r.Reader.Get(ctx, object.Source, source)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.watcher.ensure(object.Kind, object.Source.Namespace)
+		r.watcher.ensure(ctx, object.Kind, object.Source.Namespace)
 		return nil, status.Waiting(v1alpha1.ReasonBindingNotFound, status.Watched, "%s, which an OperandBindInfo names, does not exist yet", apply.Name(source))
 	case err != nil:
 		return nil, r.explain(err, source)
 	}
-	r.watcher.ensure(object.Kind, object.Source.Namespace)
+	r.watcher.ensure(ctx, object.Kind, object.Source.Namespace)
 	if kind, _, _ := unstructured.NestedString(source.Object, "type"); kind == string(corev1.SecretTypeServiceAccountToken) {
 		return nil, status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched, "%s is a token of a ServiceAccount: these are not copied", apply.Name(source))
 	}

@@ -24,37 +24,62 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// ensureObject creates a resource, or changes it, and returns its phase. It is created once the operator runs.
-func (r *RequestReconciler) ensureObject(ctx context.Context, s *scope, o *operand, object *plan.Object) (v1alpha1.OperandPhase, error) {
-	wanted := unstructuredOf(object)
+// resource is a planned resource with its state.
+type resource struct {
+	*plan.Object
+	// live is nil if it does not exist.
+	live *unstructured.Unstructured
+	// phase is that of a resource that cannot be created or changed. Otherwise it is empty.
+	phase v1alpha1.OperandPhase
+}
+
+// observe reads a resource, and checks whether it can be created or changed.
+func (r *RequestReconciler) observe(ctx context.Context, s *scope, o *operand, object *plan.Object) (*resource, error) {
 	if err := r.checkPlace(ctx, o, object); err != nil {
-		return v1alpha1.OperandFailed, err
+		return &resource{Object: object, phase: v1alpha1.OperandFailed}, err
 	}
 	if object.Origin == v1alpha1.OriginBinding {
-		var err error
-		if object, err = r.fill(ctx, object); err != nil {
-			return v1alpha1.OperandCreating, err
+		filled, err := r.fill(ctx, object)
+		if err != nil {
+			return &resource{Object: object, phase: v1alpha1.OperandCreating}, err
 		}
+		object = filled
 	}
-	live := wanted.DeepCopy()
+	live := unstructuredOf(object)
 	err := r.Reader.Get(ctx, object.Key, live)
-	entry := s.entry(object.Entry(o.ID))
 	switch {
 	case apierrors.IsNotFound(err):
+		return &resource{Object: object}, nil
+	case err != nil:
+		return &resource{Object: object, phase: v1alpha1.OperandFailed}, r.explain(err, unstructuredOf(object))
+	}
+	uid := ""
+	if e := s.entry(object.Entry(o.ID)); e != nil {
+		uid = e.UID
+	}
+	if !isCreated(live, object.Owner, uid) {
+		return &resource{Object: object, phase: v1alpha1.OperandFailed}, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+			"%s exists and was not created for this operand: delete or rename it", apply.Name(live))
+	}
+	return &resource{Object: object, live: live}, nil
+}
+
+// ensureObject creates a resource, or changes it, and returns its phase. It is created once the operator runs.
+func (r *RequestReconciler) ensureObject(ctx context.Context, s *scope, o *operand, of *resource) (v1alpha1.OperandPhase, error) {
+	object, live := of.Object, of.live
+	if of.phase != "" {
+		return of.phase, nil // Its error was reported.
+	}
+	entry := s.entry(object.Entry(o.ID))
+	if live == nil {
 		if o.phase.OperatorPhase != v1alpha1.OperatorRunning && object.Origin != v1alpha1.OriginBinding {
 			return v1alpha1.OperandCreating, nil
 		}
 		return r.applyObject(ctx, object, nil, entry)
-	case err != nil:
-		return v1alpha1.OperandFailed, r.explain(err, wanted)
-	}
-	if !isCreated(live, object.Owner, entry.UID) {
-		return v1alpha1.OperandFailed, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
-			"%s exists and was not created for this operand: delete or rename it", apply.Name(live))
 	}
 	entry.UID = string(live.GetUID())
 	if live.GetDeletionTimestamp() != nil {
-		r.watcher.ensure(object.Kind, object.Key.Namespace)
+		r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
 		return v1alpha1.OperandCreating, status.Waiting(v1alpha1.ReasonOperandNotReady, status.Watched, "%s is being deleted, and is created again then", apply.Name(live))
 	}
 	if object.CreateOnly {
@@ -98,7 +123,7 @@ func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object
 	}
 	fields := object.Fields(others)
 	if live != nil && equality.Semantic.DeepEqual(merge.Overlay(others, fields), contentOf(live)) {
-		r.watcher.ensure(object.Kind, object.Key.Namespace)
+		r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
 		return health(live)
 	}
 	for name, value := range fields {
@@ -115,7 +140,7 @@ func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object
 		return v1alpha1.OperandFailed, r.explain(err, unstructuredOf(object))
 	}
 	entry.UID = string(applied.GetUID())
-	r.watcher.ensure(object.Kind, object.Key.Namespace)
+	r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
 	return health(applied)
 }
 
@@ -127,15 +152,15 @@ func health(live *unstructured.Unstructured) (v1alpha1.OperandPhase, error) {
 	}
 	switch result.Status {
 	case kstatus.FailedStatus:
-		return v1alpha1.OperandFailed, notHealthy(live, "has failed", result.Message)
+		return v1alpha1.OperandFailed, notHealthy(live, v1alpha1.ReasonOperandFailed, "has failed", result.Message)
 	case kstatus.InProgressStatus:
-		return v1alpha1.OperandCreating, notHealthy(live, "is not ready", result.Message)
+		return v1alpha1.OperandCreating, notHealthy(live, v1alpha1.ReasonOperandNotReady, "is not ready", result.Message)
 	}
 	return v1alpha1.OperandRunning, nil
 }
 
-func notHealthy(live client.Object, what, message string) error {
-	return status.Waiting(v1alpha1.ReasonOperandNotReady, status.Watched, "%s %s: %s", apply.Name(live), what, printable.Line(message, 1024))
+func notHealthy(live client.Object, reason, what, message string) error {
+	return status.Waiting(reason, status.Watched, "%s %s: %s", apply.Name(live), what, printable.Line(message, 1024))
 }
 
 // explain gives an error of the API server about an object a reason and the next step.

@@ -201,11 +201,10 @@ func notReady(soc *v2beta2.SubOperatorConfig, namespace, reason, message string)
 	if message != "" {
 		text += ": " + printable.Line(message, 1024)
 	}
-	phase := v1alpha1.OperatorFailed
 	if reason == "" || reason == v2beta2.ReasonWorkloadUnavailable || status.IsProgress(reason) {
-		phase = v1alpha1.OperatorInstalling
+		return v1alpha1.OperatorInstalling, waitingFor("%s", text)
 	}
-	return phase, waitingFor("%s", text)
+	return v1alpha1.OperatorFailed, status.Waiting(v1alpha1.ReasonOperatorFailed, status.Watched, "%s", text)
 }
 
 // waitingFor returns an error for an operator that is not ready.

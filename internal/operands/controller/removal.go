@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,10 +127,15 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 	if kept, err := r.isKept(ctx, s, live, e); err != nil || kept {
 		return "", err
 	}
-	r.watcher.ensure(live.GroupVersionKind(), e.Namespace)
+	r.watcher.ensure(ctx, live.GroupVersionKind(), e.Namespace)
 	if live.DeletionTimestamp == nil {
 		uid := live.UID
-		err := r.Client.Delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+		// The answer is the object if it has finalizers, which cannot be decoded as metadata.
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(live.GroupVersionKind())
+		object.SetNamespace(live.Namespace)
+		object.SetName(live.Name)
+		err := r.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
 		if apierrors.IsForbidden(err) {
 			return "", r.forbidden(ctx, err, live)
 		}
@@ -236,7 +242,7 @@ func (r *RequestReconciler) usersOf(ctx context.Context, s *scope, e v1alpha1.In
 		for i := range list.Items {
 			list.Items[i].SetGroupVersionKind(gvk)
 			users = append(users, apply.Name(&list.Items[i]))
-			r.watcher.ensure(gvk, e.Mapping)
+			r.watcher.ensure(ctx, gvk, e.Mapping)
 		}
 	}
 	return users, nil

@@ -2,8 +2,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -45,7 +48,14 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	s := &scope{request: request, written: request.DeepCopy()}
 	conditions := s.written.Status.Conditions
+	r.watcher.began, r.watcher.polls = false, false
 	err := r.reconcile(ctx, s)
+	switch {
+	case r.watcher.began: // What is awaited may have happened before.
+		err = within(status.ConflictInterval, err)
+	case r.watcher.polls:
+		err = within(status.MissingInterval, err)
+	}
 	if request.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, r.release(ctx, request)
 	}
@@ -58,6 +68,7 @@ func (r *RequestReconciler) reconcile(ctx context.Context, s *scope) error {
 	steps := []func(context.Context, *scope) error{
 		r.addFinalizer,
 		r.plan,
+		r.read,
 		r.record,
 		r.install,
 		r.create,
@@ -74,7 +85,26 @@ func (r *RequestReconciler) reconcile(ctx context.Context, s *scope) error {
 	for _, o := range s.operands {
 		problems = append(problems, o.errs...)
 	}
+	slices.SortStableFunc(problems, func(a, b error) int { return cmp.Compare(patience(a), patience(b)) })
 	return status.Join(problems...)
+}
+
+// within returns an error that is retried after a delay at the latest.
+func within(delay time.Duration, err error) error {
+	e := status.AsError(err)
+	if e == nil || e.RetryAfter <= delay {
+		return err
+	}
+	return &status.Error{Reason: e.Reason, RetryAfter: delay, Err: e.Err}
+}
+
+// patience is 1 for what only needs time, and 0 for what needs attention: that is reported first.
+func patience(err error) int {
+	switch e := status.AsError(err); {
+	case e == nil, e.Reason == v1alpha1.ReasonOperatorNotReady, e.Reason == v1alpha1.ReasonOperandNotReady, e.Reason == v1alpha1.ReasonRemovalWaiting:
+		return 1
+	}
+	return 0
 }
 
 func (r *RequestReconciler) addFinalizer(ctx context.Context, s *scope) error {
@@ -121,6 +151,21 @@ func (r *RequestReconciler) planNothing(ctx context.Context, s *scope) error {
 	return err
 }
 
+// read reads the resources that are wanted.
+func (r *RequestReconciler) read(ctx context.Context, s *scope) error {
+	for _, o := range s.operands {
+		for i := range o.Objects {
+			of, err := r.observe(ctx, s, o, &o.Objects[i])
+			if err != nil && !status.Is(err) {
+				return err
+			}
+			o.resources = append(o.resources, of)
+			o.fail(err)
+		}
+	}
+	return nil
+}
+
 // record adds what is wanted to the inventory before anything is written, so that nothing can be created that is not removed.
 func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 	changed := false
@@ -138,8 +183,10 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 				add(*i.entry)
 			}
 		}
-		for _, object := range o.Objects {
-			add(object.Entry(o.ID))
+		for _, of := range o.resources {
+			if of.phase == "" {
+				add(of.Entry(o.ID))
+			}
 		}
 	}
 	if !changed {
@@ -197,8 +244,8 @@ func (r *RequestReconciler) create(ctx context.Context, s *scope) error {
 			continue
 		}
 		o.phase.OperandPhase = v1alpha1.OperandRunning
-		for i := range o.Objects {
-			phase, err := r.ensureObject(ctx, s, o, &o.Objects[i])
+		for _, of := range o.resources {
+			phase, err := r.ensureObject(ctx, s, o, of)
 			if err != nil && !status.Is(err) {
 				return err
 			}

@@ -30,7 +30,9 @@ type scope struct {
 type operand struct {
 	plan.Operand
 	installs []*install
-	phase    v1alpha1.MemberPhase
+	// resources has the state of each of Objects.
+	resources []*resource
+	phase     v1alpha1.MemberPhase
 	// errs have a reason each.
 	errs []error
 }

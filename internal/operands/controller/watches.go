@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,14 +126,21 @@ func (r *RequestReconciler) ofObject(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// watcher watches resources in the namespaces in which there are any. This process has permissions only there.
+// syncTimeout limits how long the start of a watch is awaited.
+const syncTimeout = 10 * time.Second
+
+// watcher watches resources in the namespaces in which there are any. This process has permissions only there. It is not safe for
+// concurrent use.
 type watcher struct {
 	mgr        ctrl.Manager
 	controller controller.Controller
 	requests   handler.MapFunc
 
-	lock    sync.Mutex
-	caches  map[string]cache.Cache
+	// began is true if a watch has begun in this reconciliation, and polls if something of it cannot be watched.
+	began, polls bool
+
+	caches map[string]cache.Cache
+	// watched is false for what cannot be watched.
 	watched map[watched]bool
 }
 
@@ -143,22 +150,22 @@ type watched struct {
 	namespace string
 }
 
-// ensure watches the metadata of a kind in a namespace. An error is logged: then its changes are noticed later.
-func (w *watcher) ensure(kind schema.GroupVersionKind, namespace string) {
-	w.lock.Lock()
-	defer w.lock.Unlock()
+// ensure watches the metadata of a kind in a namespace. If that is not possible, it is logged once, and what is awaited must be polled.
+func (w *watcher) ensure(ctx context.Context, kind schema.GroupVersionKind, namespace string) {
 	key := watched{kind, namespace}
-	if w.watched[key] {
-		return
+	isWatched, isKnown := w.watched[key]
+	if !isKnown {
+		err := w.watch(ctx, kind, namespace)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "cannot watch", "kind", kind.String(), "namespace", namespace)
+		}
+		isWatched, w.began = err == nil, true
+		w.watched[key] = isWatched
 	}
-	if err := w.watch(kind, namespace); err != nil {
-		w.mgr.GetLogger().Error(err, "cannot watch", "kind", kind.String(), "namespace", namespace)
-		return
-	}
-	w.watched[key] = true
+	w.polls = w.polls || !isWatched
 }
 
-func (w *watcher) watch(kind schema.GroupVersionKind, namespace string) error {
+func (w *watcher) watch(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
 	of := w.caches[namespace]
 	if of == nil {
 		var err error
@@ -176,5 +183,11 @@ func (w *watcher) watch(kind schema.GroupVersionKind, namespace string) error {
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
-	return w.controller.Watch(source.Kind[client.Object](of, object, handler.EnqueueRequestsFromMapFunc(w.requests)))
+	changes := source.Kind[client.Object](of, object, handler.EnqueueRequestsFromMapFunc(w.requests))
+	if err := w.controller.Watch(changes); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	return changes.WaitForSync(ctx)
 }
