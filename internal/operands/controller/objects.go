@@ -147,13 +147,11 @@ func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object
 // health returns the phase of a resource, by its conditions.
 func health(live *unstructured.Unstructured) (v1alpha1.OperandPhase, error) {
 	result, err := kstatus.Compute(live)
-	if err != nil { // Conditions of an unknown form say nothing.
-		return v1alpha1.OperandRunning, nil
-	}
-	switch result.Status {
-	case kstatus.FailedStatus:
+	switch {
+	case err != nil: // Conditions of an unknown form say nothing.
+	case result.Status == kstatus.FailedStatus:
 		return v1alpha1.OperandFailed, notHealthy(live, v1alpha1.ReasonOperandFailed, "has failed", result.Message)
-	case kstatus.InProgressStatus:
+	case result.Status == kstatus.InProgressStatus:
 		return v1alpha1.OperandCreating, notHealthy(live, v1alpha1.ReasonOperandNotReady, "is not ready", result.Message)
 	}
 	return v1alpha1.OperandRunning, nil

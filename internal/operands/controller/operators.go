@@ -122,7 +122,7 @@ func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *ins
 				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {
 					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched,
 						"OperandRequest %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
-						client.ObjectKeyFromObject(other.request), i.Collection, i.Install.Namespace)
+						client.ObjectKeyFromObject(other.request), i.Collection, i.Namespace)
 				}
 			}
 		}
@@ -141,15 +141,15 @@ func (r *RequestReconciler) ensureInstalled(ctx context.Context, i *install) (v1
 		return i.phase, nil
 	}
 	if i.entry != nil {
-		mapping := v2beta2.NamespaceMapping{Namespace: i.Install.Namespace, ZosEndpoints: i.ZosEndpoints}
-		live := mappingOf(i.soc, i.Install.Namespace)
+		mapping := v2beta2.NamespaceMapping{Namespace: i.Namespace, ZosEndpoints: i.ZosEndpoints}
+		live := mappingOf(i.soc, i.Namespace)
 		if live == nil || !equality.Semantic.DeepEqual(*live, mapping) {
-			if err := r.applyMapping(ctx, i.soc, i.Install.Namespace, &mapping); err != nil {
+			if err := r.applyMapping(ctx, i.soc, i.Namespace, &mapping); err != nil {
 				return v1alpha1.OperatorFailed, err
 			}
 		}
 	}
-	return phaseOf(i.soc, i.Install.Namespace)
+	return phaseOf(i.soc, i.Namespace)
 }
 
 // applyMapping adds or changes the mapping of a namespace, or removes ours if it is nil. It updates soc.
