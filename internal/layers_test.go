@@ -101,9 +101,9 @@ var layers = map[string][]string{
 		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
 	},
 	"cmd/kubectl-collection": {
-		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff",
+		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff", "api/operands/v1alpha1",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
-		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
+		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/operands/plan", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
 		"internal/scenario", "internal/scenario/suite", "internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
 		"internal/upload", "internal/verify",
 	},

@@ -94,7 +94,7 @@ Kubernetes operator.`,
 	root.AddCommand(
 		initCommand(), lintCommand(), runCommand(), testCommand(), devCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
 		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), credentialCommand(), upgradeCommand(), rollbackCommand(),
-		statusCommand(), endpointsCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), adoptCommand(), pruneCommand(), imagesCommand(),
+		statusCommand(), endpointsCommand(), requestCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), adoptCommand(), pruneCommand(), imagesCommand(),
 		versionCommand(),
 	)
 	return root

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,8 +74,13 @@ func (s *operandSettings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	global, err := operands.FindGlobalNamespace(ctx, mgr.GetAPIReader())
+	if err != nil {
+		return fmt.Errorf("looking for the namespace of operators for all namespaces: %w", err)
+	}
 	requests := &operands.RequestReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("collection-operator-operands"), Account: account,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("collection-operator-operands"),
+		Account: account, GlobalNamespace: global,
 	}
 	registries := &operands.RegistryReconciler{Client: mgr.GetClient()}
 	err = errors.Join(mgr.Add(&operands.Defaults{Client: mgr.GetClient(), Namespace: s.namespace}), requests.SetupWithManager(mgr), registries.SetupWithManager(mgr),
@@ -88,6 +95,7 @@ func (s *operandSettings) newManager() (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme, operandsv1alpha1.AddToScheme,
+		operatorsv1alpha1.AddToScheme, operatorsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -14,10 +14,15 @@ const (
 	// AnnotationAllowRegistries on an OperatorCollection lists the other namespaces, separated by commas, whose OperandRegistries
 	// may install it. Those of its own namespace always may.
 	AnnotationAllowRegistries = "operator.ibm.com/allow-registries-from"
+	// AnnotationAllowConfigs on a namespace lists the other namespaces, separated by commas, whose OperandConfigs may create resources
+	// in it.
+	AnnotationAllowConfigs = "operator.ibm.com/allow-configs-from"
 	// LabelCopy is "copy" on Secrets and ConfigMaps that an OperandBindInfo has given to a requester.
 	LabelCopy = "operator.ibm.com/managedBy-opbi"
 	// FinalizerRequest keeps an OperandRequest until what was created for it is removed.
 	FinalizerRequest = "finalizer.request.ibm.com"
+	// FinalizerBindInfo is what the Operand Deployment Lifecycle Manager has left on an OperandBindInfo. It is removed.
+	FinalizerBindInfo = "finalizer.bindinfo.ibm.com"
 )
 
 // Reasons of an OperandRequest, in addition to those of package v2beta2.

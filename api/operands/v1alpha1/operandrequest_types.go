@@ -197,6 +197,9 @@ type InventoryEntry struct {
 	// collection is the OperatorCollection of the SubOperatorConfig.
 	// +optional
 	Collection string `json:"collection,omitempty"`
+	// package is that of a Subscription, or of a ClusterServiceVersion that came of it.
+	// +optional
+	Package string `json:"package,omitempty"`
 }
 
 // OperandRequestStatus is the observed state of an OperandRequest.

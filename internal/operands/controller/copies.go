@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
@@ -16,26 +17,37 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// fill returns the object with the content of its source. Tokens of ServiceAccounts are never copied.
+// fill returns the object with the content of its source, or nil if the cluster has no such kind: Routes are those of OpenShift. Tokens
+// of ServiceAccounts are never copied.
 func (r *RequestReconciler) fill(ctx context.Context, object *plan.Object) (*plan.Object, error) {
 	source := &unstructured.Unstructured{Object: map[string]any{}}
-	source.SetGroupVersionKind(object.Kind)
+	source.SetGroupVersionKind(object.SourceKind)
 	source.SetNamespace(object.Source.Namespace)
 	source.SetName(object.Source.Name)
 	err := r.Reader.Get(ctx, object.Source, source)
 	switch {
+	case meta.IsNoMatchError(err):
+		return nil, nil
 	case apierrors.IsNotFound(err):
-		r.watcher.ensure(ctx, object.Kind, object.Source.Namespace)
+		r.watcher.ensure(ctx, object.SourceKind, object.Source.Namespace)
 		return nil, status.Waiting(v1alpha1.ReasonBindingNotFound, status.Watched, "%s, which an OperandBindInfo names, does not exist yet", apply.Name(source))
 	case err != nil:
 		return nil, r.explain(err, source)
 	}
-	r.watcher.ensure(ctx, object.Kind, object.Source.Namespace)
+	r.watcher.ensure(ctx, object.SourceKind, object.Source.Namespace)
 	if kind, _, _ := unstructured.NestedString(source.Object, "type"); kind == string(corev1.SecretTypeServiceAccountToken) {
 		return nil, status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched, "%s is a token of a ServiceAccount: these are not copied", apply.Name(source))
 	}
 	filled := *object
 	filled.Config = maps.Clone(object.Config)
+	if object.Paths != nil {
+		data, err := object.Data(source.Object)
+		if err != nil {
+			return nil, status.Waiting(v1alpha1.ReasonBindingNotFound, status.Watched, "%s: %v", apply.Name(source), err)
+		}
+		filled.Config["data"] = data
+		return &filled, nil
+	}
 	for _, field := range []string{"type", "data", "binaryData"} {
 		if value, exists := source.Object[field]; exists {
 			filled.Config[field] = value

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -43,6 +44,9 @@ func (r *RequestReconciler) observe(ctx context.Context, s *scope, o *operand, o
 		if err != nil {
 			return &resource{Object: object, phase: v1alpha1.OperandCreating}, err
 		}
+		if filled == nil {
+			return &resource{Object: object, phase: v1alpha1.OperandRunning}, nil
+		}
 		object = filled
 	}
 	live := unstructuredOf(object)
@@ -53,15 +57,41 @@ func (r *RequestReconciler) observe(ctx context.Context, s *scope, o *operand, o
 	case err != nil:
 		return &resource{Object: object, phase: v1alpha1.OperandFailed}, r.explain(err, unstructuredOf(object))
 	}
-	uid := ""
-	if e := s.entry(object.Entry(o.ID)); e != nil {
-		uid = e.UID
+	uid, err := r.recordedUID(ctx, s, object.Entry(o.ID))
+	if err != nil {
+		return &resource{Object: object, phase: v1alpha1.OperandFailed}, err
 	}
 	if !isCreated(live, object.Owner, uid) {
 		return &resource{Object: object, phase: v1alpha1.OperandFailed}, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
 			"%s exists and was not created for this operand: delete or rename it", apply.Name(live))
 	}
 	return &resource{Object: object, live: live}, nil
+}
+
+// recordedUID returns the UID of an object that was created for the request, or "". One that was created for another operand of the request
+// is taken over from that, unless other requests have it, too.
+func (r *RequestReconciler) recordedUID(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (string, error) {
+	recorded := s.entry(e)
+	if recorded == nil {
+		return "", nil
+	}
+	if isOf(*recorded, e) {
+		return recorded.UID, nil
+	}
+	if err := r.loadOthers(ctx, s); err != nil {
+		return "", err
+	}
+	for _, other := range s.others {
+		if find(other.request.Status.Inventory, e) != nil {
+			return "", nil
+		}
+	}
+	return recorded.UID, nil
+}
+
+// isOf reports whether two entries are about the same operand, and were created for the same.
+func isOf(a, b v1alpha1.InventoryEntry) bool {
+	return a.Registry == b.Registry && a.Operand == b.Operand && a.Origin == b.Origin
 }
 
 // ensureObject creates a resource, or changes it, and returns its phase. It is created once the operator runs.
@@ -83,6 +113,7 @@ func (r *RequestReconciler) ensureObject(ctx context.Context, s *scope, o *opera
 		return v1alpha1.OperandCreating, status.Waiting(v1alpha1.ReasonOperandNotReady, status.Watched, "%s is being deleted, and is created again then", apply.Name(live))
 	}
 	if object.CreateOnly {
+		r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
 		return health(live)
 	}
 	return r.applyObject(ctx, object, live, entry)
@@ -103,7 +134,7 @@ func (r *RequestReconciler) checkPlace(ctx context.Context, o *operand, object *
 	if object.Origin != v1alpha1.OriginConfig {
 		return nil
 	}
-	return r.checkConsent(ctx, o.ID.Registry.Namespace, object.Key.Namespace)
+	return r.checkConsent(ctx, object.Consent, o.ID.Registry.Namespace, object.Key.Namespace)
 }
 
 // isCreated reports whether a live object was created for an operand: the inventory has its UID, or it has our annotation, which we
@@ -139,9 +170,32 @@ func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(FieldOwner)); err != nil {
 		return v1alpha1.OperandFailed, r.explain(err, unstructuredOf(object))
 	}
+	if live == nil && !isNew(applied) {
+		return v1alpha1.OperandFailed, r.giveUp(ctx, applied)
+	}
 	entry.UID = string(applied.GetUID())
 	r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
 	return health(applied)
+}
+
+// isNew reports whether applying has created an object: nobody else has written it before.
+func isNew(applied client.Object) bool {
+	return !slices.ContainsFunc(applied.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != FieldOwner && e.Subresource == ""
+	})
+}
+
+// giveUp takes our fields back from an object that somebody else has created in the meantime.
+func (r *RequestReconciler) giveUp(ctx context.Context, applied *unstructured.Unstructured) error {
+	ours := &unstructured.Unstructured{Object: map[string]any{}}
+	ours.SetGroupVersionKind(applied.GroupVersionKind())
+	ours.SetNamespace(applied.GetNamespace())
+	ours.SetName(applied.GetName())
+	ours.SetUID(applied.GetUID())
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(ours), client.FieldOwner(FieldOwner)); err != nil {
+		return r.explain(err, applied)
+	}
+	return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists and was not created for this operand: delete or rename it", apply.Name(applied))
 }
 
 // health returns the phase of a resource, by its conditions.
@@ -179,38 +233,24 @@ func (r *RequestReconciler) explain(err error, object client.Object) error {
 			"%s: others have set %s: remove the fields there, or set them to the same values", name, status.JoinNames(conflicts))
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), r.Account.Name):
 		return r.notGranted(object)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isMisfit(err):
 		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%s: %s", name, printable.Line(err.Error(), 1024))
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// Roles that administrators bind to the ServiceAccount of this process.
-const (
-	clusterRole = "collection-operator-operands-namespace"
-	bindingRole = "collection-operator-operands-bindings"
-	bindingName = "collection-operator-operands"
-)
-
-// notGranted returns an error with the commands that let this process use a kind in a namespace.
-func (r *RequestReconciler) notGranted(object client.Object) error {
-	kind := object.GetObjectKind().GroupVersionKind()
-	namespace, account := object.GetNamespace(), r.Account.Namespace+":"+r.Account.Name
-	commands := fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s", bindingName, namespace, clusterRole, account)
-	if kind.Group == "" && (kind.Kind == "Secret" || kind.Kind == "ConfigMap") {
-		commands = fmt.Sprintf("kubectl create rolebinding %[1]s -n %[2]s --clusterrole=%[1]s --serviceaccount=%[3]s", bindingRole, namespace, account)
-	} else if kind.Group != v2beta2.GroupVersion.Group && kind.Group != sharedGroup {
-		resource := r.resourceOf(kind)
-		role := bindingName + "-" + resource.Resource
-		commands = fmt.Sprintf("kubectl create role %s -n %s --verb=get,list,watch,create,patch,delete --resource=%s && kubectl create rolebinding %s -n %s --role=%s --serviceaccount=%s",
-			role, namespace, strings.TrimSuffix(resource.String(), "."), role, namespace, role, account)
-	}
-	return status.Waiting(v1alpha1.ReasonNotGranted, status.MissingInterval,
-		"ServiceAccount %q may not use kind %s in namespace %q: an administrator of that namespace can allow it: %s", r.Account, kind.Kind, namespace, commands)
+// isMisfit reports whether the API server could not apply fields because they do not fit the schema of their kind. It has no reason for this.
+func isMisfit(err error) bool {
+	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// sharedGroup is the API group of the kinds of collections.
-const sharedGroup = "suboperator.zoscb.ibm.com"
+// notGranted returns an error with the command that lets this process use a kind in a namespace.
+func (r *RequestReconciler) notGranted(object client.Object) error {
+	kind := object.GetObjectKind().GroupVersionKind()
+	return status.Waiting(v1alpha1.ReasonNotGranted, status.MissingInterval,
+		"ServiceAccount %q may not use kind %s in namespace %q: an administrator of that namespace can allow it: %s",
+		r.Account, kind.Kind, object.GetNamespace(), plan.Grant(r.Account, kind.GroupKind(), r.resourceOf(kind).Resource, object.GetNamespace()))
+}
 
 func (r *RequestReconciler) resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
 	mapping, err := r.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

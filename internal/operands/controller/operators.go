@@ -23,10 +23,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// annotationConsent on a namespace lists the namespaces, separated by commas, from which operators may be installed in it, and
-// resources created. It is that of SubOperatorConfigs.
-const annotationConsent = "zoscb.ibm.com/allow-mapping-from"
-
 // install is a place in which an operator is wanted. A mapping of a SubOperatorConfig installs it there.
 type install struct {
 	plan.Install
@@ -79,7 +75,7 @@ func (r *RequestReconciler) resolve(ctx context.Context, s *scope, id plan.ID, w
 	if mappingOf(i.soc, wanted.Namespace) != nil && !isOurs(i.soc, wanted.Namespace) {
 		return i, nil
 	}
-	err := r.checkConsent(ctx, i.soc.Namespace, wanted.Namespace)
+	err := r.checkConsent(ctx, plan.AnnotationConsent, i.soc.Namespace, wanted.Namespace)
 	if err == nil {
 		err = r.checkEndpoints(ctx, s, i)
 	}
@@ -94,7 +90,7 @@ func (r *RequestReconciler) resolve(ctx context.Context, s *scope, id plan.ID, w
 }
 
 // checkConsent fails unless a namespace agrees that something is created in it from another one.
-func (r *RequestReconciler) checkConsent(ctx context.Context, from, namespace string) error {
+func (r *RequestReconciler) checkConsent(ctx context.Context, annotation, from, namespace string) error {
 	if from == namespace {
 		return nil
 	}
@@ -103,16 +99,23 @@ func (r *RequestReconciler) checkConsent(ctx context.Context, from, namespace st
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading namespace %q: %w", namespace, err)
 	}
-	allowed := strings.Split(object.Annotations[annotationConsent], ",")
-	if err == nil && slices.ContainsFunc(allowed, func(name string) bool { return strings.TrimSpace(name) == from }) {
+	if err == nil && (plan.Consent{Namespace: namespace, Annotation: annotation, To: from}).In(object.Annotations) {
 		return nil
 	}
 	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
-		"namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotationConsent, from)
+		"namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotation, from)
 }
 
 // checkEndpoints fails if others want the same mapping with other ZosEndpoints, and come first.
 func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *install) error {
+	for _, operand := range s.operands {
+		for _, theirs := range operand.installs {
+			if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) {
+				return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched,
+					"operand %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: request one of the two", operand.ID.Name, i.Collection, i.Namespace)
+			}
+		}
+	}
 	if err := r.loadOthers(ctx, s); err != nil {
 		return err
 	}
@@ -120,7 +123,7 @@ func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *ins
 		for _, operand := range other.operands {
 			for _, theirs := range operand.Installs {
 				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {
-					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched,
+					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval,
 						"OperandRequest %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
 						client.ObjectKeyFromObject(other.request), i.Collection, i.Namespace)
 				}

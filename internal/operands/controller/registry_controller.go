@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -73,10 +74,19 @@ func (r *RegistryReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		}
 	}
 	for _, info := range source.BindInfos {
-		if key, _ := plan.RegistryOf(info); key != req.NamespacedName || info.DeletionTimestamp != nil {
+		if key, _ := plan.RegistryOf(info); key != req.NamespacedName {
 			continue
 		}
 		before := info.DeepCopy()
+		if controllerutil.RemoveFinalizer(info, v1alpha1.FinalizerBindInfo) {
+			if err := r.Client.Patch(ctx, info, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner)); err != nil {
+				return status.Result(client.IgnoreNotFound(err))
+			}
+			continue
+		}
+		if info.DeletionTimestamp != nil {
+			continue
+		}
 		info.Status = bindInfoStatus(info, requests.Items, source)
 		if err := status.Patch(ctx, r.Client, info, before); err != nil {
 			return status.Result(client.IgnoreNotFound(err))
@@ -110,26 +120,45 @@ func registryStatus(registry *v1alpha1.OperandRegistry, requests []v1alpha1.Oper
 func configStatus(config *v1alpha1.OperandConfig, requests []v1alpha1.OperandRequest, source *plan.Source) v1alpha1.OperandConfigStatus {
 	result := v1alpha1.OperandConfigStatus{ObservedGeneration: config.Generation}
 	registry := source.Registries[client.ObjectKeyFromObject(config)]
+	set := func(service, key, phase string) {
+		if result.ServiceStatus == nil {
+			result.ServiceStatus = map[string]v1alpha1.ServiceStatus{}
+		}
+		if result.ServiceStatus[service].CustomResourceStatus == nil {
+			result.ServiceStatus[service] = v1alpha1.ServiceStatus{CustomResourceStatus: map[string]string{}}
+		}
+		result.ServiceStatus[service].CustomResourceStatus[key] = phase
+	}
 	for i := range requests {
 		for _, operand := range plansFor(&requests[i], client.ObjectKeyFromObject(config), source) {
+			if operand.Problem != nil {
+				continue
+			}
+			operator := registry.Find(operand.ID.Name)
+			service := cmp.Or(operator.ConfigName, operator.Name)
 			for _, object := range operand.Objects {
-				if object.ConfigKey == "" || registry == nil {
-					continue
+				if object.ConfigKey != "" {
+					set(service, object.ConfigKey, objectPhase(&requests[i], operand.ID, &object))
 				}
-				operator := registry.Find(operand.ID.Name)
-				service := cmp.Or(operator.ConfigName, operator.Name)
-				if result.ServiceStatus == nil {
-					result.ServiceStatus = map[string]v1alpha1.ServiceStatus{}
-				}
-				if result.ServiceStatus[service].CustomResourceStatus == nil {
-					result.ServiceStatus[service] = v1alpha1.ServiceStatus{CustomResourceStatus: map[string]string{}}
-				}
-				result.ServiceStatus[service].CustomResourceStatus[object.ConfigKey] = objectPhase(&requests[i], operand.ID, &object)
+			}
+			for _, e := range examplesOf(&requests[i], &operand) {
+				set(service, strings.ToLower(e.Kind), v1alpha1.ConfigRunning)
 			}
 		}
 	}
 	result.Phase = worstPhase(result.ServiceStatus)
 	return result
+}
+
+// examplesOf returns the recorded resources of a package. This reconciler does not know its examples.
+func examplesOf(request *v1alpha1.OperandRequest, operand *plan.Operand) []v1alpha1.InventoryEntry {
+	if operand.Package == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(request.Status.Inventory), func(e v1alpha1.InventoryEntry) bool {
+		return !operand.ID.Is(e) || e.Origin != v1alpha1.OriginConfig || e.UID == "" ||
+			slices.ContainsFunc(operand.Objects, func(object plan.Object) bool { return object.Is(e) })
+	})
 }
 
 // worstPhase returns the first phase that any object has, of Failed, Creating and Running, or Initialized.

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -24,8 +26,7 @@ import (
 // remove removes what the request does not want any more: first the resources, and once those of an operator are gone, the operator.
 // What another request wants is handed over to it.
 func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
-	unwanted := plan.Unwanted(s.request.Status.Inventory, s.plans())
-	if len(unwanted) == 0 {
+	if len(plan.Unwanted(s.request.Status.Inventory, s.plans())) == 0 {
 		return nil
 	}
 	if err := r.loadOthers(ctx, s); err != nil {
@@ -33,15 +34,20 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 	}
 	var waiting []string
 	var errs []error
-	removeAll := func(isOperator bool) error {
+	blocked := map[plan.ID]schema.GroupKind{} // By the kind that is awaited.
+	removeAll := func(rank int) {
+		unwanted := plan.Unwanted(s.request.Status.Inventory, s.plans())
 		for _, e := range slices.Backward(unwanted) {
-			if (e.Mapping != "") != isOperator || isOperator && r.needsOperator(s, unwanted, e) {
+			if rankOf(e) != rank || s.entry(e) == nil || isNeeded(s, unwanted, e) {
+				continue
+			}
+			// What is removed may need what was created before it, such as a Secret. A copy that is revoked is removed at once.
+			kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind()
+			isRevoked := e.Origin == v1alpha1.OriginBinding && s.request.DeletionTimestamp == nil
+			if other, exists := blocked[plan.IDOf(e)]; exists && other != kind && !isRevoked {
 				continue
 			}
 			awaited, err := r.removeEntry(ctx, s, e)
-			if err != nil && !status.Is(err) {
-				return err
-			}
 			switch {
 			case err != nil:
 				errs = append(errs, err)
@@ -49,25 +55,52 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 				waiting = append(waiting, awaited)
 			default:
 				s.drop(e)
+				continue
 			}
+			blocked[plan.IDOf(e)] = kind
 		}
-		return nil
 	}
-	for _, isOperator := range []bool{false, true} {
-		if err := removeAll(isOperator); err != nil {
-			return err
-		}
+	for rank := range ranks {
+		removeAll(rank)
 	}
 	if len(waiting) > 0 {
-		errs = append(errs, status.Waiting(v1alpha1.ReasonRemovalWaiting, status.Watched, "waiting for %s", status.JoinNames(waiting)))
+		errs = append(errs, status.Waiting(v1alpha1.ReasonRemovalWaiting, status.MissingInterval, "waiting for %s", status.JoinNames(waiting)))
 	}
 	return status.Join(errs...)
 }
 
-// needsOperator reports whether a resource that is to be removed may still need the operator of a mapping.
-func (r *RequestReconciler) needsOperator(s *scope, unwanted []v1alpha1.InventoryEntry, mapping v1alpha1.InventoryEntry) bool {
-	return slices.ContainsFunc(unwanted, func(e v1alpha1.InventoryEntry) bool {
-		return e.Mapping == "" && e.Namespace == mapping.Mapping && s.entry(e) != nil
+// ranks is the number of results of rankOf.
+const ranks = 4
+
+// rankOf orders removals: resources, what installs operators, ClusterServiceVersions, which OLM would create again before, and
+// OperatorGroups.
+func rankOf(e v1alpha1.InventoryEntry) int {
+	switch {
+	case e.Origin != v1alpha1.OriginOperator:
+		return 0
+	case isCSV(e):
+		return 2
+	case isGroup(e):
+		return 3
+	}
+	return 1
+}
+
+// isNeeded reports whether something that is to be removed before is still there.
+func isNeeded(s *scope, unwanted []v1alpha1.InventoryEntry, e v1alpha1.InventoryEntry) bool {
+	return slices.ContainsFunc(unwanted, func(before v1alpha1.InventoryEntry) bool {
+		if rankOf(before) >= rankOf(e) || s.entry(before) == nil {
+			return false
+		}
+		switch {
+		case e.Mapping != "":
+			return before.Namespace == e.Mapping
+		case isSubscription(e):
+			return before.Registry == e.Registry && before.Operand == e.Operand
+		case isCSV(e):
+			return before.Namespace == e.Namespace && before.Package == e.Package
+		}
+		return before.Namespace == e.Namespace && before.Origin == v1alpha1.OriginOperator
 	})
 }
 
@@ -78,8 +111,13 @@ func (r *RequestReconciler) removeEntry(ctx context.Context, s *scope, e v1alpha
 			return "", err
 		}
 	}
-	if e.Mapping != "" {
-		return r.removeMapping(ctx, s, e)
+	switch {
+	case e.Mapping != "":
+		return r.removeMapping(ctx, e)
+	case isSubscription(e):
+		return r.removeSubscription(ctx, s, e)
+	case isGroup(e):
+		return r.removeGroup(ctx, s, e)
 	}
 	return r.removeObject(ctx, s, e)
 }
@@ -96,6 +134,13 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 			continue
 		}
 		before := other.request.DeepCopy()
+		if controllerutil.AddFinalizer(other.request, v1alpha1.FinalizerRequest) { // What it gets must not go with it unnoticed.
+			patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+			if err := r.Client.Patch(ctx, other.request, patch, client.FieldOwner(FieldOwner)); err != nil {
+				return false, fmt.Errorf("handing over to OperandRequest %q: %w", client.ObjectKeyFromObject(other.request), err)
+			}
+			before = other.request.DeepCopy()
+		}
 		if theirs != nil {
 			theirs.UID = e.UID
 		} else {
@@ -151,6 +196,9 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 
 // ownerOf returns the value of our annotation on the object of an entry.
 func (s *scope) ownerOf(e v1alpha1.InventoryEntry) string {
+	if isGroup(e) {
+		return plan.GroupName
+	}
 	owner := e.Registry + "/" + e.Operand
 	if e.Origin == v1alpha1.OriginRequest {
 		owner += "/" + s.request.Namespace + "/" + s.request.Name
@@ -160,18 +208,27 @@ func (s *scope) ownerOf(e v1alpha1.InventoryEntry) string {
 
 // forbidden returns nil if an object goes with its namespace, in which this process has no permissions any more.
 func (r *RequestReconciler) forbidden(ctx context.Context, err error, object client.Object) error {
-	namespace := &corev1.Namespace{}
-	switch getErr := r.Reader.Get(ctx, types.NamespacedName{Name: object.GetNamespace()}, namespace); {
-	case apierrors.IsNotFound(getErr), getErr == nil && namespace.DeletionTimestamp != nil:
-		return nil
-	case getErr != nil:
+	if ends, getErr := r.isEnding(ctx, object.GetNamespace()); getErr != nil || ends {
 		return getErr
 	}
 	return r.explain(err, object)
 }
 
+// isEnding reports whether a namespace is being deleted, or does not exist.
+func (r *RequestReconciler) isEnding(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, namespace)
+	if err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}
+
 // isKept reports whether a user wants to keep an object, or the operator for which an OperandConfig has created it.
 func (r *RequestReconciler) isKept(ctx context.Context, s *scope, live client.Object, e v1alpha1.InventoryEntry) (bool, error) {
+	if e.Origin == v1alpha1.OriginBinding { // Who gives it away must be able to take it back.
+		return false, nil
+	}
 	if live.GetLabels()[v1alpha1.LabelKeep] == "true" {
 		return true, nil
 	}
@@ -179,6 +236,12 @@ func (r *RequestReconciler) isKept(ctx context.Context, s *scope, live client.Ob
 		return false, nil
 	}
 	for _, operator := range s.request.Status.Inventory {
+		if isSubscription(operator) && operator.Registry == e.Registry && operator.Operand == e.Operand {
+			subscription, err := r.liveSubscription(ctx, operator)
+			if err != nil || subscription != nil && subscription.Labels[v1alpha1.LabelKeep] == "true" {
+				return err == nil, err
+			}
+		}
 		if operator.Mapping == "" || operator.Mapping != e.Namespace {
 			continue
 		}
@@ -191,13 +254,13 @@ func (r *RequestReconciler) isKept(ctx context.Context, s *scope, live client.Ob
 }
 
 // removeMapping removes the mapping that we have added, once no resource of the collection is left in the namespace.
-func (r *RequestReconciler) removeMapping(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+func (r *RequestReconciler) removeMapping(ctx context.Context, e v1alpha1.InventoryEntry) (awaited string, err error) {
 	soc, err := r.liveConfig(ctx, e)
 	if err != nil || soc == nil || soc.Labels[v1alpha1.LabelKeep] == "true" {
 		return "", err
 	}
 	if isOurs(soc, e.Mapping) {
-		if users, err := r.usersOf(ctx, s, e); err != nil || len(users) > 0 {
+		if users, err := r.usersOf(ctx, e); err != nil || len(users) > 0 {
 			return strings.Join(users, ", "), err
 		}
 		if err := r.applyMapping(ctx, soc, e.Mapping, nil); err != nil {
@@ -206,6 +269,9 @@ func (r *RequestReconciler) removeMapping(ctx context.Context, s *scope, e v1alp
 	}
 	if mappingOf(soc, e.Mapping) != nil { // Others map it, too.
 		return "", nil
+	}
+	if ends, err := r.isEnding(ctx, e.Mapping); err != nil || ends { // The operator goes with its namespace.
+		return "", err
 	}
 	for _, i := range soc.Status.Installations {
 		if i.Namespace == e.Mapping {
@@ -216,34 +282,24 @@ func (r *RequestReconciler) removeMapping(ctx context.Context, s *scope, e v1alp
 }
 
 // usersOf returns the resources that still need the operator of a mapping: those that were not created for requests.
-func (r *RequestReconciler) usersOf(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) ([]string, error) {
-	collection := s.source.Collections[types.NamespacedName{Namespace: e.Namespace, Name: e.Collection}]
-	if collection == nil || collection.Status.Collection == nil {
-		return nil, nil
+func (r *RequestReconciler) usersOf(ctx context.Context, e v1alpha1.InventoryEntry) ([]string, error) {
+	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Collection}
+	collection := &v2beta2.OperatorCollection{}
+	if err := r.Reader.Get(ctx, key, collection); apierrors.IsNotFound(err) {
+		return nil, nil // Without it, the manager does not run the operator.
+	} else if err != nil {
+		return nil, fmt.Errorf("reading OperatorCollection %q: %w", key, err)
+	}
+	if collection.Status.Collection == nil {
+		return []string{fmt.Sprintf("OperatorCollection %q to be imported", key)}, nil
 	}
 	var users []string
 	for _, kind := range collection.Status.Collection.Kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		gvk := schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, kind)
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind + "List"))
-		err := r.Reader.List(ctx, list, client.InNamespace(e.Mapping))
-		switch {
-		case apierrors.IsForbidden(err):
-			object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: e.Mapping}}
-			object.SetGroupVersionKind(gvk)
-			return nil, r.forbidden(ctx, err, object)
-		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-			if err := apply.ConfirmAbsence(ctx, r.Reader, err); err != nil {
-				return nil, err
-			}
-		case err != nil:
-			return nil, fmt.Errorf("listing kind %s in namespace %q: %w", kind, e.Mapping, err)
+		found, err := r.resourcesOf(ctx, schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, kind), e.Mapping)
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			list.Items[i].SetGroupVersionKind(gvk)
-			users = append(users, apply.Name(&list.Items[i]))
-			r.watcher.ensure(ctx, gvk, e.Mapping)
-		}
+		users = append(users, found...)
 	}
 	return users, nil
 }

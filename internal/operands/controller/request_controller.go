@@ -33,6 +33,8 @@ type RequestReconciler struct {
 	Recorder events.EventRecorder
 	// Account is the ServiceAccount of this process, for messages.
 	Account types.NamespacedName
+	// GlobalNamespace is that of operators for all namespaces, see [FindGlobalNamespace].
+	GlobalNamespace string
 
 	watcher *watcher
 }
@@ -125,6 +127,9 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 	if s.source, err = loadSource(ctx, r.Client); err != nil {
 		return err
 	}
+	if err := r.readPackages(ctx, s); err != nil {
+		return err
+	}
 	for _, planned := range plan.Of(s.request, s.source) {
 		o := &operand{Operand: planned}
 		s.operands = append(s.operands, o)
@@ -132,9 +137,16 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 			o.fail(status.Waiting(o.Problem.Reason, status.Watched, "%s", o.Problem.Message))
 			continue
 		}
+		if o.Package != nil {
+			err := r.resolvePackage(ctx, s, o)
+			if err != nil && !status.Is(err) {
+				return err
+			}
+			o.fail(err)
+		}
 		for _, wanted := range o.Installs {
 			i, err := r.resolve(ctx, s, o.ID, wanted)
-			if err != nil && !status.Is(err) {
+			if i == nil {
 				return err
 			}
 			o.installs = append(o.installs, i)
@@ -147,8 +159,10 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 // planNothing lets a request that is being deleted want nothing.
 func (r *RequestReconciler) planNothing(ctx context.Context, s *scope) error {
 	var err error
-	s.source, err = loadSource(ctx, r.Client)
-	return err
+	if s.source, err = loadSource(ctx, r.Client); err != nil {
+		return err
+	}
+	return r.readPackages(ctx, s)
 }
 
 // read reads the resources that are wanted.
@@ -156,9 +170,6 @@ func (r *RequestReconciler) read(ctx context.Context, s *scope) error {
 	for _, o := range s.operands {
 		for i := range o.Objects {
 			of, err := r.observe(ctx, s, o, &o.Objects[i])
-			if err != nil && !status.Is(err) {
-				return err
-			}
 			o.resources = append(o.resources, of)
 			o.fail(err)
 		}
@@ -173,6 +184,9 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 		switch recorded := s.entry(e); {
 		case recorded == nil:
 			s.request.Status.Inventory, changed = append(s.request.Status.Inventory, e), true
+		case e.Origin != v1alpha1.OriginOperator && !isOf(*recorded, e):
+			e.UID = recorded.UID
+			*recorded, changed = e, true
 		case e.UID != "" && e.UID != recorded.UID: // Another SubOperatorConfig of that name.
 			recorded.UID, changed = e.UID, true
 		}
@@ -183,6 +197,12 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 				add(*i.entry)
 			}
 		}
+		if o.pkg != nil {
+			for _, e := range o.pkg.entries(o.ID) {
+				add(e)
+			}
+			changed = s.dropReplaced(o.pkg) || changed
+		}
 		for _, of := range o.resources {
 			if of.phase == "" {
 				add(of.Entry(o.ID))
@@ -192,6 +212,7 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 	if !changed {
 		return nil
 	}
+	s.sortInventory()
 	return r.save(ctx, s)
 }
 
@@ -212,11 +233,13 @@ func (r *RequestReconciler) install(ctx context.Context, s *scope) error {
 		}
 		before := memberOf(s.written, o.ID).Phase.OperatorPhase
 		o.phase.OperatorPhase = v1alpha1.OperatorRunning
+		if o.pkg != nil {
+			phase, err := r.ensurePackage(ctx, s, o)
+			o.fail(err)
+			o.phase.OperatorPhase = phase
+		}
 		for _, i := range o.installs {
 			phase, err := r.ensureInstalled(ctx, i)
-			if err != nil && !status.Is(err) {
-				return err
-			}
 			o.fail(err)
 			o.phase.OperatorPhase = worse(o.phase.OperatorPhase, phase)
 		}
@@ -246,9 +269,6 @@ func (r *RequestReconciler) create(ctx context.Context, s *scope) error {
 		o.phase.OperandPhase = v1alpha1.OperandRunning
 		for _, of := range o.resources {
 			phase, err := r.ensureObject(ctx, s, o, of)
-			if err != nil && !status.Is(err) {
-				return err
-			}
 			o.fail(err)
 			if phase == v1alpha1.OperandFailed || o.phase.OperandPhase == v1alpha1.OperandRunning {
 				o.phase.OperandPhase = phase

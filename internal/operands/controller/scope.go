@@ -19,8 +19,10 @@ import (
 type scope struct {
 	request *v1alpha1.OperandRequest
 	// written is the request as it was written last.
-	written  *v1alpha1.OperandRequest
-	source   *plan.Source
+	written *v1alpha1.OperandRequest
+	source  *plan.Source
+	// packages has the state of those that the request names, or has something of.
+	packages map[plan.PackageKey]*olmState
 	operands []*operand
 	// others are read when they are needed first.
 	others []other
@@ -30,6 +32,8 @@ type scope struct {
 type operand struct {
 	plan.Operand
 	installs []*install
+	// pkg is that of OLM, or nil.
+	pkg *olmPackage
 	// resources has the state of each of Objects.
 	resources []*resource
 	phase     v1alpha1.MemberPhase
@@ -105,6 +109,30 @@ func find(inventory []v1alpha1.InventoryEntry, of v1alpha1.InventoryEntry) *v1al
 		}
 	}
 	return nil
+}
+
+// sortInventory sorts entries in the order in which what they are about is created: it is removed in the reverse order.
+func (s *scope) sortInventory() {
+	var order []v1alpha1.InventoryEntry
+	for _, o := range s.operands {
+		for i := range o.Objects {
+			order = append(order, o.Objects[i].Entry(o.ID))
+		}
+	}
+	at := func(e v1alpha1.InventoryEntry) int {
+		return slices.IndexFunc(order, func(of v1alpha1.InventoryEntry) bool { return plan.Same(e, of) })
+	}
+	sorted := slices.Clone(s.request.Status.Inventory)
+	slices.SortStableFunc(sorted, func(a, b v1alpha1.InventoryEntry) int { return cmp.Compare(at(a), at(b)) })
+	s.request.Status.Inventory = sorted
+}
+
+// uidOf returns the recorded UID of the object of an entry, or "".
+func (s *scope) uidOf(e v1alpha1.InventoryEntry) string {
+	if recorded := s.entry(e); recorded != nil {
+		return recorded.UID
+	}
+	return ""
 }
 
 // drop removes an entry from the inventory.

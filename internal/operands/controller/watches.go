@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,7 +95,20 @@ func (r *RequestReconciler) ofCollectionKey(ctx context.Context, key types.Names
 			registries[client.ObjectKeyFromObject(&list.Items[i])] = true
 		}
 	}
-	return r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registries[registry] })
+	requests := &v1alpha1.OperandRequestList{}
+	if err := r.Client.List(ctx, requests); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+		return nil
+	}
+	keys := r.requestsFor(ctx, func(registry types.NamespacedName) bool { return registries[registry] })
+	for i := range requests.Items { // Its OperandRegistry may be gone, or name another one.
+		if slices.ContainsFunc(requests.Items[i].Status.Inventory, func(e v1alpha1.InventoryEntry) bool {
+			return e.Mapping != "" && e.Namespace == key.Namespace && e.Collection == key.Name
+		}) {
+			keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&requests.Items[i])})
+		}
+	}
+	return keys
 }
 
 // ofObject returns the requests of a resource: the one that our annotation names, or all that share its operand, or those whose
@@ -117,13 +131,19 @@ func (r *RequestReconciler) ofObject(ctx context.Context, object client.Object) 
 	}
 	for i := range list.Items {
 		for _, e := range list.Items[i].Status.Inventory {
-			if e.Namespace == object.GetNamespace() && e.Name == object.GetName() || e.Mapping == object.GetNamespace() && list.Items[i].DeletionTimestamp != nil {
+			if e.Namespace == object.GetNamespace() && e.Name == object.GetName() || serves(e, object.GetNamespace()) {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 				break
 			}
 		}
 	}
 	return requests
+}
+
+// serves reports whether an entry of an inventory installs an operator whose resources may be in a namespace.
+func serves(e v1alpha1.InventoryEntry, namespace string) bool {
+	registry, _, _ := strings.Cut(e.Registry, "/")
+	return e.Mapping == namespace || isSubscription(e) && (e.Namespace == namespace || registry == namespace)
 }
 
 // syncTimeout limits how long the start of a watch is awaited.

@@ -2,11 +2,15 @@ package plan
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
@@ -19,18 +23,25 @@ func RegistryOf(info *v1alpha1.OperandBindInfo) (registry types.NamespacedName, 
 	return registry, registry.Namespace == info.Namespace
 }
 
-// Gives reports whether an OperandBindInfo names a Secret or a ConfigMap.
+// Gives reports whether an OperandBindInfo names a source.
 func Gives(info *v1alpha1.OperandBindInfo, name string) bool {
 	for _, binding := range info.Spec.Bindings {
-		if binding.Secret == name || binding.ConfigMap == name {
+		if binding.Secret == name || binding.ConfigMap == name || binding.Route != nil && binding.Route.Name == name || binding.Service != nil && binding.Service.Name == name {
 			return true
 		}
 	}
 	return false
 }
 
+var (
+	secretKind    = corev1.SchemeGroupVersion.WithKind("Secret")
+	configMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	serviceKind   = corev1.SchemeGroupVersion.WithKind("Service")
+	routeKind     = schema.GroupVersionKind{Group: "route.openshift.io", Version: "v1", Kind: "Route"}
+)
+
 // addBindings adds the copies of Secrets and ConfigMaps that OperandBindInfos give to the request.
-func (b *builder) addBindings(entries []entry, infos []*v1alpha1.OperandBindInfo) {
+func (b *builder) addBindings(entries []*v1alpha1.Operand, infos []*v1alpha1.OperandBindInfo) {
 	for _, info := range infos {
 		registry, valid := RegistryOf(info)
 		if !valid || registry != b.operand.ID.Registry || info.Spec.Operand != b.operator.Name || info.DeletionTimestamp != nil {
@@ -38,14 +49,17 @@ func (b *builder) addBindings(entries []entry, infos []*v1alpha1.OperandBindInfo
 		}
 		for _, key := range slices.Sorted(maps.Keys(info.Spec.Bindings)) {
 			names := namesOf(entries, key)
-			b.addCopy(info, key, "Secret", info.Spec.Bindings[key].Secret, names.Secret)
-			b.addCopy(info, key, "ConfigMap", info.Spec.Bindings[key].ConfigMap, names.ConfigMap)
+			binding := info.Spec.Bindings[key]
+			b.addCopy(info, key, secretKind, binding.Secret, names.Secret)
+			b.addCopy(info, key, configMapKind, binding.ConfigMap, names.ConfigMap)
+			b.addData(info, key, routeKind, binding.Route)
+			b.addData(info, key, serviceKind, binding.Service)
 		}
 	}
 }
 
 // namesOf returns the names that a request gives to the copies of a binding.
-func namesOf(entries []entry, key string) v1alpha1.Binding {
+func namesOf(entries []*v1alpha1.Operand, key string) v1alpha1.Binding {
 	var names v1alpha1.Binding
 	for _, e := range entries {
 		names.Secret = cmp.Or(names.Secret, e.Bindings[key].Secret)
@@ -55,7 +69,7 @@ func namesOf(entries []entry, key string) v1alpha1.Binding {
 }
 
 // addCopy adds the copy of a Secret or ConfigMap, unless the request does not get it.
-func (b *builder) addCopy(info *v1alpha1.OperandBindInfo, key, kind, source, name string) {
+func (b *builder) addCopy(info *v1alpha1.OperandBindInfo, key string, kind schema.GroupVersionKind, source, name string) {
 	inside := b.request.Namespace == b.registry.Namespace
 	switch {
 	case source == "":
@@ -69,11 +83,75 @@ func (b *builder) addCopy(info *v1alpha1.OperandBindInfo, key, kind, source, nam
 	if name == "" || inside && name == source {
 		return
 	}
+	b.addBound(kind, name, kind, source, nil)
+}
+
+// addData adds a ConfigMap with fields of a Route or Service. Only public bindings have one, in each requester's namespace.
+func (b *builder) addData(info *v1alpha1.OperandBindInfo, key string, kind schema.GroupVersionKind, of *v1alpha1.BoundData) {
+	if of == nil || of.Name == "" || !strings.HasPrefix(key, "public") {
+		return
+	}
+	paths := of.Data
+	if paths == nil {
+		paths = map[string]string{}
+	}
+	b.addBound(configMapKind, info.Name+"-"+of.Name, kind, of.Name, paths)
+}
+
+func (b *builder) addBound(kind schema.GroupVersionKind, name string, sourceKind schema.GroupVersionKind, source string, paths map[string]string) {
 	b.add(Object{
-		Origin: v1alpha1.OriginBinding, Owner: b.operand.ID.String(),
-		Kind:   corev1.SchemeGroupVersion.WithKind(kind),
-		Key:    types.NamespacedName{Namespace: b.request.Namespace, Name: name},
-		Source: types.NamespacedName{Namespace: b.registry.Namespace, Name: source},
+		Origin: v1alpha1.OriginBinding, Kind: kind,
+		// Requests of a namespace share the copy of one source.
+		Owner:      strings.Join([]string{b.operand.ID.String(), "copy", sourceKind.Kind, source}, "/"),
+		Key:        types.NamespacedName{Namespace: b.request.Namespace, Name: name},
+		Source:     types.NamespacedName{Namespace: b.registry.Namespace, Name: source},
+		SourceKind: sourceKind, Paths: paths,
 		Config: map[string]any{},
 	}, map[string]string{v1alpha1.LabelCopy: "copy"}, nil)
+}
+
+// Data returns the content of the ConfigMap that has fields of a Route or Service. A path begins with a dot, and has
+// names and indexes, such as .spec.ports[0].port. Several parts are joined by +. Those that are no paths are text.
+func (o *Object) Data(source map[string]any) (map[string]any, error) {
+	data := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(o.Paths)) {
+		var text strings.Builder
+		for part := range strings.SplitSeq(o.Paths[key], "+") {
+			if !strings.HasPrefix(part, ".") {
+				text.WriteString(part)
+				continue
+			}
+			value, err := fieldOf(source, part)
+			if err != nil {
+				return nil, fmt.Errorf("data %s: %s: %w", key, part, err)
+			}
+			text.WriteString(value)
+		}
+		data[key] = text.String()
+	}
+	return data, nil
+}
+
+// fieldOf returns a field that is a text, a number or a boolean, by a path such as .spec.ports[0].port.
+func fieldOf(source any, path string) (string, error) {
+	for name := range strings.SplitSeq(strings.NewReplacer("[", ".[", "]", "").Replace(strings.TrimPrefix(path, ".")), ".") {
+		index, isIndex := strings.CutPrefix(name, "[")
+		switch value := source.(type) {
+		case map[string]any:
+			source = value[name]
+		case []any:
+			at, err := strconv.Atoi(index)
+			if !isIndex || err != nil || at < 0 || at >= len(value) {
+				return "", fmt.Errorf("there is no item %s", name)
+			}
+			source = value[at]
+		default:
+			source = nil
+		}
+	}
+	switch source.(type) {
+	case nil, map[string]any, []any:
+		return "", errors.New("there is no such text or number")
+	}
+	return fmt.Sprint(source), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 )
@@ -55,7 +56,7 @@ func TestBindings(t *testing.T) {
 func TestCopiesAreRevoked(t *testing.T) {
 	source := newSource(t, tools, "")
 	source.BindInfos = []*v1alpha1.OperandBindInfo{bindInfo(t, "tools", `{operand: zos, registry: tools, bindings: {public: {secret: s}}}`)}
-	asked := request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos, kind: A, apiVersion: v1, instanceName: a}]}]}")
+	asked := request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}]}]}")
 	var inventory []v1alpha1.InventoryEntry
 	planned := Of(asked, source)
 	for _, object := range planned[0].Objects {
@@ -66,17 +67,21 @@ func TestCopiesAreRevoked(t *testing.T) {
 		want   int
 	}{
 		"nothing":     {func() {}, 0},
-		"no registry": {func() { source.Registries = nil }, 0},
+		"no registry": {func() { source.Registries = nil }, 1},
+		"a collection that is being imported": {func() {
+			source.Collections = newSource(t, tools, "").Collections
+			source.Collections[types.NamespacedName{Namespace: "tools", Name: "zos"}].Status.Collection = nil
+		}, 0},
 		"private": {func() {
 			source.Registries = newSource(t, "{operators: [{name: zos, collection: {name: zos}}]}", "").Registries
 		}, 1},
 		"without binding": {func() { source.BindInfos[0].Spec.Bindings = nil }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, info := source.Registries, source.BindInfos[0].DeepCopy()
+			before, collections, info := source.Registries, source.Collections, source.BindInfos[0].DeepCopy()
 			test.change()
 			unwanted := Unwanted(inventory, Of(asked, source))
-			source.Registries, source.BindInfos[0] = before, info
+			source.Registries, source.Collections, source.BindInfos[0] = before, collections, info
 			if len(unwanted) != test.want || len(unwanted) > 0 && unwanted[0].Origin != v1alpha1.OriginBinding {
 				t.Errorf("got %+v", unwanted)
 			}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -35,26 +36,51 @@ func groupKind(e v1alpha1.InventoryEntry) schema.GroupKind {
 // an OperandConfig or an OperatorCollection removes nothing: entries of operands with a problem are kept.
 func Unwanted(inventory []v1alpha1.InventoryEntry, operands []Operand) []v1alpha1.InventoryEntry {
 	var unwanted []v1alpha1.InventoryEntry
+	// An operand with a problem may want an operator that another one has recorded.
+	unknown := slices.ContainsFunc(operands, func(o Operand) bool { return o.Problem != nil && o.Problem.Reason != v1alpha1.ReasonOutOfScope })
 	for _, e := range inventory {
+		if unknown && e.Origin == v1alpha1.OriginOperator {
+			continue
+		}
 		at := slices.IndexFunc(operands, func(o Operand) bool { return o.ID.Is(e) })
-		if !Wants(operands, e) && (at < 0 || !operands[at].keeps(e)) {
+		if !specifies(operands, e) && (at < 0 || !operands[at].keeps(e)) {
 			unwanted = append(unwanted, e)
 		}
 	}
 	return unwanted
 }
 
-// keeps reports whether it is not known if an entry of the operand is wanted. Copies do not stay with those who may not have them.
+// keeps reports whether it is not known if an entry of the operand is wanted. Copies stay only while an OperatorCollection is not
+// imported: who gives them away must be able to take them back.
 func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
-	if o.Problem != nil {
-		return e.Origin != v1alpha1.OriginBinding || o.Problem.Reason != v1alpha1.ReasonOutOfScope
+	if o.Problem != nil && e.Origin == v1alpha1.OriginBinding {
+		return strings.HasPrefix(o.Problem.Reason, "Collection")
 	}
-	return o.ConfigMissing && e.Origin == v1alpha1.OriginConfig || o.NoOp && e.Mapping != ""
+	if o.Problem != nil {
+		return true
+	}
+	switch e.Origin {
+	case v1alpha1.OriginConfig:
+		return o.ConfigMissing || o.KindsUnknown
+	case v1alpha1.OriginRequest:
+		return o.KindsUnknown
+	}
+	return o.NoOp && e.Origin == v1alpha1.OriginOperator
+}
+
+// specifies reports whether any operand of the request that has recorded an entry wants what it is about, whatever its name now.
+func specifies(operands []Operand, e v1alpha1.InventoryEntry) bool {
+	return slices.ContainsFunc(operands, func(o Operand) bool {
+		return o.Problem == nil && (o.wants(e) || slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) }))
+	})
 }
 
 func (o *Operand) wants(e v1alpha1.InventoryEntry) bool {
 	if e.Mapping != "" {
 		return slices.ContainsFunc(o.Installs, func(i Install) bool { return i.Is(e) })
+	}
+	if e.Origin == v1alpha1.OriginOperator {
+		return o.Package != nil && o.Package.Is(e)
 	}
 	return o.ID.Is(e) && slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) })
 }
@@ -64,7 +90,7 @@ func (i Install) Is(e v1alpha1.InventoryEntry) bool {
 	return e.Mapping == i.Namespace && e.Namespace == i.Collection.Namespace && e.Collection == i.Collection.Name
 }
 
-// Wants reports whether any of the operands wants what an entry is about. Operators are shared by operands of all OperandRegistries.
+// Wants reports whether any of the operands of another request wants what an entry is about. Operators are shared by operands of all OperandRegistries.
 func Wants(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	return slices.ContainsFunc(operands, func(o Operand) bool { return o.Problem == nil && o.wants(e) })
 }

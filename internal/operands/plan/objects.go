@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -30,6 +31,13 @@ type Object struct {
 	Owner string
 	// Source is what the resource is a copy of. It is zero if it is none.
 	Source types.NamespacedName
+	// SourceKind is the kind of Source.
+	SourceKind schema.GroupVersionKind
+	// Paths are those of the fields of a Route or Service of which [Object.Data] is made. They are nil for a copy of the same kind.
+	Paths map[string]string
+	// Consent is the annotation with which a namespace other than that of the OperandRegistry agrees that an OperandConfig creates the
+	// resource in it.
+	Consent string
 	// ConfigKey is the name of the resource in the status of an OperandConfig. It is empty if the OperandConfig does not specify it.
 	ConfigKey string
 	// Example and Config are its fields, other than apiVersion, kind and status. Of metadata there are labels and annotations only.
@@ -51,17 +59,21 @@ func (o *Object) Is(e v1alpha1.InventoryEntry) bool {
 
 // builder determines the resources of an operand, and where its operator is needed.
 type builder struct {
-	request    *v1alpha1.OperandRequest
-	registry   *v1alpha1.OperandRegistry
-	operator   *v1alpha1.Operator
-	collection *v2beta2.OperatorCollection // Nil for no-op.
-	operand    *Operand
-	places     []string
+	request  *v1alpha1.OperandRequest
+	registry *v1alpha1.OperandRegistry
+	operator *v1alpha1.Operator
+	// collection is nil if there is a package, and for no-op.
+	collection *v2beta2.OperatorCollection
+	// installed is nil unless there is a package which is installed.
+	installed *Installed
+	operand   *Operand
+	places    []string
 }
 
-func (b *builder) build(entries []entry, config *v1alpha1.OperandConfig, infos []*v1alpha1.OperandBindInfo) error {
+func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandConfig, infos []*v1alpha1.OperandBindInfo) error {
 	home := cmp.Or(b.operator.Namespace, b.registry.Namespace)
-	configured := slices.ContainsFunc(entries, func(e entry) bool { return e.Kind == "" })
+	b.addBindings(entries, infos) // First, as the others may need them. They are removed last.
+	configured := slices.ContainsFunc(entries, func(e *v1alpha1.Operand) bool { return e.Kind == "" })
 	if configured {
 		b.places = append(b.places, home)
 		b.operand.ConfigMissing = config == nil
@@ -79,9 +91,8 @@ func (b *builder) build(entries []entry, config *v1alpha1.OperandConfig, infos [
 			return err
 		}
 	}
-	b.addBindings(entries, infos)
 	b.addInstalls(home)
-	return b.checkNames()
+	return nil
 }
 
 // addService adds what the OperandConfig specifies. The resources come first, as the others may need them.
@@ -93,6 +104,9 @@ func (b *builder) addService(service *v1alpha1.ConfigService, home string) error
 		if err := b.addResource(&service.Resources[i]); err != nil {
 			return fmt.Errorf("service %q: resources[%d]: %w", service.Name, i, err)
 		}
+	}
+	if b.installed != nil {
+		return b.addExamples(service)
 	}
 	if b.collection == nil {
 		return nil
@@ -108,7 +122,7 @@ func (b *builder) addService(service *v1alpha1.ConfigService, home string) error
 			return fmt.Errorf("service %q: spec.%s: %w", service.Name, name, err)
 		}
 		b.add(Object{
-			Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: name,
+			Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: name, Consent: AnnotationConsent,
 			Kind:   schema.FromAPIVersionAndKind(b.collection.Status.Collection.APIVersion, kinds[at]),
 			Key:    types.NamespacedName{Namespace: home, Name: b.operand.ID.Name},
 			Config: map[string]any{"spec": spec},
@@ -130,9 +144,13 @@ func (b *builder) addResource(r *v1alpha1.ConfigResource) error {
 			return fmt.Errorf("data must not have %s", field)
 		}
 	}
+	if err := checkResource(r, data); err != nil {
+		return err
+	}
 	namespace := cmp.Or(r.Namespace, b.registry.Namespace)
 	b.add(Object{
 		Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(),
+		Consent:   v1alpha1.AnnotationAllowConfigs,
 		ConfigKey: strings.Join([]string{r.APIVersion, r.Kind, namespace, r.Name}, "@"),
 		Kind:      schema.FromAPIVersionAndKind(r.APIVersion, r.Kind),
 		Key:       types.NamespacedName{Namespace: namespace, Name: r.Name},
@@ -141,11 +159,31 @@ func (b *builder) addResource(r *v1alpha1.ConfigResource) error {
 	return nil
 }
 
+// checkResource refuses what the author of an OperandConfig could not do without the permissions of the component.
+func checkResource(r *v1alpha1.ConfigResource, data map[string]any) error {
+	for name := range r.Annotations {
+		prefix, _, _ := strings.Cut(name, "/")
+		if prefix == v2beta2.GroupVersion.Group || strings.HasSuffix(prefix, ".operatorframework.io") {
+			return fmt.Errorf("annotation %s cannot be set for others", name)
+		}
+	}
+	if r.Kind == secretKind.Kind && data["type"] == string(corev1.SecretTypeServiceAccountToken) {
+		return errors.New("a Secret with a token of a ServiceAccount cannot be created")
+	}
+	return nil
+}
+
 // addRequested adds a resource that the OperandRequest specifies itself.
-func (b *builder) addRequested(e entry) error {
+func (b *builder) addRequested(e *v1alpha1.Operand) error {
 	kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind)
 	if e.APIVersion == "" {
 		return fmt.Errorf("operand %q: kind %s needs apiVersion", e.Name, e.Kind)
+	}
+	if b.operand.KindsUnknown && !b.operand.NoOp {
+		return nil // Until the operator is installed.
+	}
+	if err := b.checkKind(kind); err != nil {
+		return err
 	}
 	fields := map[string]any{}
 	if e.Spec != nil {
@@ -161,7 +199,7 @@ func (b *builder) addRequested(e entry) error {
 		Key:    types.NamespacedName{Namespace: b.request.Namespace, Name: cmp.Or(e.InstanceName, generatedName(b.request.Name, e))},
 		Config: fields,
 	}, nil, nil)
-	if b.collection != nil && kind.Group == groupOf(b.collection) {
+	if b.collection != nil {
 		b.places = append(b.places, b.request.Namespace)
 	}
 	return nil
@@ -169,11 +207,15 @@ func (b *builder) addRequested(e entry) error {
 
 // add adds a resource, with labels and annotations, and those by which it is recognized.
 func (b *builder) add(o Object, labels, annotations map[string]string) {
+	o.mark(labels, annotations)
+	b.operand.Objects = append(b.operand.Objects, o)
+}
+
+func (o *Object) mark(labels, annotations map[string]string) {
 	o.Config["metadata"] = map[string]any{
 		"labels":      with(labels, v1alpha1.LabelControl, "true"),
 		"annotations": with(annotations, v1alpha1.AnnotationOperand, o.Owner),
 	}
-	b.operand.Objects = append(b.operand.Objects, o)
 }
 
 func with(values map[string]string, key, value string) map[string]any {
@@ -185,9 +227,10 @@ func with(values map[string]string, key, value string) map[string]any {
 	return all
 }
 
-// generatedName is the name of a resource that has none: that of the OperandRequest, and 14 digits of a hash.
-func generatedName(request string, e entry) string {
-	sum := sha256.Sum256([]byte(e.APIVersion + e.Kind + strconv.Itoa(e.number)))
+// generatedName is the name of a resource that has none: that of the OperandRequest, and 14 digits of a hash. There can be one for each
+// kind: a number would give a resource another name when an item before it is removed.
+func generatedName(request string, e *v1alpha1.Operand) string {
+	sum := sha256.Sum256([]byte(e.APIVersion + e.Kind + "0"))
 	const digits = 14
 	request = request[:min(len(request), validation.DNS1123SubdomainMaxLength-digits-1)]
 	return request + "-" + hex.EncodeToString(sum[:])[:digits]
@@ -206,20 +249,34 @@ func (b *builder) addInstalls(home string) {
 		b.operand.Installs = append(b.operand.Installs, Install{
 			Collection:   types.NamespacedName{Namespace: b.collection.Namespace, Name: b.collection.Name},
 			Namespace:    namespace,
-			ZosEndpoints: b.operator.Collection.ZosEndpoints,
+			ZosEndpoints: b.endpoints(),
 		})
 	}
 }
 
-// checkNames refuses two resources that are the same object.
-func (b *builder) checkNames() error {
-	seen := map[string]bool{}
-	for _, o := range b.operand.Objects {
-		name := fmt.Sprintf("%s %q", o.Kind.GroupKind(), o.Key)
-		if seen[name] {
-			return fmt.Errorf("operand %q specifies %s twice", b.operand.ID.Name, name)
+// endpoints returns the ZosEndpoints that the operator may use. Those of another namespace must be named.
+func (b *builder) endpoints() *[]v2beta2.EndpointMapping {
+	if b.operator.Collection.ZosEndpoints == nil && b.collection.Namespace != b.registry.Namespace {
+		return &[]v2beta2.EndpointMapping{}
+	}
+	return b.operator.Collection.ZosEndpoints
+}
+
+// checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies.
+func (o *Operand) checkNames(before []Operand) error {
+	seen := map[string]string{}
+	name := func(object *Object) string { return fmt.Sprintf("%s %q", object.Kind.GroupKind(), object.Key) }
+	for i := range before {
+		for j := range before[i].Objects {
+			seen[name(&before[i].Objects[j])] = before[i].ID.Name
 		}
-		seen[name] = true
+	}
+	for i := range o.Objects {
+		object := name(&o.Objects[i])
+		if other, exists := seen[object]; exists {
+			return fmt.Errorf("operand %q specifies %s, which operand %q specifies, too: give it another name, such as with instanceName", o.ID.Name, object, other)
+		}
+		seen[object] = o.ID.Name
 	}
 	return nil
 }
@@ -239,11 +296,31 @@ func object(raw []byte) (map[string]any, error) {
 	}
 	switch value := value.(type) {
 	case map[string]any:
+		if hasTemplate(value) {
+			return nil, fmt.Errorf("%s is not supported: write the value, or copy a Secret or ConfigMap with an OperandBindInfo", templateKey)
+		}
 		return value, nil
 	case nil:
 		return map[string]any{}, nil
 	}
 	return nil, fmt.Errorf("must be an object, such as {}, but is %s", describe(value))
+}
+
+// templateKey is where the Operand Deployment Lifecycle Manager takes a value from elsewhere.
+const templateKey = "templatingValueFrom"
+
+func hasTemplate(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if key == templateKey || hasTemplate(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, hasTemplate)
+	}
+	return false
 }
 
 // describe names the type of a decoded JSON value.

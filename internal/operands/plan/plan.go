@@ -20,6 +20,10 @@ type Source struct {
 	Registries  map[types.NamespacedName]*v1alpha1.OperandRegistry
 	Configs     map[types.NamespacedName]*v1alpha1.OperandConfig
 	Collections map[types.NamespacedName]*v2beta2.OperatorCollection
+	// Installed has what is known of the packages that are installed.
+	Installed map[PackageKey]*Installed
+	// GlobalNamespace is that of operators for all namespaces.
+	GlobalNamespace string
 	// BindInfos are sorted by namespace and name.
 	BindInfos []*v1alpha1.OperandBindInfo
 }
@@ -32,6 +36,12 @@ type ID struct {
 
 // String returns <namespace of the OperandRegistry>/<OperandRegistry>/<operand>.
 func (id ID) String() string { return id.Registry.String() + "/" + id.Name }
+
+// IDOf returns the operand of an entry of an inventory.
+func IDOf(e v1alpha1.InventoryEntry) ID {
+	namespace, name, _ := strings.Cut(e.Registry, "/")
+	return ID{types.NamespacedName{Namespace: namespace, Name: name}, e.Operand}
+}
 
 // Problem is why nothing can be done about an operand. What exists of it remains as it is.
 type Problem struct {
@@ -48,10 +58,14 @@ type Operand struct {
 	NoOp bool
 	// Installs are the places in which the operator is needed, sorted.
 	Installs []Install
+	// Package installs the operator with the Operator Lifecycle Manager. It is nil if that does not install it.
+	Package *Package
 	// Objects are the resources. Those that the OperandConfig specifies come first.
 	Objects []Object
 	// ConfigMissing is true if the OperandConfig does not exist. What it specified before remains.
 	ConfigMissing bool
+	// KindsUnknown is true if the package is not installed yet: its kinds and examples are not known, and Objects lacks resources.
+	KindsUnknown bool
 }
 
 // Install is a namespace in which the operator of an OperatorCollection is needed.
@@ -72,7 +86,11 @@ func Of(request *v1alpha1.OperandRequest, source *Source) []Operand {
 	var operands []Operand
 	for _, wanted := range group(request) {
 		operand := Operand{ID: wanted.id}
-		if err := operand.resolve(request, wanted, source); err != nil {
+		err := operand.resolve(request, wanted, source)
+		if err == nil {
+			err = operand.checkNames(operands)
+		}
+		if err != nil {
 			operand = Operand{ID: wanted.id, Problem: problemOf(err)}
 		}
 		operands = append(operands, operand)
@@ -87,10 +105,21 @@ func Registries(request *v1alpha1.OperandRequest) []types.NamespacedName {
 		keys = append(keys, types.NamespacedName{Namespace: cmp.Or(r.RegistryNamespace, request.Namespace), Name: r.Registry})
 	}
 	for _, e := range request.Status.Inventory {
-		namespace, name, _ := strings.Cut(e.Registry, "/")
-		keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+		keys = append(keys, IDOf(e).Registry)
 	}
 	return keys
+}
+
+// IDs returns the operands that an OperandRequest names, or has something of, in any order. One may be returned several times.
+func IDs(request *v1alpha1.OperandRequest) []ID {
+	var ids []ID
+	for _, asked := range group(request) {
+		ids = append(ids, asked.id)
+	}
+	for _, e := range request.Status.Inventory {
+		ids = append(ids, IDOf(e))
+	}
+	return ids
 }
 
 // Names reports whether an OperandRegistry has an operator of an OperatorCollection.
@@ -103,13 +132,7 @@ func Names(registry *v1alpha1.OperandRegistry, collection types.NamespacedName) 
 // asked is all that an OperandRequest says about one operator.
 type asked struct {
 	id      ID
-	entries []entry
-}
-
-// entry is an item of operands, with the number of those before it that specify a resource of the same kind without a name.
-type entry struct {
-	*v1alpha1.Operand
-	number int
+	entries []*v1alpha1.Operand
 }
 
 // group collects what an OperandRequest says about each operator.
@@ -124,20 +147,10 @@ func group(request *v1alpha1.OperandRequest) []*asked {
 			if at < 0 {
 				at, all = len(all), append(all, &asked{id: id})
 			}
-			all[at].add(&of.Operands[o])
+			all[at].entries = append(all[at].entries, &of.Operands[o])
 		}
 	}
 	return all
-}
-
-func (a *asked) add(operand *v1alpha1.Operand) {
-	number := 0
-	for _, other := range a.entries {
-		if other.InstanceName == "" && other.Kind == operand.Kind && other.APIVersion == operand.APIVersion {
-			number++
-		}
-	}
-	a.entries = append(a.entries, entry{operand, number})
 }
 
 // problem is an error with a reason.
@@ -158,6 +171,9 @@ func problemOf(err error) *Problem {
 }
 
 func (o *Operand) resolve(request *v1alpha1.OperandRequest, wanted *asked, source *Source) error {
+	if strings.Contains(o.ID.Name, "/") {
+		return fmt.Errorf("the name of an operand must not have /, but is %q", o.ID.Name)
+	}
 	registry := source.Registries[o.ID.Registry]
 	if registry == nil {
 		return refuse(v1alpha1.ReasonRegistryNotFound, "OperandRegistry %q does not exist", o.ID.Registry)
@@ -170,19 +186,45 @@ func (o *Operand) resolve(request *v1alpha1.OperandRequest, wanted *asked, sourc
 		return refuse(v1alpha1.ReasonOutOfScope, "%q is private: only OperandRequests in namespace %q may request it, unless its scope in OperandRegistry %q is public",
 			operator.Name, registry.Namespace, o.ID.Registry)
 	}
-	o.NoOp = operator.InstallMode == v1alpha1.InstallModeNoOp
-	collection, err := findCollection(registry, operator, source)
-	if err != nil && !o.NoOp {
+	b := &builder{request: request, registry: registry, operator: operator, operand: o}
+	if err := b.findOperator(source); err != nil {
 		return err
 	}
-	b := &builder{request: request, registry: registry, operator: operator, collection: collection, operand: o}
 	return b.build(wanted.entries, source.Configs[o.ID.Registry], source.BindInfos)
+}
+
+// findOperator determines what installs the operator, and what is known of it.
+func (b *builder) findOperator(source *Source) error {
+	switch b.operator.InstallMode {
+	case v1alpha1.InstallModeNoOp:
+		b.operand.NoOp = true
+	case "", v1alpha1.InstallModeNamespace, v1alpha1.InstallModeCluster:
+	default:
+		return fmt.Errorf("operator %q: installMode must be namespace, cluster or no-op, but is %q", b.operator.Name, b.operator.InstallMode)
+	}
+	key := PackageOf(b.registry, b.operator, source)
+	if key == nil {
+		collection, err := findCollection(b.registry, b.operator, source)
+		if err != nil && !b.operand.NoOp {
+			return err
+		}
+		b.collection = collection
+		return nil
+	}
+	b.installed = source.Installed[*key]
+	b.operand.KindsUnknown = b.installed == nil
+	if b.operand.NoOp {
+		return nil
+	}
+	var err error
+	b.operand.Package, err = newPackage(b.operand.ID, b.operator, *key)
+	return err
 }
 
 // findCollection returns the OperatorCollection of an operator, which the OperandRegistry may use.
 func findCollection(registry *v1alpha1.OperandRegistry, operator *v1alpha1.Operator, source *Source) (*v2beta2.OperatorCollection, error) {
 	if operator.Collection == nil {
-		return nil, refuse(v1alpha1.ReasonInvalidOperand, "operator %q has no collection: packages of the Operator Lifecycle Manager cannot be requested yet", operator.Name)
+		return nil, refuse(v1alpha1.ReasonInvalidOperand, "operator %q has neither collection nor packageName", operator.Name)
 	}
 	key := types.NamespacedName{Namespace: cmp.Or(operator.Collection.Namespace, registry.Namespace), Name: operator.Collection.Name}
 	collection := source.Collections[key]

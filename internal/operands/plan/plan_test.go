@@ -100,12 +100,31 @@ func TestOf(t *testing.T) {
 				"tools/tools/zos", "install tools/zos team-a",
 				"Request suboperator.zoscb.ibm.com/v1minor0patch0 DataFile team-a/a size: 9007199254740993",
 			}},
-		"both": {tools, "", "team-a", "{name: zos}, {name: zos, kind: ConfigMap, apiVersion: v1, instanceName: a}, {name: zos, kind: DataFile, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: b}", []string{
-			"tools/tools/zos", "install tools/zos team-a", "install tools/zos tools", "Request v1 ConfigMap team-a/a null", "Request suboperator.zoscb.ibm.com/v1 DataFile team-a/b null",
+		"both": {tools, "", "team-a", "{name: zos}, {name: zos, kind: DataFile, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: b}", []string{
+			"tools/tools/zos", "install tools/zos team-a", "install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 DataFile team-a/b null",
 		}},
-		"names that are made": {tools, "", "team-a", "{name: zos, kind: A, apiVersion: v1}, {name: zos, kind: A, apiVersion: v1}", []string{
-			"tools/tools/zos", "install tools/zos tools", "Request v1 A team-a/team-356ddb020444dc null", "Request v1 A team-a/team-61c59a257d2fe7 null",
+		"a name that is made": {tools, "", "team-a", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}", []string{
+			"tools/tools/zos", "install tools/zos team-a", "Request suboperator.zoscb.ibm.com/v1 Region team-a/team-0a0c0e2ecbacc8 null",
 		}},
+		"two names that are made": {tools, "", "team-a", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}", []string{
+			`tools/tools/zos: InvalidOperand: operand "zos" specifies Region.suboperator.zoscb.ibm.com "team-a/team-0a0c0e2ecbacc8", which operand "zos" specifies, too: give it another name, such as with instanceName`,
+		}},
+		"one resource of two operands": {tools, "", "tools", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}, {name: secret, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v2, instanceName: a}", []string{
+			"tools/tools/zos", "install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null",
+			`tools/tools/secret: InvalidOperand: operand "secret" specifies Region.suboperator.zoscb.ibm.com "tools/a", which operand "zos" specifies, too: give it another name, such as with instanceName`,
+		}},
+		"a kind of somebody else": {tools, "", "team-a", "{name: zos, kind: Secret, apiVersion: v1, instanceName: a}", []string{
+			`tools/tools/zos: InvalidOperand: operand "zos": the operator has no kind Secret in v1: it has DataFile, Region`}},
+		"a kind of an operator that is not installed": {"{operators: [{name: zos, installMode: no-op}]}", "", "tools", "{name: zos, kind: A, apiVersion: v1}", []string{
+			`tools/tools/zos: InvalidOperand: operand "zos": the operator is not installed, so its kinds are not known`}},
+		"a name that is a path": {tools, "", "team-a", "{name: zos/team-b/own}", []string{
+			`tools/tools/zos/team-b/own: InvalidOperand: the name of an operand must not have /, but is "zos/team-b/own"`}},
+		"a credential of somebody else": {tools, "{services: [{name: zos, resources: [{apiVersion: suboperator.zoscb.ibm.com/v1, kind: Region, name: r, annotations: {zoscb.ibm.com/credential: bob}}]}]}", "tools", "{name: zos}", []string{
+			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: annotation zoscb.ibm.com/credential cannot be set for others`}},
+		"the token of a ServiceAccount": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: Secret, name: s, data: {type: kubernetes.io/service-account-token}}]}]}", "tools", "{name: zos}", []string{
+			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: a Secret with a token of a ServiceAccount cannot be created`}},
+		"a template": {tools, "{services: [{name: zos, spec: {datafile: {a: [{b: {templatingValueFrom: {}}}]}}}]}", "tools", "{name: zos}", []string{
+			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": spec.datafile: templatingValueFrom is not supported: write the value, or copy a Secret or ConfigMap with an OperandBindInfo`}},
 		"resources come first": {tools, "{services: [{name: zos, spec: {datafile: {}}, resources: [{apiVersion: v1, kind: ConfigMap, name: c, data: {data: {a: b}}}]}]}", "tools", "{name: zos}", []string{
 			"tools/tools/zos", "install tools/zos tools", "Config v1 ConfigMap tools/c null", "Config suboperator.zoscb.ibm.com/v1minor0patch0 DataFile tools/zos {}",
 		}},
@@ -115,8 +134,13 @@ func TestOf(t *testing.T) {
 			`tools/tools/secret: OutOfScope: "secret" is private: only OperandRequests in namespace "tools" may request it, unless its scope in OperandRegistry "tools/tools" is public`}},
 		"unknown": {tools, "", "tools", "{name: none}, {name: zos}", []string{
 			`tools/tools/none: OperandNotFound: OperandRegistry "tools/tools" does not list an operator "none"`, "tools/tools/zos", "install tools/zos tools"}},
-		"a package": {"{operators: [{name: p, packageName: p, channel: alpha}]}", "", "tools", "{name: p}", []string{
-			`tools/tools/p: InvalidOperand: operator "p" has no collection: packages of the Operator Lifecycle Manager cannot be requested yet`}},
+		"neither collection nor package": {"{operators: [{name: p}]}", "", "tools", "{name: p}", []string{`tools/tools/p: InvalidOperand: operator "p" has neither collection nor packageName`}},
+		"a package without channel": {"{operators: [{name: p, packageName: p}]}", "", "tools", "{name: p}", []string{
+			`tools/tools/p: InvalidOperand: operator "p": packageName needs channel`}},
+		"another approval": {"{operators: [{name: p, packageName: p, channel: a, installPlanApproval: manual}]}", "", "tools", "{name: p}", []string{
+			`tools/tools/p: InvalidOperand: operator "p": installPlanApproval must be Automatic or Manual, but is "manual"`}},
+		"another mode": {"{operators: [{name: p, packageName: p, channel: a, installMode: all}]}", "", "tools", "{name: p}", []string{
+			`tools/tools/p: InvalidOperand: operator "p": installMode must be namespace, cluster or no-op, but is "all"`}},
 		"the collection of another namespace": {"{operators: [{name: zos, collection: {name: zos, namespace: other}}]}", "", "tools", "{name: zos}", []string{
 			`tools/tools/zos: OutOfScope: OperatorCollection "other/zos" does not exist, or does not allow it: its owner can give it the annotation operator.ibm.com/allow-registries-from: tools`}},
 		"a kind that the collection does not have": {tools, "{services: [{name: zos, spec: {queue: {}}}]}", "tools", "{name: zos}", []string{
@@ -126,8 +150,6 @@ func TestOf(t *testing.T) {
 		"data with metadata": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: ConfigMap, name: c, data: {metadata: {}}}]}]}", "tools", "{name: zos}", []string{
 			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: data must not have metadata`}},
 		"a kind without version": {tools, "", "tools", "{name: zos, kind: A}", []string{`tools/tools/zos: InvalidOperand: operand "zos": kind A needs apiVersion`}},
-		"one resource twice": {tools, "", "tools", "{name: zos, kind: A, apiVersion: v1, instanceName: a}, {name: zos, kind: A, apiVersion: v1, instanceName: a}", []string{
-			`tools/tools/zos: InvalidOperand: operand "zos" specifies A "tools/a" twice`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Of(request(t, test.namespace, strings.Replace(ask, "%s", test.operands, 1)), newSource(t, test.operators, test.services))
@@ -158,7 +180,7 @@ func TestOfMissingObjects(t *testing.T) {
 // What is not known is not removed.
 func TestUnwanted(t *testing.T) {
 	source := newSource(t, tools, "{services: [{name: zos, spec: {datafile: {}}}]}")
-	both := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}, {name: secret, kind: A, apiVersion: v1, instanceName: a}]}]}")
+	both := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}, {name: secret, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}]}]}")
 	planned := Of(both, source)
 	var inventory []v1alpha1.InventoryEntry
 	for _, o := range planned {
@@ -183,8 +205,8 @@ func TestUnwanted(t *testing.T) {
 		want     []string
 	}{
 		"nothing has changed":           {planned, nil},
-		"an operand less":               {planned[:1], []string{"secret A"}},
-		"no operands":                   {nil, []string{"zos SubOperatorConfig", "zos DataFile", "secret SubOperatorConfig", "secret A"}},
+		"an operand less":               {planned[:1], []string{"secret Region"}},
+		"no operands":                   {nil, []string{"zos SubOperatorConfig", "zos DataFile", "secret SubOperatorConfig", "secret Region"}},
 		"taken out of the config":       {Of(both, empty), []string{"zos DataFile"}},
 		"no config":                     {Of(both, newSource(t, tools, "")), nil},
 		"not in the registry any more":  {Of(both, newSource(t, "{}", "")), nil},

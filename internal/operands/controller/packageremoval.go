@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/operands/plan"
+)
+
+// liveSubscription returns the Subscription of an entry if it is ours, or nil.
+func (r *RequestReconciler) liveSubscription(ctx context.Context, e v1alpha1.InventoryEntry) (*operatorsv1alpha1.Subscription, error) {
+	live := &operatorsv1alpha1.Subscription{}
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, live)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, apply.ConfirmAbsence(ctx, r.Reader, err)
+	}
+	if explained, other := r.olmError(err, plan.SubscriptionKind, e.Namespace); other != nil || explained != nil {
+		if other == nil {
+			other = r.forbidden(ctx, err, objectOf(plan.SubscriptionKind, e.Namespace, e.Name))
+		}
+		return nil, other
+	}
+	if e.UID != "" && e.UID != string(live.UID) || !isCreated(live, e.Registry+"/"+e.Operand, e.UID) {
+		return nil, nil
+	}
+	return live, nil
+}
+
+func objectOf(kind schema.GroupVersionKind, namespace, name string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// removeSubscription removes a Subscription once nobody uses its operator. Before that, it records the ClusterServiceVersions that came of
+// it: they are removed after it.
+func (r *RequestReconciler) removeSubscription(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+	live, err := r.liveSubscription(ctx, e)
+	if err != nil || live == nil {
+		return "", err
+	}
+	if live.Labels[v1alpha1.LabelKeep] == "true" {
+		s.keepPackage(e)
+		return "", nil
+	}
+	if live.DeletionTimestamp == nil {
+		csvs, err := r.csvsOf(ctx, live)
+		if err != nil {
+			return "", err
+		}
+		for i := range csvs {
+			users, err := r.usersOfPackage(ctx, e, &csvs[i])
+			if err != nil || len(users) > 0 {
+				return strings.Join(users, ", "), err
+			}
+		}
+		if err := r.recordCSVs(ctx, s, e, csvs); err != nil {
+			return "", err
+		}
+	}
+	return r.removeObject(ctx, s, e)
+}
+
+// keepPackage drops the entries of what belongs to a Subscription that a user wants to keep.
+func (s *scope) keepPackage(subscription v1alpha1.InventoryEntry) {
+	s.request.Status.Inventory = slices.DeleteFunc(slices.Clone(s.request.Status.Inventory), func(e v1alpha1.InventoryEntry) bool {
+		return e.Namespace == subscription.Namespace && (isCSV(e) && e.Package == subscription.Package || isGroup(e))
+	})
+}
+
+// csvsOf returns the ClusterServiceVersions that came of a Subscription: that which is installed, and that which is about to be.
+func (r *RequestReconciler) csvsOf(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+	var csvs []operatorsv1alpha1.ClusterServiceVersion
+	names := []string{subscription.Status.InstalledCSV, subscription.Status.CurrentCSV}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == "" {
+			continue
+		}
+		csv := operatorsv1alpha1.ClusterServiceVersion{}
+		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: subscription.Namespace, Name: name}, &csv)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, r.explain(err, objectOf(plan.ClusterServiceVersionKind, subscription.Namespace, name))
+		}
+		csvs = append(csvs, csv)
+	}
+	return csvs, nil
+}
+
+// recordCSVs adds ClusterServiceVersions to the inventory, before their Subscription is deleted.
+func (r *RequestReconciler) recordCSVs(ctx context.Context, s *scope, subscription v1alpha1.InventoryEntry, csvs []operatorsv1alpha1.ClusterServiceVersion) error {
+	changed := false
+	for i := range csvs {
+		e := csvEntry(subscription, &csvs[i])
+		recorded := s.entry(e)
+		switch {
+		case recorded == nil:
+			s.request.Status.Inventory, changed = append(s.request.Status.Inventory, e), true
+		case recorded.UID != e.UID:
+			recorded.UID, changed = e.UID, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return r.save(ctx, s)
+}
+
+// usersOfPackage returns the resources that still need an operator which OLM has installed: those that were not created for requests.
+func (r *RequestReconciler) usersOfPackage(ctx context.Context, e v1alpha1.InventoryEntry, csv *operatorsv1alpha1.ClusterServiceVersion) ([]string, error) {
+	registry, _, _ := strings.Cut(e.Registry, "/")
+	namespaces := []string{e.Namespace, registry}
+	slices.Sort(namespaces)
+	var users []string
+	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+		_, group, _ := strings.Cut(owned.Name, ".")
+		kind := schema.GroupVersionKind{Group: group, Version: owned.Version, Kind: owned.Kind}
+		for _, namespace := range slices.Compact(slices.Clone(namespaces)) {
+			found, err := r.resourcesOf(ctx, kind, namespace)
+			if err != nil {
+				return nil, err
+			}
+			users = append(users, found...)
+		}
+	}
+	return users, nil
+}
+
+// removeGroup removes an OperatorGroup that we have created. If others have begun to use it, it stays: it is theirs then.
+func (r *RequestReconciler) removeGroup(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+	for _, kind := range []schema.GroupVersionKind{plan.SubscriptionKind, plan.ClusterServiceVersionKind} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := r.Reader.List(ctx, list, client.InNamespace(e.Namespace), client.Limit(listLimit))
+		switch {
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+			continue
+		case apierrors.IsForbidden(err):
+			return "", r.forbidden(ctx, err, objectOf(kind, e.Namespace, ""))
+		case err != nil:
+			return "", fmt.Errorf("listing kind %s in namespace %q: %w", kind.Kind, e.Namespace, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Labels[operatorsv1alpha1.CopiedLabelKey] == "" {
+				return "", nil
+			}
+		}
+	}
+	return r.removeObject(ctx, s, e)
+}
+
+// resourcesOf returns the names of all resources of a kind in a namespace. Changes of them are noticed.
+func (r *RequestReconciler) resourcesOf(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := r.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit))
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, r.forbidden(ctx, err, objectOf(kind, namespace, ""))
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		if err := apply.ConfirmAbsence(ctx, r.Reader, err); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("listing kind %s in namespace %q: %w", kind.Kind, namespace, err)
+	}
+	var names []string
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(kind)
+		names = append(names, apply.Name(&list.Items[i]))
+		r.watcher.ensure(ctx, kind, namespace)
+	}
+	return names, nil
+}

@@ -1,0 +1,408 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/operands/plan"
+	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/status"
+)
+
+// listLimit is the maximum number of objects of a kind that are read from one namespace.
+const listLimit = 500
+
+// GlobalNamespaces are those of operators for all namespaces: on OpenShift, and on other clusters with the Operator Lifecycle Manager.
+var GlobalNamespaces = []string{"openshift-operators", "operators"}
+
+// FindGlobalNamespace returns the first of [GlobalNamespaces] that exists, or the first one.
+func FindGlobalNamespace(ctx context.Context, reader client.Reader) (string, error) {
+	for _, name := range GlobalNamespaces {
+		err := reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		if err == nil || !apierrors.IsNotFound(err) {
+			return name, err
+		}
+	}
+	return GlobalNamespaces[0], nil
+}
+
+// olmState is what the Operator Lifecycle Manager (OLM) has of a package in a namespace.
+type olmState struct {
+	// live is the Subscription, or nil. subscription is the same, decoded.
+	live         *unstructured.Unstructured
+	subscription *operatorsv1alpha1.Subscription
+	// csv is the ClusterServiceVersion that OLM has installed, or nil.
+	csv *operatorsv1alpha1.ClusterServiceVersion
+	// err is why OLM cannot be used.
+	err error
+}
+
+// olmPackage is a package that is wanted, with its state.
+type olmPackage struct {
+	*plan.Package
+	*olmState
+	// ours are the OperatorGroup and the Subscription if they were created for requests, or have to be.
+	group, ours *resource
+	// phase is that of a package that cannot be installed. Otherwise it is empty.
+	phase v1alpha1.OperatorPhase
+}
+
+// readPackages reads what OLM has of the packages that the request names, or has something of.
+func (r *RequestReconciler) readPackages(ctx context.Context, s *scope) error {
+	s.source.GlobalNamespace = r.GlobalNamespace
+	s.source.Installed, s.packages = map[plan.PackageKey]*plan.Installed{}, map[plan.PackageKey]*olmState{}
+	for _, id := range plan.IDs(s.request) {
+		registry := s.source.Registries[id.Registry]
+		if registry == nil || registry.Find(id.Name) == nil {
+			continue
+		}
+		key := plan.PackageOf(registry, registry.Find(id.Name), s.source)
+		if key == nil || s.packages[*key] != nil {
+			continue
+		}
+		state, err := r.readPackage(ctx, *key)
+		if err != nil {
+			return err
+		}
+		s.packages[*key] = state
+		if state.csv == nil {
+			continue
+		}
+		if s.source.Installed[*key], state.err = plan.InstalledBy(state.csv); state.err != nil {
+			state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched, "%v", state.err)
+		}
+	}
+	return nil
+}
+
+func (r *RequestReconciler) readPackage(ctx context.Context, key plan.PackageKey) (*olmState, error) {
+	state := &olmState{}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(plan.SubscriptionKind)
+	err := r.Reader.List(ctx, list, client.InNamespace(key.Namespace), client.Limit(listLimit))
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval, "the cluster has no Operator Lifecycle Manager, which package %q needs", key.Name)
+		return state, nil
+	}
+	if state.err, err = r.olmError(err, plan.SubscriptionKind, key.Namespace); err != nil || state.err != nil {
+		return state, err
+	}
+	for i := range list.Items {
+		subscription := &operatorsv1alpha1.Subscription{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, subscription); err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", apply.Name(&list.Items[i]), err)
+		}
+		if subscription.Spec == nil || subscription.Spec.Package != key.Name {
+			continue
+		}
+		if state.subscription != nil {
+			state.err = status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+				"namespace %q has two Subscriptions to package %q, %s and %s: delete one", key.Namespace, key.Name, state.subscription.Name, subscription.Name)
+			return state, nil
+		}
+		state.live, state.subscription = &list.Items[i], subscription
+	}
+	if state.subscription == nil || state.subscription.Status.InstalledCSV == "" {
+		return state, nil
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: state.subscription.Status.InstalledCSV}, csv)
+	if apierrors.IsNotFound(err) {
+		return state, nil
+	}
+	state.err, err = r.olmError(err, plan.ClusterServiceVersionKind, key.Namespace)
+	if err == nil && state.err == nil {
+		state.csv = csv
+	}
+	return state, err
+}
+
+// olmError explains an error if a permission is missing.
+func (r *RequestReconciler) olmError(err error, kind schema.GroupVersionKind, namespace string) (explained, other error) {
+	if err == nil {
+		return nil, nil
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(namespace)
+	if apierrors.IsForbidden(err) {
+		return r.explain(err, object), nil
+	}
+	return nil, fmt.Errorf("reading kind %s in namespace %q: %w", kind.Kind, namespace, err)
+}
+
+// resolvePackage determines what is to be created for the package of an operand.
+func (r *RequestReconciler) resolvePackage(ctx context.Context, s *scope, o *operand) error {
+	p := &olmPackage{Package: o.Package, olmState: s.packages[o.Package.PackageKey]}
+	o.pkg = p
+	shared := slices.ContainsFunc(s.operands, func(other *operand) bool {
+		return other != o && other.pkg != nil && other.pkg.PackageKey == p.PackageKey
+	})
+	err := p.err
+	for _, namespace := range append([]string{p.Namespace}, p.Targets...) {
+		if err == nil {
+			err = r.checkConsent(ctx, plan.AnnotationConsent, o.ID.Registry.Namespace, namespace)
+		}
+	}
+	if err == nil && !shared {
+		err = r.resolveSubscription(ctx, s, o)
+	}
+	if err == nil {
+		err = p.checkChannel()
+	}
+	if err == nil && p.ours != nil && !p.Global {
+		err = r.resolveGroup(ctx, s, o)
+	}
+	if err != nil {
+		p.phase, p.ours, p.group = v1alpha1.OperatorFailed, nil, nil
+	}
+	return err
+}
+
+// resolveSubscription decides whether the Subscription is ours. One that somebody else has created is used as it is.
+func (r *RequestReconciler) resolveSubscription(ctx context.Context, s *scope, o *operand) error {
+	p := o.pkg
+	if p.live != nil && !isCreated(p.live, p.Subscription.Owner, s.uidOf(p.Entry(&p.Subscription, o.ID))) {
+		return nil
+	}
+	wanted := p.Subscription
+	if p.live == nil {
+		other := unstructuredOf(&wanted)
+		if err := r.Reader.Get(ctx, wanted.Key, other); err == nil {
+			return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists, for another package: delete or rename it", apply.Name(other))
+		} else if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading %s: %w", apply.Name(other), err)
+		}
+	}
+	if p.Source == "" || p.SourceNamespace == "" {
+		name, namespace, err := r.findCatalog(ctx, p)
+		if err != nil {
+			return err
+		}
+		spec := wanted.Config["spec"].(map[string]any)
+		spec["source"], spec["sourceNamespace"] = name, namespace
+	}
+	p.ours = &resource{Object: &wanted, live: p.live}
+	return nil
+}
+
+// findCatalog returns the catalog that has a package: that of the Subscription that exists, or the only one, or the only one in the
+// namespace of the operator.
+func (r *RequestReconciler) findCatalog(ctx context.Context, p *olmPackage) (name, namespace string, err error) {
+	if p.subscription != nil && p.subscription.Spec.CatalogSource != "" {
+		return p.subscription.Spec.CatalogSource, p.subscription.Spec.CatalogSourceNamespace, nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "packages.operators.coreos.com", Version: "v1", Kind: "PackageManifestList"})
+	err = r.Reader.List(ctx, list, client.InNamespace(p.Namespace))
+	if err != nil && !meta.IsNoMatchError(err) {
+		explained, err := r.olmError(err, schema.GroupVersionKind{Group: "packages.operators.coreos.com", Version: "v1", Kind: "PackageManifest"}, p.Namespace)
+		if err == nil {
+			err = explained
+		}
+		return "", "", err
+	}
+	var found, near []string
+	for i := range list.Items {
+		catalog, in := list.Items[i].Labels["catalog"], list.Items[i].Labels["catalog-namespace"]
+		if list.Items[i].Name != p.Name || p.Source != "" && p.Source != catalog || p.SourceNamespace != "" && p.SourceNamespace != in {
+			continue
+		}
+		found = append(found, in+"/"+catalog)
+		if in == p.Namespace {
+			near = append(near, in+"/"+catalog)
+		}
+	}
+	if len(near) == 1 {
+		found = near
+	}
+	if len(found) != 1 {
+		slices.Sort(found)
+		what := "no catalog has"
+		if len(found) > 1 {
+			what = "several catalogs have (" + status.JoinNames(found) + ")"
+		}
+		return "", "", status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval,
+			"%s package %q in namespace %q: set sourceName and sourceNamespace in the OperandRegistry", what, p.Name, p.Namespace)
+	}
+	namespace, name, _ = strings.Cut(found[0], "/")
+	return name, namespace, nil
+}
+
+// checkChannel fails if a Subscription that is not ours follows another channel.
+func (p *olmPackage) checkChannel() error {
+	if p.ours != nil || p.subscription == nil || slices.Contains(p.Channels, p.subscription.Spec.Channel) {
+		return nil
+	}
+	return status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched,
+		"Subscription %q follows channel %q and was not created for this operand, whose OperandRegistry has %s: change one of them, or add the channel to fallbackChannels",
+		client.ObjectKeyFromObject(p.subscription), p.subscription.Spec.Channel, strings.Join(p.Channels, ", "))
+}
+
+// resolveGroup decides whether an OperatorGroup is created. One that exists is never changed: other operators have it, too.
+func (r *RequestReconciler) resolveGroup(ctx context.Context, s *scope, o *operand) error {
+	p := o.pkg
+	groups := &operatorsv1.OperatorGroupList{}
+	err := r.Reader.List(ctx, groups, client.InNamespace(p.Namespace), client.Limit(listLimit))
+	if explained, other := r.olmError(err, plan.OperatorGroupKind, p.Namespace); other != nil || explained != nil {
+		return cmp.Or(other, explained)
+	}
+	switch len(groups.Items) {
+	case 0:
+		p.group = &resource{Object: &p.Group}
+		return nil
+	case 1:
+	default:
+		return groupConflict("namespace %q has %d OperatorGroups, with which OLM installs nothing: delete all but one", p.Namespace, len(groups.Items))
+	}
+	group := &groups.Items[0]
+	covered := len(group.Spec.TargetNamespaces) == 0 && group.Spec.Selector == nil
+	for _, target := range p.Targets {
+		if !covered && !slices.Contains(group.Spec.TargetNamespaces, target) && !slices.Contains(group.Status.Namespaces, target) {
+			return groupConflict("OperatorGroup %q does not have namespace %q, for which the operator is wanted: add it, or change targetNamespaces in the OperandRegistry",
+				client.ObjectKeyFromObject(group), target)
+		}
+	}
+	if isCreated(group, p.Group.Owner, s.uidOf(p.Entry(&p.Group, o.ID))) {
+		p.group = &resource{Object: &p.Group, live: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": string(group.UID)}}}}
+	}
+	return nil
+}
+
+func groupConflict(format string, args ...any) error {
+	return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, format, args...)
+}
+
+// entries returns those of the inventory: in the order in which the objects are created.
+func (p *olmPackage) entries(id plan.ID) []v1alpha1.InventoryEntry {
+	var entries []v1alpha1.InventoryEntry
+	for _, of := range []*resource{p.group, p.ours} {
+		if of == nil {
+			continue
+		}
+		e := p.Entry(of.Object, id)
+		if of.live != nil {
+			e.UID = string(of.live.GetUID())
+		}
+		entries = append(entries, e)
+	}
+	if p.ours != nil && p.csv != nil {
+		entries = append(entries, csvEntry(entries[len(entries)-1], p.csv))
+	}
+	return entries
+}
+
+// csvEntry returns the entry of a ClusterServiceVersion that came of the Subscription with an entry.
+func csvEntry(e v1alpha1.InventoryEntry, csv client.Object) v1alpha1.InventoryEntry {
+	e.Kind, e.Name, e.UID = plan.ClusterServiceVersionKind.Kind, csv.GetName(), string(csv.GetUID())
+	return e
+}
+
+// ensurePackage creates the Subscription, or changes it, and returns the phase of the operator.
+func (r *RequestReconciler) ensurePackage(ctx context.Context, s *scope, o *operand) (v1alpha1.OperatorPhase, error) {
+	p := o.pkg
+	if p.phase != "" { // Its error was reported.
+		return p.phase, nil
+	}
+	r.watcher.ensure(ctx, plan.SubscriptionKind, p.Namespace)
+	r.watcher.polls = r.watcher.polls || p.ours == nil // Changes of what is not in the inventory are not noticed.
+	if p.group != nil && p.group.live == nil {
+		if _, err := r.applyObject(ctx, p.group.Object, nil, s.entry(p.Entry(p.group.Object, o.ID))); err != nil {
+			return v1alpha1.OperatorFailed, err
+		}
+	}
+	if p.ours != nil {
+		entry := s.entry(p.Entry(p.ours.Object, o.ID))
+		if p.live != nil && p.live.GetDeletionTimestamp() != nil {
+			return v1alpha1.OperatorInstalling, waitingFor("%s is being deleted, and is created again then", apply.Name(p.live))
+		}
+		if p.live != nil {
+			entry.UID = string(p.live.GetUID())
+		}
+		if _, err := r.applyObject(ctx, p.ours.Object, p.live, entry); err != nil {
+			return v1alpha1.OperatorFailed, err
+		}
+	}
+	if p.csv != nil {
+		r.watcher.ensure(ctx, plan.ClusterServiceVersionKind, p.Namespace)
+	}
+	return p.operatorPhase()
+}
+
+// operatorPhase returns the phase of the operator, by the status of its Subscription and its ClusterServiceVersion.
+func (p *olmPackage) operatorPhase() (v1alpha1.OperatorPhase, error) {
+	name := fmt.Sprintf("Subscription %q", p.Namespace+"/"+p.Subscription.Key.Name)
+	if p.subscription == nil {
+		return v1alpha1.OperatorInstalling, waitingFor("OLM installs the operator of %s", name)
+	}
+	name = fmt.Sprintf("Subscription %q", p.Namespace+"/"+p.subscription.Name)
+	for _, condition := range p.subscription.Status.Conditions {
+		message := printable.Line(condition.Message, 1024)
+		switch {
+		case condition.Status != corev1.ConditionTrue:
+		case condition.Type == operatorsv1alpha1.SubscriptionResolutionFailed, condition.Type == operatorsv1alpha1.SubscriptionInstallPlanFailed:
+			return v1alpha1.OperatorFailed, status.Waiting(v1alpha1.ReasonOperatorFailed, status.Watched, "%s: %s: %s", name, condition.Type, message)
+		case condition.Type == operatorsv1alpha1.SubscriptionInstallPlanPending && condition.Reason == string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval):
+			return v1alpha1.OperatorInstalling, waitingFor("%s waits for approval of InstallPlan %s: kubectl patch installplan %s -n %s --type=merge -p '{\"spec\":{\"approved\":true}}'",
+				name, p.planName(), p.planName(), p.Namespace)
+		}
+	}
+	switch {
+	case p.csv == nil || p.subscription.Status.CurrentCSV != p.subscription.Status.InstalledCSV:
+		return v1alpha1.OperatorInstalling, waitingFor("OLM installs the operator of %s", name)
+	case p.csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded:
+		return v1alpha1.OperatorRunning, nil
+	case p.csv.Status.Phase == operatorsv1alpha1.CSVPhaseFailed:
+		return v1alpha1.OperatorFailed, status.Waiting(v1alpha1.ReasonOperatorFailed, status.Watched, "ClusterServiceVersion %q has failed: %s",
+			client.ObjectKeyFromObject(p.csv), printable.Line(p.csv.Status.Message, 1024))
+	}
+	return v1alpha1.OperatorInstalling, waitingFor("ClusterServiceVersion %q is in phase %s", client.ObjectKeyFromObject(p.csv), printable.Line(string(p.csv.Status.Phase), 64))
+}
+
+func (p *olmPackage) planName() string {
+	if ref := p.subscription.Status.InstallPlanRef; ref != nil {
+		return ref.Name
+	}
+	return "(not created yet)"
+}
+
+// dropReplaced removes the entries of ClusterServiceVersions that OLM has replaced, and reports whether there are any.
+func (s *scope) dropReplaced(p *olmPackage) bool {
+	if p.ours == nil || p.csv == nil {
+		return false
+	}
+	before := len(s.request.Status.Inventory)
+	s.request.Status.Inventory = slices.DeleteFunc(slices.Clone(s.request.Status.Inventory), func(e v1alpha1.InventoryEntry) bool {
+		return isCSV(e) && p.Is(e) && e.UID != string(p.csv.UID)
+	})
+	return len(s.request.Status.Inventory) < before
+}
+
+func isCSV(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.ClusterServiceVersionKind.Kind && e.Origin == v1alpha1.OriginOperator
+}
+
+func isSubscription(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.SubscriptionKind.Kind && e.Origin == v1alpha1.OriginOperator
+}
+
+func isGroup(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.OperatorGroupKind.Kind && e.Origin == v1alpha1.OriginOperator
+}
