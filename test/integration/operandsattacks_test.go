@@ -11,6 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -102,6 +104,26 @@ var _ = Describe("Operand requests that change", func() {
 		ExpectFailure(ctx, request, v2beta2.ReasonObjectRefused, "must not choose or use the credential of a user", false)
 		Expect(Field(ctx, own, "spec", "size")(NewWithT(GinkgoT()))).NotTo(Equal("9"))
 		attack.Repelled("Tenancy", "change a resource that runs with another user's credential through a request", "the policy refuses it", seen(ctx, request))
+	}, NodeTimeout(2*time.Minute))
+
+	It("take over what its owner hands over", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
+		former := t.shared()
+		Expect(unstructured.SetNestedField(former.Object, map[string]any{"zosendpoint": "lpar1", "size": int64(5)}, "spec")).To(Succeed())
+		Create(ctx, former)
+		request := t.request(ctx, t.namespace, "request", "{name: files}")
+		ExpectFailure(ctx, request, v2beta2.ReasonForeignObject, "was not created for this operand", false)
+		handed := t.shared()
+		delete(handed.Object, "spec")
+		handed.SetAnnotations(map[string]string{operandsv1alpha1.AnnotationOperand: t.namespace + "/tools/files"})
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(handed), client.FieldOwner(operandsAccount))).To(Succeed())
+		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
+		succeed(ctx, t.shared())
+		ExpectReady(ctx, request)
+		Remove(ctx, request)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 
 	It("show what they would do, and what is missing for it", func(ctx context.Context) {

@@ -76,6 +76,7 @@ type Request struct {
 
 // OperandRequestSpec asks for operands.
 // +kubebuilder:pruning:PreserveUnknownFields
+// +kubebuilder:validation:XValidation:rule="self.requests.map(r, size(r.operands)).sum() <= 200",message="there can be at most 200 operands"
 type OperandRequestSpec struct {
 	// requests has the operands of each OperandRegistry.
 	// +listType=atomic
