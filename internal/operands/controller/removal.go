@@ -166,7 +166,7 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 		return "", r.forbidden(ctx, err, live)
 	case err != nil:
 		return "", fmt.Errorf("reading %s: %w", apply.Name(live), err)
-	case e.UID != "" && e.UID != string(live.UID), !isCreated(live, s.ownerOf(e), e.UID):
+	case e.UID != "" && e.UID != string(live.UID), !isCreated(live, s.ownerOf(live, e), e.UID):
 		return "", nil
 	}
 	if kept, err := r.isKept(ctx, s, live, e); err != nil || kept {
@@ -194,14 +194,17 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 	return apply.Name(live), nil
 }
 
-// ownerOf returns the value of our annotation on the object of an entry.
-func (s *scope) ownerOf(e v1alpha1.InventoryEntry) string {
+// ownerOf returns the value of our annotation on the object of an entry. That of a copy also names its source.
+func (s *scope) ownerOf(live client.Object, e v1alpha1.InventoryEntry) string {
 	if isGroup(e) {
 		return plan.GroupName
 	}
 	owner := e.Registry + "/" + e.Operand
 	if e.Origin == v1alpha1.OriginRequest {
 		owner += "/" + s.request.Namespace + "/" + s.request.Name
+	}
+	if actual := live.GetAnnotations()[v1alpha1.AnnotationOperand]; e.Origin == v1alpha1.OriginBinding && strings.HasPrefix(actual, owner+"/copy/") {
+		return actual
 	}
 	return owner
 }
