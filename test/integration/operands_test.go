@@ -274,6 +274,7 @@ var _ = Describe("Operand requests", func() {
 		foreign := deployment(namespace, "operand-deployment-lifecycle-manager")
 		foreign.Spec = deploymentSpec(newSample(), "registry.invalid/odlm")
 		Create(ctx, foreign)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, foreign) }, NodeTimeout(time.Minute))
 		p.address = freeAddress()
 		output, err := p.prepare(ctx).CombinedOutput()
 		var exit *exec.ExitError

@@ -186,3 +186,15 @@ func (r *RequestReconciler) resourcesOf(ctx context.Context, kind schema.GroupVe
 	}
 	return names, nil
 }
+
+func isCSV(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.ClusterServiceVersionKind.Kind && e.Origin == v1alpha1.OriginOperator
+}
+
+func isSubscription(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.SubscriptionKind.Kind && e.Origin == v1alpha1.OriginOperator
+}
+
+func isGroup(e v1alpha1.InventoryEntry) bool {
+	return e.Kind == plan.OperatorGroupKind.Kind && e.Origin == v1alpha1.OriginOperator
+}

@@ -394,15 +394,3 @@ func (s *scope) dropReplaced(p *olmPackage) bool {
 	})
 	return len(s.request.Status.Inventory) < before
 }
-
-func isCSV(e v1alpha1.InventoryEntry) bool {
-	return e.Kind == plan.ClusterServiceVersionKind.Kind && e.Origin == v1alpha1.OriginOperator
-}
-
-func isSubscription(e v1alpha1.InventoryEntry) bool {
-	return e.Kind == plan.SubscriptionKind.Kind && e.Origin == v1alpha1.OriginOperator
-}
-
-func isGroup(e v1alpha1.InventoryEntry) bool {
-	return e.Kind == plan.OperatorGroupKind.Kind && e.Origin == v1alpha1.OriginOperator
-}
