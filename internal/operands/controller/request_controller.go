@@ -269,7 +269,7 @@ func (r *RequestReconciler) create(ctx context.Context, s *scope) error {
 		o.phase.OperandPhase = v1alpha1.OperandRunning
 		for _, of := range o.resources {
 			phase, err := r.ensureObject(ctx, s, o, of)
-			o.fail(err)
+			o.fail(s.withoutValues(ctx, of.Object, err))
 			if phase == v1alpha1.OperandFailed || o.phase.OperandPhase == v1alpha1.OperandRunning {
 				o.phase.OperandPhase = phase
 			}

@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // scope is what the steps of one reconciliation share.
@@ -125,6 +127,19 @@ func (s *scope) sortInventory() {
 	sorted := slices.Clone(s.request.Status.Inventory)
 	slices.SortStableFunc(sorted, func(a, b v1alpha1.InventoryEntry) int { return cmp.Compare(at(a), at(b)) })
 	s.request.Status.Inventory = sorted
+}
+
+// withoutValues leaves out of an error why the API server refuses an object in another namespace: this may have values that the requester
+// may not read. They are logged.
+func (s *scope) withoutValues(ctx context.Context, object *plan.Object, err error) error {
+	e := status.AsError(err)
+	if e == nil || e.Reason != v2beta2.ReasonObjectRefused || object.Key.Namespace == s.request.Namespace {
+		return err
+	}
+	if object.Kind.Kind != "Secret" {
+		ctrl.LoggerFrom(ctx).Error(err, "an object of an OperandConfig was refused")
+	}
+	return status.Waiting(e.Reason, e.RetryAfter, "%s %q, which an OperandConfig specifies, was refused: the log of the component operands has the reason", object.Kind.Kind, object.Key)
 }
 
 // uidOf returns the recorded UID of the object of an entry, or "".
