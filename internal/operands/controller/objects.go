@@ -200,12 +200,14 @@ func (r *RequestReconciler) giveUp(ctx context.Context, applied *unstructured.Un
 
 // health returns the phase of a resource, by its conditions.
 func health(live *unstructured.Unstructured) (v1alpha1.OperandPhase, error) {
-	result, err := kstatus.Compute(live)
-	switch {
-	case err != nil: // Conditions of an unknown form say nothing.
-	case result.Status == kstatus.FailedStatus:
+	result := &kstatus.Result{}
+	if computed, err := kstatus.Compute(live); err == nil { // Conditions of an unknown form say nothing.
+		result = computed
+	}
+	switch result.Status {
+	case kstatus.FailedStatus:
 		return v1alpha1.OperandFailed, notHealthy(live, v1alpha1.ReasonOperandFailed, "has failed", result.Message)
-	case result.Status == kstatus.InProgressStatus:
+	case kstatus.InProgressStatus:
 		return v1alpha1.OperandCreating, notHealthy(live, v1alpha1.ReasonOperandNotReady, "is not ready", result.Message)
 	}
 	return v1alpha1.OperandRunning, nil
