@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -165,7 +166,9 @@ func (p *previewer) show(ctx context.Context, out io.Writer, request *operandsv1
 		if err != nil {
 			return err
 		}
-		lines = append(lines, line)
+		if line != "" {
+			lines = append(lines, line)
+		}
 	}
 	for _, consent := range plan.Consents(operands) {
 		line, err := p.consent(ctx, consent)
@@ -326,7 +329,7 @@ func (p *previewer) object(ctx context.Context, o *plan.Object) (string, error) 
 	return "ForeignObject: " + name + " exists and was not created for this operand: delete or rename it", nil
 }
 
-// grant says whether the component has a permission, and how to give it.
+// grant says whether the component has a permission, and how to give it. It returns "" for resources without namespace, which are not listed.
 func (p *previewer) grant(ctx context.Context, need plan.Need) (string, error) {
 	mapping, err := p.client.RESTMapper().RESTMapping(need.Kind.GroupKind(), need.Kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -336,13 +339,16 @@ func (p *previewer) grant(ctx context.Context, need plan.Need) (string, error) {
 		return "", err
 	}
 	what := fmt.Sprintf("kind %s in namespace %s", need.Kind.Kind, need.Namespace)
-	verb := "patch"
-	if need.Read {
-		verb = "get"
+	command := plan.Grant(p.account, need.Kind.GroupKind(), mapping.Resource.Resource, need.Namespace)
+	if need.Verb == "list" {
+		if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+			return "", nil
+		}
+		what, command = "listing "+what, plan.GrantList(p.account, []schema.GroupResource{mapping.Resource.GroupResource()}, need.Namespace)
 	}
 	review := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: need.Namespace}, Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + p.account.Namespace + ":" + p.account.Name, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.account.Namespace, "system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: need.Namespace, Verb: verb, Group: mapping.Resource.Group, Version: mapping.Resource.Version, Resource: mapping.Resource.Resource},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: need.Namespace, Verb: need.Verb, Group: mapping.Resource.Group, Version: mapping.Resource.Version, Resource: mapping.Resource.Resource},
 	}}
 	state := "missing"
 	err = p.client.Create(ctx, review)
@@ -356,7 +362,7 @@ func (p *previewer) grant(ctx context.Context, need plan.Need) (string, error) {
 	default:
 		p.problems = true
 	}
-	return fmt.Sprintf("permission for %s: %s: %s", what, state, plan.Grant(p.account, need.Kind.GroupKind(), mapping.Resource.Resource, need.Namespace)), nil
+	return fmt.Sprintf("permission for %s: %s: %s", what, state, command), nil
 }
 
 // consent says whether a namespace agrees, and how it can.

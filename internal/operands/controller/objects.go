@@ -78,11 +78,14 @@ func (r *RequestReconciler) recordedUID(ctx context.Context, s *scope, e v1alpha
 	if isOf(*recorded, e) {
 		return recorded.UID, nil
 	}
+	if e.Origin == v1alpha1.OriginBinding && recorded.Origin != e.Origin { // A copy does not replace what an operand specifies.
+		return "", nil
+	}
 	if err := r.loadOthers(ctx, s); err != nil {
 		return "", err
 	}
 	for _, other := range s.others {
-		if find(other.request.Status.Inventory, e) != nil {
+		if !other.ends() && find(other.request.Status.Inventory, e) != nil {
 			return "", nil
 		}
 	}

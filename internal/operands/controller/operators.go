@@ -120,6 +120,9 @@ func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *ins
 		return err
 	}
 	for _, other := range s.others {
+		if other.ends() {
+			continue
+		}
 		for _, operand := range other.operands {
 			for _, theirs := range operand.Installs {
 				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {

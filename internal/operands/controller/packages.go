@@ -79,7 +79,7 @@ func (r *RequestReconciler) readPackages(ctx context.Context, s *scope) error {
 		}
 		state, err := r.readPackage(ctx, *key)
 		if err != nil {
-			return err
+			state = &olmState{err: err}
 		}
 		s.packages[*key] = state
 		if state.csv == nil {
@@ -89,7 +89,12 @@ func (r *RequestReconciler) readPackages(ctx context.Context, s *scope) error {
 			state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, status.Watched, "%v", state.err)
 		}
 	}
-	return nil
+	if len(s.source.Installed) == 0 {
+		return nil
+	}
+	var err error
+	s.source.Recorded, err = recordedExamples(ctx, r.Client)
+	return err
 }
 
 func (r *RequestReconciler) readPackage(ctx context.Context, key plan.PackageKey) (*olmState, error) {
@@ -172,6 +177,9 @@ func (r *RequestReconciler) resolvePackage(ctx context.Context, s *scope, o *ope
 	}
 	if err != nil {
 		p.phase, p.ours, p.group = v1alpha1.OperatorFailed, nil, nil
+		if !status.Is(err) { // It is tried again.
+			p.phase = v1alpha1.OperatorInstalling
+		}
 	}
 	return err
 }

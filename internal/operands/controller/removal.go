@@ -34,6 +34,7 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 	}
 	var waiting []string
 	var errs []error
+	given := plan.Of(s.request, s.source) // Also while the request is being deleted.
 	blocked := map[plan.ID]schema.GroupKind{} // By the kind that is awaited.
 	removeAll := func(rank int) {
 		unwanted := plan.Unwanted(s.request.Status.Inventory, s.plans())
@@ -43,7 +44,7 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 			}
 			// What is removed may need what was created before it, such as a Secret. A copy that is revoked is removed at once.
 			kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind()
-			isRevoked := e.Origin == v1alpha1.OriginBinding && s.request.DeletionTimestamp == nil
+			isRevoked := e.Origin == v1alpha1.OriginBinding && !plan.Wants(given, e)
 			if other, exists := blocked[plan.IDOf(e)]; exists && other != kind && !isRevoked {
 				continue
 			}
@@ -96,12 +97,18 @@ func isNeeded(s *scope, unwanted []v1alpha1.InventoryEntry, e v1alpha1.Inventory
 		case e.Mapping != "":
 			return before.Namespace == e.Mapping
 		case isSubscription(e):
-			return before.Registry == e.Registry && before.Operand == e.Operand
+			return isOperatorOf(e, before)
 		case isCSV(e):
 			return before.Namespace == e.Namespace && before.Package == e.Package
 		}
 		return before.Namespace == e.Namespace && before.Origin == v1alpha1.OriginOperator
 	})
+}
+
+// isOperatorOf reports whether the operator of a Subscription is that of a resource. The Subscription may have been created for another
+// operand, or for another request.
+func isOperatorOf(subscription, resource v1alpha1.InventoryEntry) bool {
+	return resource.Package == subscription.Package || resource.Registry == subscription.Registry && resource.Operand == subscription.Operand
 }
 
 // removeEntry removes what an entry is about, and returns what it waits for, or "" if nothing of it is left for this request.
@@ -113,9 +120,11 @@ func (r *RequestReconciler) removeEntry(ctx context.Context, s *scope, e v1alpha
 	}
 	switch {
 	case e.Mapping != "":
-		return r.removeMapping(ctx, e)
+		return r.removeMapping(ctx, s, e)
 	case isSubscription(e):
 		return r.removeSubscription(ctx, s, e)
+	case isCSV(e):
+		return r.removeCSV(ctx, s, e)
 	case isGroup(e):
 		return r.removeGroup(ctx, s, e)
 	}
@@ -125,13 +134,16 @@ func (r *RequestReconciler) removeEntry(ctx context.Context, s *scope, e v1alpha
 // handOver gives an entry to another request that wants what it is about, and reports whether there is one. It is in one of the
 // inventories at any time.
 func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (bool, error) {
-	for _, other := range s.others {
+	for i := range s.others {
+		other := &s.others[i]
 		theirs := find(other.request.Status.Inventory, e)
+		if takes, err := r.takes(ctx, other, e, theirs != nil); err != nil {
+			return false, err
+		} else if !takes {
+			continue
+		}
 		if theirs != nil && theirs.UID == e.UID {
 			return true, nil
-		}
-		if theirs == nil && !plan.Wants(other.operands, e) {
-			continue
 		}
 		before := other.request.DeepCopy()
 		if controllerutil.AddFinalizer(other.request, v1alpha1.FinalizerRequest) { // What it gets must not go with it unnoticed.
@@ -141,7 +153,7 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 			}
 			before = other.request.DeepCopy()
 		}
-		if theirs != nil {
+		if theirs := find(other.request.Status.Inventory, e); theirs != nil { // Patch has decoded it anew.
 			theirs.UID = e.UID
 		} else {
 			other.request.Status.Inventory = append(other.request.Status.Inventory, e)
@@ -150,6 +162,31 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 			return false, fmt.Errorf("handing over to OperandRequest %q: %w", client.ObjectKeyFromObject(other.request), err)
 		}
 		return true, nil
+	}
+	return false, nil
+}
+
+// takes reports whether another request may have what an entry is about: it wants that, and the namespace agrees, or it has recorded
+// it. One that is being deleted removes what it has recorded itself, when it does not need it any more.
+func (r *RequestReconciler) takes(ctx context.Context, other *other, e v1alpha1.InventoryEntry, recorded bool) (bool, error) {
+	switch {
+	case e.Origin == v1alpha1.OriginBinding: // One that is revoked is removed by whoever notices it first.
+		return plan.Wants(other.operands, e) && (recorded || !other.ends()), nil
+	case recorded:
+		return true, nil
+	case other.ends():
+		return false, nil
+	case e.Origin != v1alpha1.OriginOperator || e.Mapping != "":
+		return plan.Wants(other.operands, e), nil
+	}
+	for i := range other.operands {
+		if !plan.Wants(other.operands[i:i+1], e) {
+			continue
+		}
+		err := r.checkConsent(ctx, plan.AnnotationConsent, other.operands[i].ID.Registry.Namespace, e.Namespace)
+		if err == nil || !status.Is(err) {
+			return err == nil, err
+		}
 	}
 	return false, nil
 }
@@ -239,7 +276,7 @@ func (r *RequestReconciler) isKept(ctx context.Context, s *scope, live client.Ob
 		return false, nil
 	}
 	for _, operator := range s.request.Status.Inventory {
-		if isSubscription(operator) && operator.Registry == e.Registry && operator.Operand == e.Operand {
+		if isSubscription(operator) && isOperatorOf(operator, e) {
 			subscription, err := r.liveSubscription(ctx, operator)
 			if err != nil || subscription != nil && subscription.Labels[v1alpha1.LabelKeep] == "true" {
 				return err == nil, err
@@ -257,14 +294,14 @@ func (r *RequestReconciler) isKept(ctx context.Context, s *scope, live client.Ob
 }
 
 // removeMapping removes the mapping that we have added, once no resource of the collection is left in the namespace.
-func (r *RequestReconciler) removeMapping(ctx context.Context, e v1alpha1.InventoryEntry) (awaited string, err error) {
+func (r *RequestReconciler) removeMapping(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
 	soc, err := r.liveConfig(ctx, e)
 	if err != nil || soc == nil || soc.Labels[v1alpha1.LabelKeep] == "true" {
 		return "", err
 	}
 	if isOurs(soc, e.Mapping) {
-		if users, err := r.usersOf(ctx, e); err != nil || len(users) > 0 {
-			return strings.Join(users, ", "), err
+		if users, err := r.usersOf(ctx, s, e); err != nil || len(users) > 0 {
+			return status.JoinNames(users), err
 		}
 		if err := r.applyMapping(ctx, soc, e.Mapping, nil); err != nil {
 			return "", err
@@ -285,7 +322,7 @@ func (r *RequestReconciler) removeMapping(ctx context.Context, e v1alpha1.Invent
 }
 
 // usersOf returns the resources that still need the operator of a mapping: those that were not created for requests.
-func (r *RequestReconciler) usersOf(ctx context.Context, e v1alpha1.InventoryEntry) ([]string, error) {
+func (r *RequestReconciler) usersOf(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) ([]string, error) {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Collection}
 	collection := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, key, collection); apierrors.IsNotFound(err) {
@@ -296,13 +333,9 @@ func (r *RequestReconciler) usersOf(ctx context.Context, e v1alpha1.InventoryEnt
 	if collection.Status.Collection == nil {
 		return []string{fmt.Sprintf("OperatorCollection %q to be imported", key)}, nil
 	}
-	var users []string
+	var kinds []schema.GroupVersionKind
 	for _, kind := range collection.Status.Collection.Kinds {
-		found, err := r.resourcesOf(ctx, schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, kind), e.Mapping)
-		if err != nil {
-			return nil, err
-		}
-		users = append(users, found...)
+		kinds = append(kinds, schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, kind))
 	}
-	return users, nil
+	return r.usersIn(ctx, s, kinds, []string{e.Mapping})
 }

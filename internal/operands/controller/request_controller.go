@@ -63,7 +63,11 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	s.summarize(err)
 	writer := &status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: &conditions}
-	return writer.Write(ctx, request, s.written, err)
+	result, err := writer.Write(ctx, request, s.written, err)
+	if err == nil && result.IsZero() && r.watcher.polls {
+		result.RequeueAfter = status.MissingInterval
+	}
+	return result, err
 }
 
 func (r *RequestReconciler) reconcile(ctx context.Context, s *scope) error {
@@ -130,6 +134,7 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 	if err := r.readPackages(ctx, s); err != nil {
 		return err
 	}
+	// An error of one operand does not end the pass: what others revoke is removed even so.
 	for _, planned := range plan.Of(s.request, s.source) {
 		o := &operand{Operand: planned}
 		s.operands = append(s.operands, o)
@@ -138,16 +143,12 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 			continue
 		}
 		if o.Package != nil {
-			err := r.resolvePackage(ctx, s, o)
-			if err != nil && !status.Is(err) {
-				return err
-			}
-			o.fail(err)
+			o.fail(r.resolvePackage(ctx, s, o))
 		}
 		for _, wanted := range o.Installs {
 			i, err := r.resolve(ctx, s, o.ID, wanted)
 			if i == nil {
-				return err
+				i = &install{Install: wanted, phase: v1alpha1.OperatorInstalling}
 			}
 			o.installs = append(o.installs, i)
 			o.fail(err)
@@ -260,10 +261,10 @@ func worse(a, b v1alpha1.OperatorPhase) v1alpha1.OperatorPhase {
 	return a
 }
 
-// create creates and changes the resources. The first ones wait for the operator.
+// create creates and changes the resources. All but copies wait for the operator.
 func (r *RequestReconciler) create(ctx context.Context, s *scope) error {
 	for _, o := range s.operands {
-		if o.Problem != nil || len(o.Objects) == 0 {
+		if len(o.Objects) == 0 {
 			continue
 		}
 		o.phase.OperandPhase = v1alpha1.OperandRunning

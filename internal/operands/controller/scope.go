@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -43,11 +44,14 @@ type operand struct {
 	errs []error
 }
 
-// other is another OperandRequest, which is not being deleted, with what it wants.
+// other is another OperandRequest, with what it wants, or would want if it were not being deleted.
 type other struct {
 	request  *v1alpha1.OperandRequest
 	operands []plan.Operand
 }
+
+// ends reports whether the request is being deleted. Then it has something to remove still.
+func (o *other) ends() bool { return o.request.DeletionTimestamp != nil }
 
 // loadSource reads all objects that OperandRequests refer to through the cache.
 func loadSource(ctx context.Context, reader client.Reader) (*plan.Source, error) {
@@ -92,11 +96,28 @@ func (r *RequestReconciler) loadOthers(ctx context.Context, s *scope) error {
 	s.others = []other{}
 	for i := range list.Items {
 		request := &list.Items[i]
-		if request.UID != s.request.UID && request.DeletionTimestamp == nil {
+		if request.UID != s.request.UID && (request.DeletionTimestamp == nil || controllerutil.ContainsFinalizer(request, v1alpha1.FinalizerRequest)) {
 			s.others = append(s.others, other{request, plan.Of(request, s.source)})
 		}
 	}
 	return nil
+}
+
+// recordedExamples returns the entries of all OperandRequests that are about examples of packages.
+func recordedExamples(ctx context.Context, reader client.Reader) ([]v1alpha1.InventoryEntry, error) {
+	list := &v1alpha1.OperandRequestList{}
+	if err := reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing OperandRequests: %w", err)
+	}
+	var recorded []v1alpha1.InventoryEntry
+	for i := range list.Items {
+		for _, e := range list.Items[i].Status.Inventory {
+			if e.Origin == v1alpha1.OriginConfig && e.Package != "" {
+				recorded = append(recorded, e)
+			}
+		}
+	}
+	return recorded, nil
 }
 
 // entry returns the entry of the inventory that is about the same object, or nil.
@@ -129,17 +150,29 @@ func (s *scope) sortInventory() {
 	s.request.Status.Inventory = sorted
 }
 
-// withoutValues leaves out of an error why the API server refuses an object in another namespace: this may have values that the requester
-// may not read. They are logged.
+// withoutValues leaves out of an error what the API server, or the operator, says about an object in another namespace: this may have
+// values that the requester may not read. Why it is refused is logged, except for Secrets.
 func (s *scope) withoutValues(ctx context.Context, object *plan.Object, err error) error {
 	e := status.AsError(err)
-	if e == nil || e.Reason != v2beta2.ReasonObjectRefused || object.Key.Namespace == s.request.Namespace {
+	if e == nil || object.Key.Namespace == s.request.Namespace {
 		return err
 	}
-	if object.Kind.Kind != "Secret" {
-		ctrl.LoggerFrom(ctx).Error(err, "an object of an OperandConfig was refused")
+	what := ""
+	switch e.Reason {
+	case v1alpha1.ReasonOperandFailed:
+		what = "has failed: its status has the reason"
+	case v1alpha1.ReasonOperandNotReady:
+		what = "is not ready: its status has the reason"
+	case v2beta2.ReasonObjectRefused:
+		what = "was refused: to see why, apply it in its namespace"
+		if object.Kind.Kind != "Secret" {
+			what = "was refused: the log of the component operands has the reason"
+			ctrl.LoggerFrom(ctx).Error(err, "an object of an OperandConfig was refused")
+		}
+	default:
+		return err
 	}
-	return status.Waiting(e.Reason, e.RetryAfter, "%s %q, which an OperandConfig specifies, was refused: the log of the component operands has the reason", object.Kind.Kind, object.Key)
+	return status.Waiting(e.Reason, e.RetryAfter, "%s %q, which an OperandConfig specifies, %s", object.Kind.Kind, object.Key, what)
 }
 
 // uidOf returns the recorded UID of the object of an entry, or "".

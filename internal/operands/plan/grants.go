@@ -36,8 +36,8 @@ const AnnotationConsent = "zoscb.ibm.com/allow-mapping-from"
 type Need struct {
 	Namespace string
 	Kind      schema.GroupVersionKind
-	// Read is true if reading is enough.
-	Read bool
+	// Verb is patch, which stands for all that is done with what is created; get; or list.
+	Verb string
 }
 
 // Needs returns what the component needs for operands, without duplicates.
@@ -50,19 +50,34 @@ func Needs(operands []Operand) []Need {
 	}
 	for i := range operands {
 		for _, install := range operands[i].Installs {
-			add(Need{install.Collection.Namespace, v2beta2.GroupVersion.WithKind("SubOperatorConfig"), false})
-		}
-		if p := operands[i].Package; p != nil {
-			add(Need{p.Namespace, SubscriptionKind, false})
+			add(Need{install.Collection.Namespace, v2beta2.GroupVersion.WithKind("SubOperatorConfig"), "patch"})
 		}
 		for _, object := range operands[i].Objects {
 			if object.Origin == v1alpha1.OriginBinding {
-				add(Need{object.Source.Namespace, object.SourceKind, true})
+				add(Need{object.Source.Namespace, object.SourceKind, "get"})
 			}
-			add(Need{object.Key.Namespace, object.Kind, false})
+			add(Need{object.Key.Namespace, object.Kind, "patch"})
+		}
+		p := operands[i].Package
+		if p == nil {
+			continue
+		}
+		add(Need{p.Namespace, SubscriptionKind, "patch"})
+		for _, namespace := range p.Watched(operands[i].ID.Registry.Namespace) {
+			for _, kind := range p.Kinds {
+				add(Need{namespace, kind.WithVersion(""), "list"})
+			}
 		}
 	}
 	return needs
+}
+
+// Watched returns the namespaces in which a resource keeps the operator of a package, whoever has created it, sorted. Registry is that of
+// the OperandRegistry.
+func (p *Package) Watched(registry string) []string {
+	namespaces := append([]string{p.Namespace, registry}, p.Targets...)
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }
 
 // Consent is that of a namespace to what another one installs or creates in it.
@@ -112,10 +127,24 @@ func Grant(account types.NamespacedName, kind schema.GroupKind, resource, namesp
 	if role != "" {
 		return fmt.Sprintf("kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:%s", binding, namespace, role, account.Namespace, account.Name)
 	}
-	role = grantName + "-" + resource
-	if kind.Group != "" {
-		resource += "." + kind.Group
+	of := schema.GroupResource{Group: kind.Group, Resource: resource}
+	return grantRole(account, grantName+"-"+resource, "get,list,watch,create,patch,delete", of.String(), namespace)
+}
+
+// GrantList returns the command with which an administrator of a namespace lets the ServiceAccount of the component see which resources of
+// an operator there are.
+func GrantList(account types.NamespacedName, resources []schema.GroupResource, namespace string) string {
+	if first := resources[0]; clusterRoles[first.Group] != "" {
+		return Grant(account, schema.GroupKind{Group: first.Group}, first.Resource, namespace)
 	}
-	return fmt.Sprintf("kubectl create role %[1]s -n %[2]s --verb=get,list,watch,create,patch,delete --resource=%[3]s && "+
-		"kubectl create rolebinding %[1]s -n %[2]s --role=%[1]s --serviceaccount=%[4]s:%[5]s", role, namespace, resource, account.Namespace, account.Name)
+	names := make([]string, len(resources))
+	for i, resource := range resources {
+		names[i] = resource.String()
+	}
+	return grantRole(account, grantName+"-list-"+resources[0].Resource, "list,watch", strings.Join(names, ","), namespace)
+}
+
+func grantRole(account types.NamespacedName, role, verbs, resources, namespace string) string {
+	return fmt.Sprintf("kubectl create role %[1]s -n %[2]s --verb=%[3]s --resource=%[4]s && "+
+		"kubectl create rolebinding %[1]s -n %[2]s --role=%[1]s --serviceaccount=%[5]s:%[6]s", role, namespace, verbs, resources, account.Namespace, account.Name)
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -14,7 +13,7 @@ func (o *Object) Entry(id ID) v1alpha1.InventoryEntry {
 	apiVersion, kind := o.Kind.ToAPIVersionAndKind()
 	return v1alpha1.InventoryEntry{
 		Registry: id.Registry.String(), Operand: id.Name, Origin: o.Origin,
-		APIVersion: apiVersion, Kind: kind, Namespace: o.Key.Namespace, Name: o.Key.Name,
+		APIVersion: apiVersion, Kind: kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Package: o.Package,
 	}
 }
 
@@ -50,11 +49,11 @@ func Unwanted(inventory []v1alpha1.InventoryEntry, operands []Operand) []v1alpha
 	return unwanted
 }
 
-// keeps reports whether it is not known if an entry of the operand is wanted. Copies stay only while an OperatorCollection is not
-// imported: who gives them away must be able to take them back.
+// keeps reports whether it is not known if an entry of the operand is wanted. Which copies are wanted is known even if the operand has a
+// problem: who gives them away must be able to take them back.
 func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
-	if o.Problem != nil && e.Origin == v1alpha1.OriginBinding {
-		return strings.HasPrefix(o.Problem.Reason, "Collection")
+	if e.Origin == v1alpha1.OriginBinding {
+		return false
 	}
 	if o.Problem != nil {
 		return true
@@ -71,7 +70,8 @@ func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
 // specifies reports whether any operand of the request that has recorded an entry wants what it is about, whatever its name now.
 func specifies(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	return slices.ContainsFunc(operands, func(o Operand) bool {
-		return o.Problem == nil && (o.wants(e) || slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) }))
+		return o.wants(e) || slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) }) ||
+			slices.ContainsFunc(o.Former, func(former v1alpha1.InventoryEntry) bool { return Same(former, e) })
 	})
 }
 
@@ -92,5 +92,5 @@ func (i Install) Is(e v1alpha1.InventoryEntry) bool {
 
 // Wants reports whether any of the operands of another request wants what an entry is about. Operators are shared by operands of all OperandRegistries.
 func Wants(operands []Operand, e v1alpha1.InventoryEntry) bool {
-	return slices.ContainsFunc(operands, func(o Operand) bool { return o.Problem == nil && o.wants(e) })
+	return slices.ContainsFunc(operands, func(o Operand) bool { return o.wants(e) })
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type Object struct {
 	// Consent is the annotation with which a namespace other than that of the OperandRegistry agrees that an OperandConfig creates the
 	// resource in it.
 	Consent string
+	// Package is that of an operator which OLM installs, if the resource needs it: that of an inventory.
+	Package string
 	// ConfigKey is the name of the resource in the status of an OperandConfig. It is empty if the OperandConfig does not specify it.
 	ConfigKey string
 	// Example and Config are its fields, other than apiVersion, kind and status. Of metadata there are labels and annotations only.
@@ -66,13 +69,16 @@ type builder struct {
 	collection *v2beta2.OperatorCollection
 	// installed is nil unless there is a package which is installed.
 	installed *Installed
-	operand   *Operand
-	places    []string
+	// pkg is the package as in an inventory. It is empty if there is none.
+	pkg string
+	// recorded is that of [Source].
+	recorded []v1alpha1.InventoryEntry
+	operand  *Operand
+	places   []string
 }
 
-func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandConfig, infos []*v1alpha1.OperandBindInfo) error {
+func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandConfig) error {
 	home := cmp.Or(b.operator.Namespace, b.registry.Namespace)
-	b.addBindings(entries, infos) // First, as the others may need them. They are removed last.
 	configured := slices.ContainsFunc(entries, func(e *v1alpha1.Operand) bool { return e.Kind == "" })
 	if configured {
 		b.places = append(b.places, home)
@@ -147,6 +153,11 @@ func (b *builder) addResource(r *v1alpha1.ConfigResource) error {
 	if err := checkResource(r, data); err != nil {
 		return err
 	}
+	if r.APIVersion == "v1" && r.Kind == secretKind.Kind {
+		if err := encodeStrings(data); err != nil {
+			return err
+		}
+	}
 	namespace := cmp.Or(r.Namespace, b.registry.Namespace)
 	b.add(Object{
 		Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(),
@@ -173,6 +184,36 @@ func checkResource(r *v1alpha1.ConfigResource, data map[string]any) error {
 	return nil
 }
 
+// encodeStrings moves stringData of a Secret to data, as the API server does. It does not return stringData, so that each comparison would
+// find a difference, and what was removed from it would remain.
+func encodeStrings(secret map[string]any) error {
+	texts, isMap := secret["stringData"].(map[string]any)
+	if secret["stringData"] != nil && !isMap {
+		return errors.New("data.stringData must be an object")
+	}
+	data, isMap := secret["data"].(map[string]any)
+	if secret["data"] != nil && !isMap {
+		return errors.New("data.data must be an object")
+	}
+	delete(secret, "stringData")
+	if len(texts) == 0 {
+		return nil
+	}
+	all := maps.Clone(data)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		text, isText := texts[name].(string)
+		if !isText {
+			return fmt.Errorf("data.stringData.%s must be a text", name)
+		}
+		all[name] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	secret["data"] = all
+	return nil
+}
+
 // addRequested adds a resource that the OperandRequest specifies itself.
 func (b *builder) addRequested(e *v1alpha1.Operand) error {
 	kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind)
@@ -196,8 +237,8 @@ func (b *builder) addRequested(e *v1alpha1.Operand) error {
 	b.add(Object{
 		Origin: v1alpha1.OriginRequest, Kind: kind,
 		Owner:  b.operand.ID.String() + "/" + b.request.Namespace + "/" + b.request.Name,
-		Key:    types.NamespacedName{Namespace: b.request.Namespace, Name: cmp.Or(e.InstanceName, generatedName(b.request.Name, e))},
-		Config: fields,
+		Key:    types.NamespacedName{Namespace: b.request.Namespace, Name: cmp.Or(e.InstanceName, generatedName(b.request.Name, kind.GroupKind()))},
+		Config: fields, Package: b.pkg,
 	}, nil, nil)
 	if b.collection != nil {
 		b.places = append(b.places, b.request.Namespace)
@@ -228,9 +269,10 @@ func with(values map[string]string, key, value string) map[string]any {
 }
 
 // generatedName is the name of a resource that has none: that of the OperandRequest, and 14 digits of a hash. There can be one for each
-// kind: a number would give a resource another name when an item before it is removed.
-func generatedName(request string, e *v1alpha1.Operand) string {
-	sum := sha256.Sum256([]byte(e.APIVersion + e.Kind + "0"))
+// kind: a number would give a resource another name when an item before it is removed. So would the version of the API, which is that of
+// the collection.
+func generatedName(request string, kind schema.GroupKind) string {
+	sum := sha256.Sum256([]byte(kind.String()))
 	const digits = 14
 	request = request[:min(len(request), validation.DNS1123SubdomainMaxLength-digits-1)]
 	return request + "-" + hex.EncodeToString(sum[:])[:digits]
@@ -264,15 +306,9 @@ func (b *builder) endpoints() *[]v2beta2.EndpointMapping {
 
 // checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies.
 func (o *Operand) checkNames(before []Operand) error {
-	seen := map[string]string{}
-	name := func(object *Object) string { return fmt.Sprintf("%s %q", object.Kind.GroupKind(), object.Key) }
-	for i := range before {
-		for j := range before[i].Objects {
-			seen[name(&before[i].Objects[j])] = before[i].ID.Name
-		}
-	}
+	seen := namesOfAll(before)
 	for i := range o.Objects {
-		object := name(&o.Objects[i])
+		object := o.Objects[i].name()
 		if other, exists := seen[object]; exists {
 			return fmt.Errorf("operand %q specifies %s, which operand %q specifies, too: give it another name, such as with instanceName", o.ID.Name, object, other)
 		}
@@ -280,6 +316,31 @@ func (o *Operand) checkNames(before []Operand) error {
 	}
 	return nil
 }
+
+// copies returns the copies of Secrets and ConfigMaps whose names are not taken. They do not depend on the rest of the operand.
+func (o *Operand) copies(before []Operand) []Object {
+	seen := namesOfAll(before)
+	return slices.DeleteFunc(o.Objects, func(object Object) bool {
+		name := object.name()
+		_, exists := seen[name]
+		seen[name] = o.ID.Name
+		return exists || object.Origin != v1alpha1.OriginBinding
+	})
+}
+
+// namesOfAll has the operand that specifies each object.
+func namesOfAll(operands []Operand) map[string]string {
+	names := map[string]string{}
+	for i := range operands {
+		for j := range operands[i].Objects {
+			names[operands[i].Objects[j].name()] = operands[i].ID.Name
+		}
+	}
+	return names
+}
+
+// name identifies an object, whatever the version of its API.
+func (o *Object) name() string { return fmt.Sprintf("%s %q", o.Kind.GroupKind(), o.Key) }
 
 func groupOf(collection *v2beta2.OperatorCollection) string {
 	return schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, "").Group

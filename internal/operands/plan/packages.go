@@ -29,6 +29,9 @@ const GroupName = "collection-operator-operands"
 // PackageKey identifies a package in the namespace of its Subscription.
 type PackageKey struct{ Namespace, Name string }
 
+// String returns <namespace>/<name>, as in an inventory.
+func (k PackageKey) String() string { return k.Namespace + "/" + k.Name }
+
 // Package is a package of OLM whose operator is needed in a namespace.
 type Package struct {
 	PackageKey
@@ -40,6 +43,8 @@ type Package struct {
 	Global bool
 	// Targets are the namespaces of the operator, sorted. They are empty if Global.
 	Targets []string
+	// Kinds are those of the operator. There are none until it is installed.
+	Kinds []schema.GroupKind
 	// Subscription lacks the catalog if that is to be found.
 	Subscription Object
 	// Group is created if the namespace has none.
@@ -51,14 +56,14 @@ func (p *Package) Is(e v1alpha1.InventoryEntry) bool {
 	if e.Origin != v1alpha1.OriginOperator || e.Mapping != "" || e.Namespace != p.Namespace {
 		return false
 	}
-	return e.Package == p.Name || !p.Global && groupKind(e) == OperatorGroupKind.GroupKind()
+	return e.Package == p.PackageKey.String() || !p.Global && groupKind(e) == OperatorGroupKind.GroupKind()
 }
 
 // Entry returns the entry of an object that installs the package, without UID.
 func (p *Package) Entry(o *Object, id ID) v1alpha1.InventoryEntry {
 	e := o.Entry(id)
 	if o.Kind != OperatorGroupKind {
-		e.Package = p.Name
+		e.Package = p.PackageKey.String()
 	}
 	return e
 }
@@ -123,7 +128,7 @@ func PackageOf(registry *v1alpha1.OperandRegistry, operator *v1alpha1.Operator, 
 }
 
 // newPackage returns the package that the operator of an OperandRegistry specifies.
-func newPackage(id ID, operator *v1alpha1.Operator, key PackageKey) (*Package, error) {
+func newPackage(id ID, operator *v1alpha1.Operator, key PackageKey, installed *Installed) (*Package, error) {
 	if operator.Channel == "" {
 		return nil, fmt.Errorf("operator %q: packageName needs channel", operator.Name)
 	}
@@ -134,6 +139,9 @@ func newPackage(id ID, operator *v1alpha1.Operator, key PackageKey) (*Package, e
 	p := &Package{
 		PackageKey: key, Channels: append([]string{operator.Channel}, operator.FallbackChannels...),
 		Source: operator.SourceName, SourceNamespace: operator.SourceNamespace, Global: operator.InstallMode == v1alpha1.InstallModeCluster,
+	}
+	if installed != nil {
+		p.Kinds = installed.Kinds
 	}
 	spec := map[string]any{"name": key.Name, "channel": operator.Channel, "installPlanApproval": approval}
 	for name, value := range map[string]string{"source": p.Source, "sourceNamespace": p.SourceNamespace, "startingCSV": operator.StartingCSV} {
@@ -174,25 +182,62 @@ func operatorObject(kind schema.GroupVersionKind, namespace, name, owner string,
 }
 
 // addExamples adds the resources of an operator that OLM installs: its examples of the kinds that the OperandConfig names. Other names
-// have no effect.
+// have no effect. An upgrade removes nothing: a resource keeps its name if that of its example is another one now.
 func (b *builder) addExamples(service *v1alpha1.ConfigService) error {
-	for _, example := range b.installed.Examples {
-		for _, name := range slices.Sorted(maps.Keys(service.Spec)) {
-			if !strings.EqualFold(name, example.Kind.Kind) {
+	recorded := b.recordedExamples()
+	former := slices.DeleteFunc(slices.Clone(recorded), func(e v1alpha1.InventoryEntry) bool {
+		isNamed := slices.ContainsFunc(slices.Collect(maps.Keys(service.Spec)), func(name string) bool { return strings.EqualFold(name, e.Kind) })
+		return !isNamed || slices.ContainsFunc(b.installed.Examples, func(example Example) bool { return example.is(e) })
+	})
+	for i := range b.installed.Examples {
+		example := &b.installed.Examples[i]
+		for _, key := range slices.Sorted(maps.Keys(service.Spec)) {
+			if !strings.EqualFold(key, example.Kind.Kind) {
 				continue
 			}
-			spec, err := object(service.Spec[name].Raw)
+			spec, err := object(service.Spec[key].Raw)
 			if err != nil {
-				return fmt.Errorf("service %q: spec.%s: %w", service.Name, name, err)
+				return fmt.Errorf("service %q: spec.%s: %w", service.Name, key, err)
+			}
+			name := example.Name
+			at := slices.IndexFunc(former, func(e v1alpha1.InventoryEntry) bool { return groupKind(e) == example.Kind.GroupKind() })
+			if at >= 0 && !slices.ContainsFunc(recorded, example.is) {
+				name, former = former[at].Name, slices.Delete(former, at, at+1)
 			}
 			b.add(Object{
-				Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: name, Consent: AnnotationConsent, Kind: example.Kind,
-				Key:     types.NamespacedName{Namespace: b.registry.Namespace, Name: example.Name},
-				Example: map[string]any{"spec": example.Spec}, Config: map[string]any{"spec": spec},
+				Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: key, Consent: AnnotationConsent, Kind: example.Kind,
+				Key:     types.NamespacedName{Namespace: b.registry.Namespace, Name: name},
+				Example: map[string]any{"spec": example.Spec}, Config: map[string]any{"spec": spec}, Package: b.pkg,
 			}, nil, nil)
 		}
 	}
+	b.operand.Former = former
 	return nil
+}
+
+// recordedExamples returns what was created for examples of the package: for this request, or for others that share it.
+func (b *builder) recordedExamples() []v1alpha1.InventoryEntry {
+	var recorded []v1alpha1.InventoryEntry
+	add := func(e v1alpha1.InventoryEntry) {
+		if e.Origin == v1alpha1.OriginConfig && e.Package == b.pkg && e.Namespace == b.registry.Namespace &&
+			!slices.ContainsFunc(recorded, func(other v1alpha1.InventoryEntry) bool { return Same(other, e) }) {
+			recorded = append(recorded, e)
+		}
+	}
+	for _, e := range b.request.Status.Inventory { // Of an operand that has another name now, too.
+		add(e)
+	}
+	for _, e := range b.recorded {
+		if b.operand.ID.Is(e) {
+			add(e)
+		}
+	}
+	return recorded
+}
+
+// is reports whether an entry of an inventory is about a resource that was created for an example with this name.
+func (e *Example) is(entry v1alpha1.InventoryEntry) bool {
+	return groupKind(entry) == e.Kind.GroupKind() && entry.Name == e.Name
 }
 
 // checkKind refuses a kind that is not one of the operator: this process could create it, but the owner of the OperandRegistry has not

@@ -22,6 +22,8 @@ type Source struct {
 	Collections map[types.NamespacedName]*v2beta2.OperatorCollection
 	// Installed has what is known of the packages that are installed.
 	Installed map[PackageKey]*Installed
+	// Recorded has the entries of the inventories of all OperandRequests that are about examples of packages.
+	Recorded []v1alpha1.InventoryEntry
 	// GlobalNamespace is that of operators for all namespaces.
 	GlobalNamespace string
 	// BindInfos are sorted by namespace and name.
@@ -43,7 +45,7 @@ func IDOf(e v1alpha1.InventoryEntry) ID {
 	return ID{types.NamespacedName{Namespace: namespace, Name: name}, e.Operand}
 }
 
-// Problem is why nothing can be done about an operand. What exists of it remains as it is.
+// Problem is why nothing can be done about an operand, except for its copies. What else exists of it remains as it is.
 type Problem struct {
 	// Reason is a constant of the API.
 	Reason, Message string
@@ -52,7 +54,7 @@ type Problem struct {
 // Operand is what an OperandRequest wants of one operator.
 type Operand struct {
 	ID ID
-	// Problem is nil if the rest can be done.
+	// Problem is nil if all can be done. Otherwise Objects has the copies of Secrets and ConfigMaps only.
 	Problem *Problem
 	// NoOp is true if the operator is not installed on purpose.
 	NoOp bool
@@ -64,6 +66,9 @@ type Operand struct {
 	Objects []Object
 	// ConfigMissing is true if the OperandConfig does not exist. What it specified before remains.
 	ConfigMissing bool
+	// Former has what was created for examples that the operator does not have any more, of kinds that the OperandConfig names. It
+	// remains as it is.
+	Former []v1alpha1.InventoryEntry
 	// KindsUnknown is true if the package is not installed yet: its kinds and examples are not known, and Objects lacks resources.
 	KindsUnknown bool
 }
@@ -91,7 +96,7 @@ func Of(request *v1alpha1.OperandRequest, source *Source) []Operand {
 			err = operand.checkNames(operands)
 		}
 		if err != nil {
-			operand = Operand{ID: wanted.id, Problem: problemOf(err)}
+			operand = Operand{ID: wanted.id, Problem: problemOf(err), Objects: operand.copies(operands)}
 		}
 		operands = append(operands, operand)
 	}
@@ -186,11 +191,12 @@ func (o *Operand) resolve(request *v1alpha1.OperandRequest, wanted *asked, sourc
 		return refuse(v1alpha1.ReasonOutOfScope, "%q is private: only OperandRequests in namespace %q may request it, unless its scope in OperandRegistry %q is public",
 			operator.Name, registry.Namespace, o.ID.Registry)
 	}
-	b := &builder{request: request, registry: registry, operator: operator, operand: o}
+	b := &builder{request: request, registry: registry, operator: operator, operand: o, recorded: source.Recorded}
+	b.addBindings(wanted.entries, source.BindInfos) // First, as the others may need them. They are removed last.
 	if err := b.findOperator(source); err != nil {
 		return err
 	}
-	return b.build(wanted.entries, source.Configs[o.ID.Registry], source.BindInfos)
+	return b.build(wanted.entries, source.Configs[o.ID.Registry])
 }
 
 // findOperator determines what installs the operator, and what is known of it.
@@ -198,7 +204,11 @@ func (b *builder) findOperator(source *Source) error {
 	switch b.operator.InstallMode {
 	case v1alpha1.InstallModeNoOp:
 		b.operand.NoOp = true
-	case "", v1alpha1.InstallModeNamespace, v1alpha1.InstallModeCluster:
+	case v1alpha1.InstallModeCluster:
+		if b.operator.Collection != nil {
+			return fmt.Errorf("operator %q: installMode cluster needs packageName: the operator of a collection is installed where it is requested", b.operator.Name)
+		}
+	case "", v1alpha1.InstallModeNamespace:
 	default:
 		return fmt.Errorf("operator %q: installMode must be namespace, cluster or no-op, but is %q", b.operator.Name, b.operator.InstallMode)
 	}
@@ -211,13 +221,13 @@ func (b *builder) findOperator(source *Source) error {
 		b.collection = collection
 		return nil
 	}
-	b.installed = source.Installed[*key]
+	b.installed, b.pkg = source.Installed[*key], key.String()
 	b.operand.KindsUnknown = b.installed == nil
 	if b.operand.NoOp {
 		return nil
 	}
 	var err error
-	b.operand.Package, err = newPackage(b.operand.ID, b.operator, *key)
+	b.operand.Package, err = newPackage(b.operand.ID, b.operator, *key, b.installed)
 	return err
 }
 
