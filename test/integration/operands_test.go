@@ -188,6 +188,13 @@ var _ = Describe("Operand requests", func() {
 			g.Expect(info.Status.RequestNamespaces).To(ConsistOf(team))
 		}).WithContext(ctx).Should(Succeed())
 
+		By("while the rest of the operand has a mistake")
+		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","spec":{"misspelt":{}}}]}}`)
+		ExpectFailure(ctx, request, operandsv1alpha1.ReasonInvalidOperand, "has no kind", false)
+		Expect(password(copied)(NewWithT(GinkgoT()))).To(Equal("rotated"))
+		Patch(ctx, source, `{"stringData":{"password":"rotated again"}}`)
+		Eventually(password(copied)).WithContext(ctx).Should(Equal("rotated again"))
+
 		By("once the operand is private")
 		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"files","collection":{"name":"oc"},"scope":"private"}]}}`)
 		Eventually(Gone(ctx, copied)).WithContext(ctx).Should(BeTrue())

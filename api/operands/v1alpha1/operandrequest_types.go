@@ -198,7 +198,8 @@ type InventoryEntry struct {
 	// collection is the OperatorCollection of the SubOperatorConfig.
 	// +optional
 	Collection string `json:"collection,omitempty"`
-	// package is that of a Subscription, or of a ClusterServiceVersion that came of it.
+	// package is that of a Subscription, of a ClusterServiceVersion that came of it, or of a resource of its operator. It is
+	// namespace/name, with the namespace of the Subscription.
 	// +optional
 	Package string `json:"package,omitempty"`
 }

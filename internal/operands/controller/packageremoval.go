@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
+	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // liveSubscription returns the Subscription of an entry if it is ours, or nil.
@@ -60,9 +62,9 @@ func (r *RequestReconciler) removeSubscription(ctx context.Context, s *scope, e 
 			return "", err
 		}
 		for i := range csvs {
-			users, err := r.usersOfPackage(ctx, e, &csvs[i])
+			users, err := r.usersOfPackage(ctx, s, e, &csvs[i])
 			if err != nil || len(users) > 0 {
-				return strings.Join(users, ", "), err
+				return status.JoinNames(users), err
 			}
 		}
 		if err := r.recordCSVs(ctx, s, e, csvs); err != nil {
@@ -70,6 +72,18 @@ func (r *RequestReconciler) removeSubscription(ctx context.Context, s *scope, e 
 		}
 	}
 	return r.removeObject(ctx, s, e)
+}
+
+// dropReplaced removes the entries of ClusterServiceVersions that OLM has replaced, and reports whether there are any.
+func (s *scope) dropReplaced(p *olmPackage) bool {
+	if p.ours == nil || p.csv == nil {
+		return false
+	}
+	before := len(s.request.Status.Inventory)
+	s.request.Status.Inventory = slices.DeleteFunc(slices.Clone(s.request.Status.Inventory), func(e v1alpha1.InventoryEntry) bool {
+		return isCSV(e) && p.Is(e) && e.UID != string(p.csv.UID)
+	})
+	return len(s.request.Status.Inventory) < before
 }
 
 // keepPackage drops the entries of what belongs to a Subscription that a user wants to keep.
@@ -120,22 +134,108 @@ func (r *RequestReconciler) recordCSVs(ctx context.Context, s *scope, subscripti
 	return r.save(ctx, s)
 }
 
-// usersOfPackage returns the resources that still need an operator which OLM has installed: those that were not created for requests.
-func (r *RequestReconciler) usersOfPackage(ctx context.Context, e v1alpha1.InventoryEntry, csv *operatorsv1alpha1.ClusterServiceVersion) ([]string, error) {
-	registry, _, _ := strings.Cut(e.Registry, "/")
-	namespaces := []string{e.Namespace, registry}
-	slices.Sort(namespaces)
+// removeCSV removes a ClusterServiceVersion, whose Subscription is gone, once nobody uses the operator. If there is another Subscription to the
+// package, it stays: that one has it now.
+func (r *RequestReconciler) removeCSV(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, csv)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return "", apply.ConfirmAbsence(ctx, r.Reader, err)
+	case apierrors.IsForbidden(err):
+		return "", r.forbidden(ctx, err, objectOf(plan.ClusterServiceVersionKind, e.Namespace, e.Name))
+	case err != nil:
+		return "", fmt.Errorf("reading ClusterServiceVersion %q in namespace %q: %w", e.Name, e.Namespace, err)
+	case e.UID != string(csv.UID):
+		return "", nil
+	case csv.DeletionTimestamp != nil:
+		return r.removeObject(ctx, s, e)
+	}
+	subscriptions := &operatorsv1alpha1.SubscriptionList{}
+	err = r.Reader.List(ctx, subscriptions, client.InNamespace(e.Namespace), client.Limit(listLimit))
+	if apierrors.IsForbidden(err) {
+		return "", r.forbidden(ctx, err, objectOf(plan.SubscriptionKind, e.Namespace, ""))
+	}
+	if err != nil {
+		return "", fmt.Errorf("listing Subscriptions in namespace %q: %w", e.Namespace, err)
+	}
+	for i := range subscriptions.Items {
+		if uses(&subscriptions.Items[i], e) {
+			return "", nil
+		}
+	}
+	users, err := r.usersOfPackage(ctx, s, e, csv)
+	if err != nil || len(users) > 0 {
+		return status.JoinNames(users), err
+	}
+	return r.removeObject(ctx, s, e)
+}
+
+// uses reports whether a Subscription has a ClusterServiceVersion, or will have it when OLM has seen it.
+func uses(subscription *operatorsv1alpha1.Subscription, csv v1alpha1.InventoryEntry) bool {
+	of := subscription.Status
+	return of.InstalledCSV == csv.Name || of.CurrentCSV == csv.Name ||
+		subscription.Spec != nil && subscription.Namespace+"/"+subscription.Spec.Package == csv.Package
+}
+
+// usersOfPackage returns the resources that still need an operator which OLM has installed: those of other requests wherever they are, and
+// those that were created otherwise in the namespaces of the Subscription, the OperandRegistry and the OperatorGroup.
+func (r *RequestReconciler) usersOfPackage(ctx context.Context, s *scope, e v1alpha1.InventoryEntry, csv *operatorsv1alpha1.ClusterServiceVersion) ([]string, error) {
 	var users []string
+	for _, other := range s.others {
+		if slices.ContainsFunc(other.request.Status.Inventory, func(theirs v1alpha1.InventoryEntry) bool {
+			return theirs.Origin != v1alpha1.OriginOperator && theirs.Package == e.Package && theirs.UID != ""
+		}) {
+			users = append(users, fmt.Sprintf("resources of an OperandRequest in namespace %q", other.request.Namespace))
+		}
+	}
+	var kinds []schema.GroupVersionKind
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
 		_, group, _ := strings.Cut(owned.Name, ".")
-		kind := schema.GroupVersionKind{Group: group, Version: owned.Version, Kind: owned.Kind}
-		for _, namespace := range slices.Compact(slices.Clone(namespaces)) {
-			found, err := r.resourcesOf(ctx, kind, namespace)
-			if err != nil {
+		kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: owned.Version, Kind: owned.Kind})
+	}
+	of := &plan.Package{PackageKey: plan.PackageKey{Namespace: e.Namespace}}
+	if targets := csv.Annotations[operatorsv1.OperatorGroupTargetsAnnotationKey]; targets != "" {
+		of.Targets = strings.Split(targets, ",")
+	}
+	registry, _, _ := strings.Cut(e.Registry, "/")
+	found, err := r.usersIn(ctx, s, kinds, of.Watched(registry))
+	return append(users, found...), err
+}
+
+// usersIn returns the resources of kinds in namespaces. Those in other namespaces than that of the request are only counted. All permissions
+// that are missing for this are reported at once.
+func (r *RequestReconciler) usersIn(ctx context.Context, s *scope, kinds []schema.GroupVersionKind, namespaces []string) ([]string, error) {
+	var users, commands []string
+	for _, namespace := range namespaces {
+		var missing []schema.GroupResource
+		for _, kind := range kinds {
+			names, err := r.resourcesOf(ctx, kind, namespace)
+			switch {
+			case apierrors.IsForbidden(err):
+				missing = append(missing, r.resourceOf(kind))
+			case err != nil:
 				return nil, err
+			case len(names) > 0 && namespace != s.request.Namespace:
+				users = append(users, fmt.Sprintf("%d of kind %s in namespace %q", len(names), kind.Kind, namespace))
+			default:
+				users = append(users, names...)
 			}
-			users = append(users, found...)
 		}
+		if len(missing) == 0 {
+			continue
+		}
+		ends, err := r.isEnding(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !ends {
+			commands = append(commands, plan.GrantList(r.Account, missing, namespace))
+		}
+	}
+	if len(commands) > 0 {
+		return nil, status.Waiting(v1alpha1.ReasonNotGranted, status.MissingInterval,
+			"ServiceAccount %q may not see whether somebody uses the operator: an administrator can allow it: %s", r.Account, strings.Join(commands, " && "))
 	}
 	return users, nil
 }
@@ -163,14 +263,17 @@ func (r *RequestReconciler) removeGroup(ctx context.Context, s *scope, e v1alpha
 	return r.removeObject(ctx, s, e)
 }
 
-// resourcesOf returns the names of all resources of a kind in a namespace. Changes of them are noticed.
+// resourcesOf returns the names of all resources of a kind in a namespace. Changes of them are noticed. Resources without namespace do not
+// count: nobody can request them.
 func (r *RequestReconciler) resourcesOf(ctx context.Context, kind schema.GroupVersionKind, namespace string) ([]string, error) {
+	mapping, err := r.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err == nil && mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return nil, nil
+	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := r.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit))
+	err = r.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit))
 	switch {
-	case apierrors.IsForbidden(err):
-		return nil, r.forbidden(ctx, err, objectOf(kind, namespace, ""))
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		if err := apply.ConfirmAbsence(ctx, r.Reader, err); err != nil {
 			return nil, err

@@ -390,15 +390,3 @@ func (p *olmPackage) planName() string {
 	}
 	return "(not created yet)"
 }
-
-// dropReplaced removes the entries of ClusterServiceVersions that OLM has replaced, and reports whether there are any.
-func (s *scope) dropReplaced(p *olmPackage) bool {
-	if p.ours == nil || p.csv == nil {
-		return false
-	}
-	before := len(s.request.Status.Inventory)
-	s.request.Status.Inventory = slices.DeleteFunc(slices.Clone(s.request.Status.Inventory), func(e v1alpha1.InventoryEntry) bool {
-		return isCSV(e) && p.Is(e) && e.UID != string(p.csv.UID)
-	})
-	return len(s.request.Status.Inventory) < before
-}

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,9 +44,16 @@ func (r *RegistryReconciler) SetupWithManager(mgr ctrl.Manager) error {
 				requests = append(requests, reconcile.Request{NamespacedName: key})
 			}
 			return requests
-		})).
+		}), builder.WithPredicates(requested)).
 		Complete(r)
 }
+
+// requested ignores changes of OperandRequests on which nothing here depends, such as of conditions.
+var requested = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*v1alpha1.OperandRequest), e.ObjectNew.(*v1alpha1.OperandRequest)
+	return before.Generation != after.Generation ||
+		!equality.Semantic.DeepEqual(before.Status.Members, after.Status.Members) || !equality.Semantic.DeepEqual(before.Status.Inventory, after.Status.Inventory)
+}}
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *RegistryReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

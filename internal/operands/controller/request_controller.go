@@ -236,7 +236,7 @@ func (r *RequestReconciler) install(ctx context.Context, s *scope) error {
 		o.phase.OperatorPhase = v1alpha1.OperatorRunning
 		if o.pkg != nil {
 			phase, err := r.ensurePackage(ctx, s, o)
-			o.fail(err)
+			o.fail(s.withoutValues(ctx, &o.Package.Subscription, err))
 			o.phase.OperatorPhase = phase
 		}
 		for _, i := range o.installs {

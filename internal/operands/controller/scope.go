@@ -167,12 +167,12 @@ func (s *scope) withoutValues(ctx context.Context, object *plan.Object, err erro
 		what = "was refused: to see why, apply it in its namespace"
 		if object.Kind.Kind != "Secret" {
 			what = "was refused: the log of the component operands has the reason"
-			ctrl.LoggerFrom(ctx).Error(err, "an object of an OperandConfig was refused")
+			ctrl.LoggerFrom(ctx).Error(err, "an object in another namespace than its OperandRequest was refused")
 		}
 	default:
 		return err
 	}
-	return status.Waiting(e.Reason, e.RetryAfter, "%s %q, which an OperandConfig specifies, %s", object.Kind.Kind, object.Key, what)
+	return status.Waiting(e.Reason, e.RetryAfter, "%s %q %s", object.Kind.Kind, object.Key, what)
 }
 
 // uidOf returns the recorded UID of the object of an entry, or "".

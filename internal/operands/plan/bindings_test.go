@@ -56,7 +56,7 @@ func TestBindings(t *testing.T) {
 func TestCopiesAreRevoked(t *testing.T) {
 	source := newSource(t, tools, "")
 	source.BindInfos = []*v1alpha1.OperandBindInfo{bindInfo(t, "tools", `{operand: zos, registry: tools, bindings: {public: {secret: s}}}`)}
-	asked := request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}]}]}")
+	asked := request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}]}]}")
 	var inventory []v1alpha1.InventoryEntry
 	planned := Of(asked, source)
 	for _, object := range planned[0].Objects {
@@ -72,19 +72,51 @@ func TestCopiesAreRevoked(t *testing.T) {
 			source.Collections = newSource(t, tools, "").Collections
 			source.Collections[types.NamespacedName{Namespace: "tools", Name: "zos"}].Status.Collection = nil
 		}, 0},
+		"a collection that is gone": {func() { source.Collections = nil }, 0},
+		"a mistake in the config": {func() {
+			source.Configs = newSource(t, tools, "{services: [{name: zos, spec: {misspelt: {}}}]}").Configs
+		}, 0},
+		"a collection without the kind": {func() {
+			source.Collections = newSource(t, tools, "").Collections
+			source.Collections[types.NamespacedName{Namespace: "tools", Name: "zos"}].Status.Collection.Kinds = []string{"DataFile"}
+		}, 0},
+		"not in the registry any more": {func() { source.Registries = newSource(t, "{}", "").Registries }, 1},
 		"private": {func() {
 			source.Registries = newSource(t, "{operators: [{name: zos, collection: {name: zos}}]}", "").Registries
 		}, 1},
 		"without binding": {func() { source.BindInfos[0].Spec.Bindings = nil }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, collections, info := source.Registries, source.Collections, source.BindInfos[0].DeepCopy()
+			before, collections, configs, info := source.Registries, source.Collections, source.Configs, source.BindInfos[0].DeepCopy()
 			test.change()
 			unwanted := Unwanted(inventory, Of(asked, source))
-			source.Registries, source.Collections, source.BindInfos[0] = before, collections, info
+			source.Registries, source.Collections, source.Configs, source.BindInfos[0] = before, collections, configs, info
 			if len(unwanted) != test.want || len(unwanted) > 0 && unwanted[0].Origin != v1alpha1.OriginBinding {
 				t.Errorf("got %+v", unwanted)
 			}
 		})
+	}
+}
+
+// An operand that cannot be created gives its copies nevertheless, unless their names are taken.
+func TestCopiesOfAProblem(t *testing.T) {
+	source := newSource(t, tools, "{services: [{name: zos, spec: {misspelt: {}}}]}")
+	source.BindInfos = []*v1alpha1.OperandBindInfo{
+		bindInfo(t, "tools", "{operand: zos, registry: tools, bindings: {public: {secret: s}, public-again: {secret: t}}}"),
+		bindInfo(t, "tools", "{operand: secret, registry: tools, bindings: {public: {secret: s}, public-more: {secret: u}}}"),
+	}
+	asked := request(t, "tools", `{requests: [{registry: tools, operands: [
+		{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, {name: secret, bindings: {public: {secret: x}, public-more: {secret: y}}}]}]}`)
+	var got []string
+	for _, o := range Of(asked, source) {
+		if o.Problem == nil || o.Problem.Reason != v1alpha1.ReasonInvalidOperand || o.Package != nil || o.Installs != nil {
+			t.Errorf("got %+v", o)
+		}
+		for _, object := range o.Objects {
+			got = append(got, o.ID.Name+" "+object.Source.Name+" -> "+object.Key.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"zos s -> x", "secret u -> y"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
@@ -157,4 +159,90 @@ func FuzzInstalledBy(f *testing.F) {
 			}
 		}
 	})
+}
+
+// An upgrade of a package removes nothing, whatever examples the new version has.
+func TestExamplesOfAnUpgrade(t *testing.T) {
+	const renamed = `[{"apiVersion": "jenkins.io/v2", "kind": "Jenkins", "metadata": {"name": "other"}, "spec": {"new": true}}]`
+	const more = `[{"apiVersion": "jenkins.io/v1", "kind": "Jenkins", "metadata": {"name": "other"}, "spec": {}},
+		{"apiVersion": "jenkins.io/v1", "kind": "Jenkins", "metadata": {"name": "example"}, "spec": {}}]`
+	const named, notNamed = "{services: [{name: jenkins, spec: {jenkins: {}}}]}", "{services: [{name: jenkins, spec: {other: {}}}]}"
+	for name, test := range map[string]struct {
+		examples, config string
+		want             []string
+		unwanted         int
+	}{
+		"the same":                  {examples, named, []string{"example"}, 0},
+		"another name":              {renamed, named, []string{"example"}, 0},
+		"one more":                  {more, named, []string{"other", "example"}, 0},
+		"none of the kind":          {"[]", named, nil, 0},
+		"no examples":               {"", named, nil, 0},
+		"not in the config any more": {renamed, notNamed, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := newSource(t, strings.Replace(jenkins, "%s", "", 1), named)
+			plans := func(examples string, asked *v1alpha1.OperandRequest) []Operand {
+				installed, err := InstalledBy(csv(examples))
+				if err != nil {
+					t.Fatal(err)
+				}
+				source.Installed = map[PackageKey]*Installed{{"tools", "jenkins-operator"}: installed}
+				return Of(asked, source)
+			}
+			names := func(o *Operand) []string {
+				var names []string
+				for _, object := range o.Objects {
+					names = append(names, object.Key.Name)
+				}
+				return names
+			}
+			asked := request(t, "tools", "{requests: [{registry: tools, operands: [{name: jenkins}]}]}")
+			before := plans(examples, asked)
+			inventory := []v1alpha1.InventoryEntry{before[0].Objects[0].Entry(before[0].ID)}
+			if inventory[0].Package != "tools/jenkins-operator" {
+				t.Errorf("got package %q", inventory[0].Package)
+			}
+			source.Configs = newSource(t, jenkins, test.config).Configs
+			asked.Status.Inventory = inventory
+			after := plans(test.examples, asked)
+			if diff := cmp.Diff(test.want, names(&after[0])); diff != "" {
+				t.Error(diff)
+			}
+			if unwanted := Unwanted(inventory, after); len(unwanted) != test.unwanted {
+				t.Errorf("unwanted: %v", unwanted)
+			}
+			source.Recorded = inventory
+			later := plans(test.examples, request(t, "team", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: jenkins}]}]}"))
+			if diff := cmp.Diff(test.want, names(&later[0])); diff != "" {
+				t.Errorf("a request that comes later: %s", diff)
+			}
+		})
+	}
+}
+
+// To remove an operator, it must be known whether somebody uses it.
+func TestNeedsOfPackages(t *testing.T) {
+	source := newSource(t, strings.Replace(jenkins, "%s", ", targetNamespaces: [team]", 1), "")
+	installed, err := InstalledBy(csv(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.Installed = map[PackageKey]*Installed{{"tools", "jenkins-operator"}: installed}
+	var got []string
+	for _, need := range Needs(Of(request(t, "tools", "{requests: [{registry: tools, operands: [{name: jenkins}]}]}"), source)) {
+		got = append(got, need.Verb+" "+need.Kind.Kind+" "+need.Namespace)
+	}
+	if diff := cmp.Diff([]string{"patch Subscription tools", "list Jenkins team", "list Jenkins tools"}, got); diff != "" {
+		t.Error(diff)
+	}
+	account := types.NamespacedName{Namespace: "system", Name: "account"}
+	for want, resources := range map[string][]schema.GroupResource{
+		"kubectl create role collection-operator-operands-list-as -n team --verb=list,watch --resource=as.x,bs.y && " +
+			"kubectl create rolebinding collection-operator-operands-list-as -n team --role=collection-operator-operands-list-as --serviceaccount=system:account": {{Group: "x", Resource: "as"}, {Group: "y", Resource: "bs"}},
+		"kubectl create rolebinding collection-operator-operands -n team --clusterrole=collection-operator-operands-namespace --serviceaccount=system:account": {{Group: sharedGroup, Resource: "files"}},
+	} {
+		if got := GrantList(account, resources, "team"); got != want {
+			t.Errorf("got %s", got)
+		}
+	}
 }

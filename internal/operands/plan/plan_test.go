@@ -104,10 +104,15 @@ func TestOf(t *testing.T) {
 			"tools/tools/zos", "install tools/zos team-a", "install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 DataFile team-a/b null",
 		}},
 		"a name that is made": {tools, "", "team-a", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}", []string{
-			"tools/tools/zos", "install tools/zos team-a", "Request suboperator.zoscb.ibm.com/v1 Region team-a/team-0a0c0e2ecbacc8 null",
+			"tools/tools/zos", "install tools/zos team-a", "Request suboperator.zoscb.ibm.com/v1 Region team-a/team-77f9aecdf61946 null",
 		}},
+		"a name that is made, in another version": {tools, "", "team-a", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v2}", []string{
+			"tools/tools/zos", "install tools/zos team-a", "Request suboperator.zoscb.ibm.com/v2 Region team-a/team-77f9aecdf61946 null",
+		}},
+		"a collection for the cluster": {"{operators: [{name: zos, installMode: cluster, collection: {name: zos}}]}", "", "tools", "{name: zos}", []string{
+			`tools/tools/zos: InvalidOperand: operator "zos": installMode cluster needs packageName: the operator of a collection is installed where it is requested`}},
 		"two names that are made": {tools, "", "team-a", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1}", []string{
-			`tools/tools/zos: InvalidOperand: operand "zos" specifies Region.suboperator.zoscb.ibm.com "team-a/team-0a0c0e2ecbacc8", which operand "zos" specifies, too: give it another name, such as with instanceName`,
+			`tools/tools/zos: InvalidOperand: operand "zos" specifies Region.suboperator.zoscb.ibm.com "team-a/team-77f9aecdf61946", which operand "zos" specifies, too: give it another name, such as with instanceName`,
 		}},
 		"one resource of two operands": {tools, "", "tools", "{name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}, {name: secret, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v2, instanceName: a}", []string{
 			"tools/tools/zos", "install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null",
@@ -174,6 +179,33 @@ func TestOfMissingObjects(t *testing.T) {
 	source.Registries[types.NamespacedName{Namespace: "tools", Name: "tools"}].Spec.Operators[0].Collection.Namespace = "other"
 	if got := Of(request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}]}]}"), source); got[0].Problem != nil || got[0].Installs[0].Collection != other {
 		t.Errorf("got %v", lines(got))
+	}
+}
+
+func TestStringData(t *testing.T) {
+	for name, test := range map[string]struct{ data, want string }{
+		"moved":         {"{stringData: {a: b, c: d}, data: {a: eA==, e: eA==}}", "{data: {a: Yg==, c: ZA==, e: eA==}}"},
+		"nothing else":  {"{stringData: {a: b}, type: t}", "{data: {a: Yg==}, type: t}"},
+		"empty":         {"{stringData: null, data: {a: eA==}}", "{data: {a: eA==}}"},
+		"a number":      {"{stringData: {a: 1}}", "data.stringData.a must be a text"},
+		"a list":        {"{stringData: []}", "data.stringData must be an object"},
+		"data as a text": {"{stringData: {a: b}, data: x}", "data.data must be an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operands := Of(request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}]}]}"),
+				newSource(t, tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: Secret, name: s, data: "+test.data+"}]}]}"))
+			if p := operands[0].Problem; p != nil {
+				if !strings.HasSuffix(p.Message, test.want) {
+					t.Errorf("got %s", p.Message)
+				}
+				return
+			}
+			got := operands[0].Objects[0].Config
+			delete(got, "metadata")
+			if diff := cmp.Diff(parse[map[string]any](t, test.want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,148 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	. "github.com/collection-operator/collection-operator/test/fixture"
+)
+
+const ownJenkins = "{name: jenkins, kind: Jenkins, apiVersion: jenkins.example/v1, instanceName: own}"
+
+var _ = Describe("Operand requests that give packages back", Ordered, func() {
+	BeforeAll(withPackages, NodeTimeout(2*time.Minute))
+
+	// expectWaiting expects that the deletion of a request waits for its own resource, and that the operator is there.
+	expectWaiting := func(ctx context.Context, t *ci, request *operandsv1alpha1.OperandRequest) {
+		GinkgoHelper()
+		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+			ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(`"`+request.Namespace+`/own"`)))
+		for _, object := range []client.Object{t.subscription, t.csv("1.0.0")} {
+			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+		}
+	}
+	// heldOwn creates the resource that a request specifies, which the operator has to finalize.
+	heldOwn := func(ctx context.Context, request *operandsv1alpha1.OperandRequest) client.Object {
+		GinkgoHelper()
+		own := jenkins(request.Namespace, "own")
+		Eventually(Gone(ctx, own)).WithContext(ctx).Should(BeFalse())
+		ExpectReady(ctx, request)
+		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
+		return own
+	}
+	expectGone := func(ctx context.Context, t *ci) {
+		GinkgoHelper()
+		for _, object := range []client.Object{t.subscription, t.csv("1.0.0"), t.group} {
+			Expect(Gone(ctx, object)(NewWithT(GinkgoT()))).To(BeTrue())
+		}
+	}
+
+	It("remove an operator that was handed over after the resources that need it", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newCI(ctx)
+		other := newNamespace(ctx)
+		grantJenkins(ctx, other)
+		allowMapping(ctx, t.namespace, other)
+		registry := &operandsv1alpha1.OperandRegistry{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "tools"}}
+		Expect(yaml.UnmarshalStrict([]byte("{operators: [{name: ci, packageName: jenkins-operator, channel: alpha, namespace: "+t.namespace+"}]}"), &registry.Spec)).To(Succeed())
+		Create(ctx, registry)
+		first := t.request(ctx, t.namespace, "first", "{name: jenkins}")
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
+		ExpectReady(ctx, first)
+		second := (&tools{namespace: other}).request(ctx, other, "second", "{name: ci, kind: Jenkins, apiVersion: jenkins.example/v1, instanceName: own}")
+		own := heldOwn(ctx, second)
+		Remove(ctx, first)
+		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
+		Get(ctx, NewWithT(GinkgoT()), second)
+		Expect(second.Status.Inventory).To(ContainElement(And(HaveField("Kind", "Subscription"), HaveField("Operand", "jenkins"))))
+		Remove(ctx, second)
+		expectWaiting(ctx, t, second)
+		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		expectGone(ctx, t)
+	}, NodeTimeout(2*time.Minute))
+
+	It("leave the operator to the last one when they are deleted together", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newCI(ctx)
+		team := newNamespace(ctx)
+		grantJenkins(ctx, team)
+		slow := t.request(ctx, team, "slow", ownJenkins)
+		fast := t.request(ctx, t.namespace, "fast", "{name: jenkins}")
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
+		own := heldOwn(ctx, slow)
+		ExpectReady(ctx, fast)
+		Remove(ctx, slow)
+		Remove(ctx, fast)
+		Eventually(Gone(ctx, fast)).WithContext(ctx).Should(BeTrue())
+		expectWaiting(ctx, t, slow)
+		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
+		Eventually(Gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
+		expectGone(ctx, t)
+	}, NodeTimeout(2*time.Minute))
+
+	It("keep an operator to which somebody else has subscribed in the meantime", func(ctx context.Context) {
+		p := startOperands(ctx)
+		t := newCI(ctx)
+		request := t.request(ctx, t.namespace, "request", "{name: jenkins}")
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
+		ExpectReady(ctx, request)
+		p.kill()
+		Remove(ctx, t.subscription)
+		theirs := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "theirs"},
+			Spec: &operatorsv1alpha1.SubscriptionSpec{Package: jenkinsPackage, Channel: "alpha", CatalogSource: "community-operators", CatalogSourceNamespace: "olm"}}
+		Create(ctx, theirs)
+		Remove(ctx, request)
+		p.start(ctx)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, jenkins(t.namespace, "example"))(NewWithT(GinkgoT()))).To(BeTrue())
+		for _, object := range []client.Object{theirs, t.csv("1.0.0")} {
+			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+		}
+	}, NodeTimeout(2*time.Minute))
+
+	It("name all permissions that are missing to see who uses an operator", func(ctx context.Context) {
+		global, folders, jobs := openCRD("jenkins.example", "worlds", "World"), openCRD("jenkins.example", "folders", "Folder"), openCRD("jenkins.example", "jobs", "Job")
+		global.Spec.Scope = apiextensionsv1.ClusterScoped
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{global, folders, jobs} {
+			Create(ctx, crd)
+			DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
+			Eventually(func(g Gomega) {
+				Get(ctx, g, crd)
+				g.Expect(established(crd)).To(BeTrue())
+			}).WithContext(ctx).Should(Succeed())
+		}
+		startOperands(ctx)
+		t := newCI(ctx)
+		request := t.request(ctx, t.namespace, "request", "{name: jenkins}")
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
+		ExpectReady(ctx, request)
+		Patch(ctx, t.csv("1.0.0"), `{"spec":{"customresourcedefinitions":{"owned":[{"name":"worlds.jenkins.example","version":"v1","kind":"World"},
+			{"name":"folders.jenkins.example","version":"v1","kind":"Folder"},{"name":"jobs.jenkins.example","version":"v1","kind":"Job"}]}}}`)
+		Remove(ctx, request)
+		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonNotGranted),
+			WithMessage("kubectl create role collection-operator-operands-list-folders -n "+t.namespace+" --verb=list,watch --resource=folders.jenkins.example,jobs.jenkins.example && ")))
+		meta := metav1.ObjectMeta{Namespace: t.namespace, Name: operandsAccount + "-list-folders"}
+		Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"jenkins.example"}, Resources: []string{"folders", "jobs"}, Verbs: []string{"list", "watch"},
+		}}}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
+		})
+		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		expectGone(ctx, t)
+	}, NodeTimeout(2*time.Minute))
+})
