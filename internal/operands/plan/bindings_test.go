@@ -105,8 +105,8 @@ func TestCopiesOfAProblem(t *testing.T) {
 		bindInfo(t, "tools", "{operand: zos, registry: tools, bindings: {public: {secret: s}, public-again: {secret: t}}}"),
 		bindInfo(t, "tools", "{operand: secret, registry: tools, bindings: {public: {secret: s}, public-more: {secret: u}}}"),
 	}
-	asked := request(t, "tools", `{requests: [{registry: tools, operands: [
-		{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, {name: secret, bindings: {public: {secret: x}, public-more: {secret: y}}}]}]}`)
+	asked := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, "+
+		"{name: secret, bindings: {public: {secret: x}, public-more: {secret: y}}}]}]}")
 	var got []string
 	for _, o := range Of(asked, source) {
 		if o.Problem == nil || o.Problem.Reason != v1alpha1.ReasonInvalidOperand || o.Package != nil || o.Installs != nil {
