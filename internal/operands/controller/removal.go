@@ -34,7 +34,6 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 	}
 	var waiting []string
 	var errs []error
-	given := plan.Of(s.request, s.source) // Also while the request is being deleted.
 	blocked := map[plan.ID]schema.GroupKind{} // By the kind that is awaited.
 	removeAll := func(rank int) {
 		unwanted := plan.Unwanted(s.request.Status.Inventory, s.plans())
@@ -44,7 +43,7 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 			}
 			// What is removed may need what was created before it, such as a Secret. A copy that is revoked is removed at once.
 			kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind()
-			isRevoked := e.Origin == v1alpha1.OriginBinding && !plan.Wants(given, e)
+			isRevoked := e.Origin == v1alpha1.OriginBinding && s.request.DeletionTimestamp == nil
 			if other, exists := blocked[plan.IDOf(e)]; exists && other != kind && !isRevoked {
 				continue
 			}
@@ -137,7 +136,7 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 	for i := range s.others {
 		other := &s.others[i]
 		theirs := find(other.request.Status.Inventory, e)
-		if takes, err := r.takes(ctx, other, e, theirs != nil); err != nil {
+		if takes, err := r.takes(ctx, s, other, e); err != nil {
 			return false, err
 		} else if !takes {
 			continue
@@ -168,11 +167,11 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 
 // takes reports whether another request may have what an entry is about: it wants that, and the namespace agrees, or it has recorded
 // it. One that is being deleted removes what it has recorded itself, when it does not need it any more.
-func (r *RequestReconciler) takes(ctx context.Context, other *other, e v1alpha1.InventoryEntry, recorded bool) (bool, error) {
+func (r *RequestReconciler) takes(ctx context.Context, s *scope, other *other, e v1alpha1.InventoryEntry) (bool, error) {
 	switch {
-	case e.Origin == v1alpha1.OriginBinding: // One that is revoked is removed by whoever notices it first.
-		return plan.Wants(other.operands, e) && (recorded || !other.ends()), nil
-	case recorded:
+	case e.Origin == v1alpha1.OriginBinding && s.request.DeletionTimestamp == nil && !plan.Wants(other.operands, e):
+		return false, nil // A copy that is revoked is removed at once.
+	case find(other.request.Status.Inventory, e) != nil:
 		return true, nil
 	case other.ends():
 		return false, nil

@@ -134,7 +134,8 @@ func find(inventory []v1alpha1.InventoryEntry, of v1alpha1.InventoryEntry) *v1al
 	return nil
 }
 
-// sortInventory sorts entries in the order in which what they are about is created: it is removed in the reverse order.
+// sortInventory sorts entries in the order in which what they are about is created: it is removed in the reverse order. Copies are first: they
+// are known even if an operand has a problem, and others of the operand, which may need them, are not.
 func (s *scope) sortInventory() {
 	var order []v1alpha1.InventoryEntry
 	for _, o := range s.operands {
@@ -143,6 +144,9 @@ func (s *scope) sortInventory() {
 		}
 	}
 	at := func(e v1alpha1.InventoryEntry) int {
+		if e.Origin == v1alpha1.OriginBinding {
+			return -2 // Before those that are not known.
+		}
 		return slices.IndexFunc(order, func(of v1alpha1.InventoryEntry) bool { return plan.Same(e, of) })
 	}
 	sorted := slices.Clone(s.request.Status.Inventory)
