@@ -127,8 +127,8 @@ func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *ins
 			for _, theirs := range operand.Installs {
 				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {
 					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval,
-						"OperandRequest %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
-						client.ObjectKeyFromObject(other.request), i.Collection, i.Namespace)
+						"an OperandRequest in namespace %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
+						other.request.Namespace, i.Collection, i.Namespace)
 				}
 			}
 		}
