@@ -28,15 +28,15 @@ func TestIsNeeded(t *testing.T) {
 		e, before v1alpha1.InventoryEntry
 		want      bool
 	}{
-		"a resource of another operand":         {subscription, entry("now", v1alpha1.OriginRequest, "Jenkins", of), true},
-		"a resource of an example":              {subscription, entry("now", v1alpha1.OriginConfig, "Jenkins", of), true},
-		"a Secret of the operand":               {subscription, entry("former", v1alpha1.OriginConfig, "Secret", ""), true},
-		"a resource of another package":         {subscription, entry("now", v1alpha1.OriginRequest, "Jenkins", "other/jenkins"), false},
-		"a resource without package":            {subscription, entry("now", v1alpha1.OriginRequest, "DataFile", ""), false},
-		"a ClusterServiceVersion goes after":    {subscription, csv, false},
-		"the Subscription goes before":          {csv, subscription, true},
-		"and so does what needs the group":      {group, csv, true},
-		"a resource in the namespace":           {mapping, entry("now", v1alpha1.OriginRequest, "DataFile", ""), true},
+		"a resource of another operand":          {subscription, entry("now", v1alpha1.OriginRequest, "Jenkins", of), true},
+		"a resource of an example":               {subscription, entry("now", v1alpha1.OriginConfig, "Jenkins", of), true},
+		"a Secret of the operand":                {subscription, entry("former", v1alpha1.OriginConfig, "Secret", ""), true},
+		"a resource of another package":          {subscription, entry("now", v1alpha1.OriginRequest, "Jenkins", "other/jenkins"), false},
+		"a resource without package":             {subscription, entry("now", v1alpha1.OriginRequest, "DataFile", ""), false},
+		"a ClusterServiceVersion goes after":     {subscription, csv, false},
+		"the Subscription goes before":           {csv, subscription, true},
+		"and so does what needs the group":       {group, csv, true},
+		"a resource in the namespace":            {mapping, entry("now", v1alpha1.OriginRequest, "DataFile", ""), true},
 		"what installs an operator needs others": {subscription, mapping, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,10 +60,10 @@ func TestUses(t *testing.T) {
 		of, installed, current string
 		want                   bool
 	}{
-		"installed":            {"other", "jenkins.v1", "jenkins.v2", true},
-		"about to be":          {"other", "jenkins.v0", "jenkins.v1", true},
-		"not seen by OLM yet":  {"jenkins", "", "", true},
-		"of another package":   {"other", "other.v1", "other.v1", false},
+		"installed":           {"other", "jenkins.v1", "jenkins.v2", true},
+		"about to be":         {"other", "jenkins.v0", "jenkins.v1", true},
+		"not seen by OLM yet": {"jenkins", "", "", true},
+		"of another package":  {"other", "other.v1", "other.v1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			subscription := &operatorsv1alpha1.Subscription{

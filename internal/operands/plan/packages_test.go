@@ -172,11 +172,11 @@ func TestExamplesOfAnUpgrade(t *testing.T) {
 		want             []string
 		unwanted         int
 	}{
-		"the same":                  {examples, named, []string{"example"}, 0},
-		"another name":              {renamed, named, []string{"example"}, 0},
-		"one more":                  {more, named, []string{"other", "example"}, 0},
-		"none of the kind":          {"[]", named, nil, 0},
-		"no examples":               {"", named, nil, 0},
+		"the same":                   {examples, named, []string{"example"}, 0},
+		"another name":               {renamed, named, []string{"example"}, 0},
+		"one more":                   {more, named, []string{"other", "example"}, 0},
+		"none of the kind":           {"[]", named, nil, 0},
+		"no examples":                {"", named, nil, 0},
 		"not in the config any more": {renamed, notNamed, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -184,11 +184,11 @@ func TestOfMissingObjects(t *testing.T) {
 
 func TestStringData(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
-		"moved":         {"{stringData: {a: b, c: d}, data: {a: eA==, e: eA==}}", "{data: {a: Yg==, c: ZA==, e: eA==}}"},
-		"nothing else":  {"{stringData: {a: b}, type: t}", "{data: {a: Yg==}, type: t}"},
-		"empty":         {"{stringData: null, data: {a: eA==}}", "{data: {a: eA==}}"},
-		"a number":      {"{stringData: {a: 1}}", "data.stringData.a must be a text"},
-		"a list":        {"{stringData: []}", "data.stringData must be an object"},
+		"moved":          {"{stringData: {a: b, c: d}, data: {a: eA==, e: eA==}}", "{data: {a: Yg==, c: ZA==, e: eA==}}"},
+		"nothing else":   {"{stringData: {a: b}, type: t}", "{data: {a: Yg==}, type: t}"},
+		"empty":          {"{stringData: null, data: {a: eA==}}", "{data: {a: eA==}}"},
+		"a number":       {"{stringData: {a: 1}}", "data.stringData.a must be a text"},
+		"a list":         {"{stringData: []}", "data.stringData must be an object"},
 		"data as a text": {"{stringData: {a: b}, data: x}", "data.data must be an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
