@@ -106,7 +106,7 @@ func TestCopiesOfAProblem(t *testing.T) {
 		bindInfo(t, "tools", "{operand: secret, registry: tools, bindings: {public: {secret: s}, public-more: {secret: u}}}"),
 	}
 	asked := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, "+
-		"{name: secret, bindings: {public: {secret: x}, public-more: {secret: y}}}]}]}")
+		"{name: secret, bindings: {public: {secret: x}, public-more: {secret: z}}}]}]}")
 	var got []string
 	for _, o := range Of(asked, source) {
 		if o.Problem == nil || o.Problem.Reason != v1alpha1.ReasonInvalidOperand || o.Package != nil || o.Installs != nil {
@@ -116,7 +116,7 @@ func TestCopiesOfAProblem(t *testing.T) {
 			got = append(got, o.ID.Name+" "+object.Source.Name+" -> "+object.Key.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"zos s -> x", "secret u -> y"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"zos s -> x", "secret u -> z"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

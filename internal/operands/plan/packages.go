@@ -202,7 +202,8 @@ func (b *builder) addExamples(service *v1alpha1.ConfigService) error {
 			name := example.Name
 			at := slices.IndexFunc(former, func(e v1alpha1.InventoryEntry) bool { return groupKind(e) == example.Kind.GroupKind() })
 			if at >= 0 && !slices.ContainsFunc(recorded, example.is) {
-				name, former = former[at].Name, slices.Delete(former, at, at+1)
+				name = former[at].Name // Before it is deleted.
+				former = slices.Delete(former, at, at+1)
 			}
 			b.add(Object{
 				Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: key, Consent: AnnotationConsent, Kind: example.Kind,
