@@ -107,6 +107,25 @@ var _ = Describe("Operand requests that change", func() {
 		attack.Repelled("Tenancy", "change a resource that runs with another user's credential through a request", "the policy refuses it", seen(ctx, request))
 	}, NodeTimeout(2*time.Minute))
 
+	It("finish what a crash has left while a resource was created", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
+		created := t.shared()
+		Expect(unstructured.SetNestedField(created.Object, map[string]any{"zosendpoint": "lpar1", "size": int64(5), "note": "of a former OperandConfig"}, "spec")).To(Succeed())
+		created.SetLabels(map[string]string{operandsv1alpha1.LabelControl: "true"})
+		created.SetAnnotations(map[string]string{operandsv1alpha1.AnnotationOperand: t.namespace + "/tools/files"})
+		Expect(K8s.Create(ctx, created, client.FieldOwner(operandsAccount))).To(Succeed())
+		request := t.request(ctx, t.namespace, "request", "{name: files}")
+		Eventually(Field(ctx, t.shared(), "spec", "note")).WithContext(ctx).Should(BeEmpty())
+		succeed(ctx, t.shared())
+		ExpectReady(ctx, request)
+		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetManagedFields()).NotTo(ContainElement(And(
+			HaveField("Manager", operandsAccount), HaveField("Operation", metav1.ManagedFieldsOperationUpdate))))
+		Remove(ctx, request)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+
 	It("take over what its owner hands over", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")

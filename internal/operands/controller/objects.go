@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -14,6 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
@@ -62,8 +65,7 @@ func (r *RequestReconciler) observe(ctx context.Context, s *scope, o *operand, o
 		return &resource{Object: object, phase: v1alpha1.OperandFailed}, err
 	}
 	if !isCreated(live, object.Owner, uid) {
-		return &resource{Object: object, phase: v1alpha1.OperandFailed}, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
-			"%s exists and was not created for this operand: delete or rename it", apply.Name(live))
+		return &resource{Object: object, phase: v1alpha1.OperandFailed}, foreign(live)
 	}
 	return &resource{Object: object, live: live}, nil
 }
@@ -148,57 +150,75 @@ func isCreated(live client.Object, owner, uid string) bool {
 			merge.Owns(live.GetManagedFields(), FieldOwner, "f:metadata", "f:annotations", "f:"+v1alpha1.AnnotationOperand)
 }
 
-// applyObject writes a resource if that changes anything. Live is nil if it does not exist.
+// applyObject creates a resource, or writes it if that changes anything. Live is nil if it does not exist.
 func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object, live *unstructured.Unstructured, entry *v1alpha1.InventoryEntry) (v1alpha1.OperandPhase, error) {
-	applied := unstructuredOf(object)
-	var others map[string]any
-	if live != nil {
-		others = merge.WithoutOwned(contentOf(live), live.GetManagedFields(), FieldOwner)
-	}
-	fields := object.Fields(others)
-	if live != nil && equality.Semantic.DeepEqual(merge.Overlay(others, fields), contentOf(live)) {
-		r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
-		return health(live)
-	}
-	for name, value := range fields {
-		if name != "metadata" {
-			applied.Object[name] = value
+	if live == nil {
+		live = configurationOf(object, object.Fields(nil))
+		err := r.Client.Create(ctx, live, client.FieldOwner(FieldOwner), client.FieldValidation(metav1.FieldValidationStrict))
+		if apierrors.IsAlreadyExists(err) { // Somebody else has created it in the meantime.
+			return v1alpha1.OperandFailed, foreign(live)
+		}
+		if err != nil {
+			return v1alpha1.OperandFailed, r.explain(err, unstructuredOf(object))
 		}
 	}
-	applied.SetLabels(stringsOf(fields, "labels"))
-	applied.SetAnnotations(stringsOf(fields, "annotations"))
-	if live != nil {
-		applied.SetUID(live.GetUID())
-	}
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(FieldOwner)); err != nil {
+	entry.UID = string(live.GetUID())
+	if err := r.ownApplied(ctx, live); err != nil {
 		return v1alpha1.OperandFailed, r.explain(err, unstructuredOf(object))
 	}
-	if live == nil && !isNew(applied) {
-		return v1alpha1.OperandFailed, r.giveUp(ctx, applied)
+	others := merge.WithoutOwned(contentOf(live), live.GetManagedFields(), FieldOwner)
+	fields := object.Fields(others)
+	if !equality.Semantic.DeepEqual(merge.Overlay(others, fields), contentOf(live)) {
+		applied := configurationOf(object, fields)
+		applied.SetUID(live.GetUID())
+		if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(FieldOwner)); err != nil {
+			return v1alpha1.OperandFailed, r.explain(err, unstructuredOf(object))
+		}
+		live = applied
 	}
-	entry.UID = string(applied.GetUID())
 	r.watcher.ensure(ctx, object.Kind, object.Key.Namespace)
-	return health(applied)
+	return health(live)
 }
 
-// isNew reports whether applying has created an object: nobody else has written it before.
-func isNew(applied client.Object) bool {
-	return !slices.ContainsFunc(applied.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager != FieldOwner && e.Subresource == ""
+// ownApplied makes the fields with which an object was created those of its field manager that are applied, so that what is not applied any
+// more is removed. Creating with apply would change an object that somebody else creates at the same time.
+func (r *RequestReconciler) ownApplied(ctx context.Context, live *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(FieldOwner), FieldOwner)
+		if err != nil || patch == nil {
+			return err
+		}
+		uid := live.GetUID()
+		err = r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+			return err
+		}
+		if live.GetUID() != uid {
+			return fmt.Errorf("%s was replaced", apply.Name(live))
+		}
+		return err
 	})
 }
 
-// giveUp takes our fields back from an object that somebody else has created in the meantime.
-func (r *RequestReconciler) giveUp(ctx context.Context, applied *unstructured.Unstructured) error {
-	ours := &unstructured.Unstructured{Object: map[string]any{}}
-	ours.SetGroupVersionKind(applied.GroupVersionKind())
-	ours.SetNamespace(applied.GetNamespace())
-	ours.SetName(applied.GetName())
-	ours.SetUID(applied.GetUID())
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(ours), client.FieldOwner(FieldOwner)); err != nil {
-		return r.explain(err, applied)
+// configurationOf returns a planned object with these fields.
+func configurationOf(object *plan.Object, fields map[string]any) *unstructured.Unstructured {
+	u := unstructuredOf(object)
+	for name, value := range fields {
+		if name != "metadata" {
+			u.Object[name] = value
+		}
 	}
-	return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists and was not created for this operand: delete or rename it", apply.Name(applied))
+	u.SetLabels(stringsOf(fields, "labels"))
+	u.SetAnnotations(stringsOf(fields, "annotations"))
+	return u
+}
+
+// foreign returns the error for an object that exists and is not ours.
+func foreign(object client.Object) error {
+	return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists and was not created for this operand: delete or rename it", apply.Name(object))
 }
 
 // health returns the phase of a resource, by its conditions.
