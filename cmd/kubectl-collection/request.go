@@ -296,6 +296,10 @@ func (p *previewer) describe(ctx context.Context, o *plan.Operand) ([]string, er
 	if o.ConfigMissing {
 		lines = append(lines, "  there is no OperandConfig "+o.ID.Registry.String())
 	}
+	if o.ConfigProblem != nil {
+		p.problems = true
+		lines = append(lines, "  "+o.ConfigProblem.Reason+": "+o.ConfigProblem.Message)
+	}
 	if o.KindsUnknown {
 		lines = append(lines, "  its resources are known once its operator is installed")
 	}

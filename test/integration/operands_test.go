@@ -191,6 +191,7 @@ var _ = Describe("Operand requests", func() {
 		By("while the rest of the operand has a mistake")
 		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","spec":{"misspelt":{}}}]}}`)
 		ExpectFailure(ctx, request, operandsv1alpha1.ReasonInvalidOperand, "has no kind", false)
+		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetDeletionTimestamp()).To(BeNil())
 		Expect(password(copied)(NewWithT(GinkgoT()))).To(Equal("rotated"))
 		Patch(ctx, source, `{"stringData":{"password":"rotated again"}}`)
 		Eventually(password(copied)).WithContext(ctx).Should(Equal("rotated again"))

@@ -128,7 +128,7 @@ func registryStatus(registry *v1alpha1.OperandRegistry, requests []v1alpha1.Oper
 // configStatus reports what exists of that which is requested.
 func configStatus(config *v1alpha1.OperandConfig, requests []v1alpha1.OperandRequest, source *plan.Source) v1alpha1.OperandConfigStatus {
 	result := v1alpha1.OperandConfigStatus{ObservedGeneration: config.Generation}
-	registry := source.Registries[client.ObjectKeyFromObject(config)]
+	registry, isFailed := source.Registries[client.ObjectKeyFromObject(config)], false
 	set := func(service, key, phase string) {
 		if result.ServiceStatus == nil {
 			result.ServiceStatus = map[string]v1alpha1.ServiceStatus{}
@@ -143,6 +143,7 @@ func configStatus(config *v1alpha1.OperandConfig, requests []v1alpha1.OperandReq
 			if operand.Problem != nil {
 				continue
 			}
+			isFailed = isFailed || operand.ConfigProblem != nil
 			operator := registry.Find(operand.ID.Name)
 			service := cmp.Or(operator.ConfigName, operator.Name)
 			for _, object := range operand.Objects {
@@ -156,6 +157,9 @@ func configStatus(config *v1alpha1.OperandConfig, requests []v1alpha1.OperandReq
 		}
 	}
 	result.Phase = worstPhase(result.ServiceStatus)
+	if isFailed {
+		result.Phase = v1alpha1.ConfigFailed
+	}
 	return result
 }
 

@@ -142,6 +142,9 @@ func (r *RequestReconciler) plan(ctx context.Context, s *scope) error {
 			o.fail(status.Waiting(o.Problem.Reason, status.Watched, "%s", o.Problem.Message))
 			continue
 		}
+		if o.ConfigProblem != nil {
+			o.fail(status.Waiting(o.ConfigProblem.Reason, status.Watched, "%s", o.ConfigProblem.Message))
+		}
 		if o.Package != nil {
 			o.fail(r.resolvePackage(ctx, s, o))
 		}
@@ -264,10 +267,12 @@ func worse(a, b v1alpha1.OperatorPhase) v1alpha1.OperatorPhase {
 // create creates and changes the resources. All but copies wait for the operator.
 func (r *RequestReconciler) create(ctx context.Context, s *scope) error {
 	for _, o := range s.operands {
-		if len(o.Objects) == 0 {
-			continue
+		switch {
+		case o.ConfigProblem != nil:
+			o.phase.OperandPhase = v1alpha1.OperandFailed
+		case len(o.Objects) > 0:
+			o.phase.OperandPhase = v1alpha1.OperandRunning
 		}
-		o.phase.OperandPhase = v1alpha1.OperandRunning
 		for _, of := range o.resources {
 			phase, err := r.ensureObject(ctx, s, o, of)
 			o.fail(s.withoutValues(ctx, of.Object, err))

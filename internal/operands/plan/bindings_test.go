@@ -100,12 +100,12 @@ func TestCopiesAreRevoked(t *testing.T) {
 
 // An operand that cannot be created gives its copies nevertheless, unless their names are taken.
 func TestCopiesOfAProblem(t *testing.T) {
-	source := newSource(t, tools, "{services: [{name: zos, spec: {misspelt: {}}}]}")
+	source := newSource(t, tools, "")
 	source.BindInfos = []*v1alpha1.OperandBindInfo{
 		bindInfo(t, "tools", "{operand: zos, registry: tools, bindings: {public: {secret: s}, public-again: {secret: t}}}"),
 		bindInfo(t, "tools", "{operand: secret, registry: tools, bindings: {public: {secret: s}, public-more: {secret: u}}}"),
 	}
-	asked := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, "+
+	asked := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos, bindings: {public: {secret: x}, public-again: {secret: x}}}, {name: zos, kind: Misspelt}, "+
 		"{name: secret, bindings: {public: {secret: x}, public-more: {secret: z}}}]}]}")
 	var got []string
 	for _, o := range Of(asked, source) {

@@ -60,7 +60,7 @@ func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
 	}
 	switch e.Origin {
 	case v1alpha1.OriginConfig:
-		return o.ConfigMissing || o.KindsUnknown
+		return o.ConfigMissing || o.ConfigProblem != nil || o.KindsUnknown
 	case v1alpha1.OriginRequest:
 		return o.KindsUnknown
 	}

@@ -84,9 +84,7 @@ func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandCon
 		b.places = append(b.places, home)
 		b.operand.ConfigMissing = config == nil
 		if config != nil {
-			if err := b.addService(config.Find(cmp.Or(b.operator.ConfigName, b.operator.Name)), home); err != nil {
-				return fmt.Errorf("OperandConfig %q: %w", b.operand.ID.Registry, err)
-			}
+			b.addConfigured(config.Find(cmp.Or(b.operator.ConfigName, b.operator.Name)), home)
 		}
 	}
 	for _, e := range entries {
@@ -99,6 +97,14 @@ func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandCon
 	}
 	b.addInstalls(home)
 	return nil
+}
+
+// addConfigured adds what the OperandConfig specifies, or the problem of that. It does not concern what the OperandRequest specifies itself.
+func (b *builder) addConfigured(service *v1alpha1.ConfigService, home string) {
+	if err := b.addService(service, home); err != nil {
+		b.operand.ConfigProblem = problemOf(fmt.Errorf("OperandConfig %q: %w", b.operand.ID.Registry, err))
+		b.operand.Objects = slices.DeleteFunc(b.operand.Objects, func(o Object) bool { return o.Origin == v1alpha1.OriginConfig })
+	}
 }
 
 // addService adds what the OperandConfig specifies. The resources come first, as the others may need them.

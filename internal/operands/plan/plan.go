@@ -66,6 +66,8 @@ type Operand struct {
 	Objects []Object
 	// ConfigMissing is true if the OperandConfig does not exist. What it specified before remains.
 	ConfigMissing bool
+	// ConfigProblem is why nothing can be done about what the OperandConfig specifies. What exists of it remains as it is.
+	ConfigProblem *Problem
 	// Former has what was created for examples that the operator does not have any more, of kinds that the OperandConfig names. It
 	// remains as it is.
 	Former []v1alpha1.InventoryEntry

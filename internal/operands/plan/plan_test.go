@@ -68,6 +68,9 @@ func lines(operands []Operand) []string {
 			continue
 		}
 		all = append(all, o.ID.String())
+		if o.ConfigProblem != nil {
+			all = append(all, o.ConfigProblem.Reason+": "+o.ConfigProblem.Message)
+		}
 		for _, i := range o.Installs {
 			all = append(all, "install "+i.Place())
 		}
@@ -125,11 +128,11 @@ func TestOf(t *testing.T) {
 		"a name that is a path": {tools, "", "team-a", "{name: zos/team-b/own}", []string{
 			`tools/tools/zos/team-b/own: InvalidOperand: the name of an operand must not have /, but is "zos/team-b/own"`}},
 		"a credential of somebody else": {tools, "{services: [{name: zos, resources: [{apiVersion: suboperator.zoscb.ibm.com/v1, kind: Region, name: r, annotations: {zoscb.ibm.com/credential: bob}}]}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: annotation zoscb.ibm.com/credential cannot be set for others`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: annotation zoscb.ibm.com/credential cannot be set for others`, "install tools/zos tools"}},
 		"the token of a ServiceAccount": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: Secret, name: s, data: {type: kubernetes.io/service-account-token}}]}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: a Secret with a token of a ServiceAccount cannot be created`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: a Secret with a token of a ServiceAccount cannot be created`, "install tools/zos tools"}},
 		"a template": {tools, "{services: [{name: zos, spec: {datafile: {a: [{b: {templatingValueFrom: {}}}]}}}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": spec.datafile: templatingValueFrom is not supported: write the value, or copy a Secret or ConfigMap with an OperandBindInfo`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": spec.datafile: templatingValueFrom is not supported: write the value, or copy a Secret or ConfigMap with an OperandBindInfo`, "install tools/zos tools"}},
 		"resources come first": {tools, "{services: [{name: zos, spec: {datafile: {}}, resources: [{apiVersion: v1, kind: ConfigMap, name: c, data: {data: {a: b}}}]}]}", "tools", "{name: zos}", []string{
 			"tools/tools/zos", "install tools/zos tools", "Config v1 ConfigMap tools/c null", "Config suboperator.zoscb.ibm.com/v1minor0patch0 DataFile tools/zos {}",
 		}},
@@ -149,11 +152,15 @@ func TestOf(t *testing.T) {
 		"the collection of another namespace": {"{operators: [{name: zos, collection: {name: zos, namespace: other}}]}", "", "tools", "{name: zos}", []string{
 			`tools/tools/zos: OutOfScope: OperatorCollection "other/zos" does not exist, or does not allow it: its owner can give it the annotation operator.ibm.com/allow-registries-from: tools`}},
 		"a kind that the collection does not have": {tools, "{services: [{name: zos, spec: {queue: {}}}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": collection "zos" has no kind "queue": it has DataFile, Region`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": collection "zos" has no kind "queue": it has DataFile, Region`, "install tools/zos tools"}},
+		"a mistake beside a resource of the request": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: ConfigMap, name: c}], spec: {queue: {}}}]}", "tools",
+			"{name: zos}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}", []string{
+				"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": collection "zos" has no kind "queue": it has DataFile, Region`,
+				"install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null"}},
 		"a spec that is a list": {tools, "{services: [{name: zos, spec: {datafile: []}}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": spec.datafile: must be an object, such as {}, but is a list`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": spec.datafile: must be an object, such as {}, but is a list`, "install tools/zos tools"}},
 		"data with metadata": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: ConfigMap, name: c, data: {metadata: {}}}]}]}", "tools", "{name: zos}", []string{
-			`tools/tools/zos: InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: data must not have metadata`}},
+			"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": service "zos": resources[0]: data must not have metadata`, "install tools/zos tools"}},
 		"a kind without version": {tools, "", "tools", "{name: zos, kind: A}", []string{`tools/tools/zos: InvalidOperand: operand "zos": kind A needs apiVersion`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +201,7 @@ func TestStringData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			operands := Of(request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}]}]}"),
 				newSource(t, tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: Secret, name: s, data: "+test.data+"}]}]}"))
-			if p := operands[0].Problem; p != nil {
+			if p := operands[0].ConfigProblem; p != nil {
 				if !strings.HasSuffix(p.Message, test.want) {
 					t.Errorf("got %s", p.Message)
 				}
@@ -241,6 +248,7 @@ func TestUnwanted(t *testing.T) {
 		"no operands":                   {nil, []string{"zos SubOperatorConfig", "zos DataFile", "secret SubOperatorConfig", "secret Region"}},
 		"taken out of the config":       {Of(both, empty), []string{"zos DataFile"}},
 		"no config":                     {Of(both, newSource(t, tools, "")), nil},
+		"a mistake in the config":       {Of(both, newSource(t, tools, "{services: [{name: zos, spec: {misspelt: {}}}]}")), nil},
 		"not in the registry any more":  {Of(both, newSource(t, "{}", "")), nil},
 		"no registry":                   {Of(both, &Source{}), nil},
 		"no operator is installed here": {Of(both, newSource(t, strings.ReplaceAll(tools, "name: zos,", "name: zos, installMode: no-op,"), "")), nil},
