@@ -27,6 +27,19 @@ func ConfirmAbsence(ctx context.Context, reader client.Reader, err error) error 
 	return client.IgnoreNotFound(err)
 }
 
+// ConfirmAbsenceOf is [ConfirmAbsence] for objects of which only the metadata was read: such errors do not name the kind.
+func ConfirmAbsenceOf(ctx context.Context, reader client.Reader, kind schema.GroupKind, err error) error {
+	if apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return CheckKindGone(ctx, reader, guessCRD(kind))
+	}
+	return ConfirmAbsence(ctx, reader, err)
+}
+
+func guessCRD(kind schema.GroupKind) string {
+	plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
+	return plural.GroupResource().String()
+}
+
 // CheckKindGone returns nil if a kind has no objects for sure: its CRD does not exist, or was never established. Else the error is
 // [ErrNotServed]. The reader must read live objects.
 func CheckKindGone(ctx context.Context, reader client.Reader, crd string) error {
@@ -48,8 +61,7 @@ func unserved(err error) string {
 	var missing apierrors.APIStatus
 	switch {
 	case errors.As(err, &noKind):
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: noKind.GroupKind.Group, Kind: noKind.GroupKind.Kind})
-		return plural.GroupResource().String()
+		return guessCRD(noKind.GroupKind)
 	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) && errors.As(err, &missing):
 		details := missing.Status().Details
 		return schema.GroupResource{Group: details.Group, Resource: details.Kind}.String()

@@ -145,9 +145,7 @@ func (r *RequestReconciler) checkPlace(ctx context.Context, o *operand, object *
 // isCreated reports whether a live object was created for an operand: the inventory has its UID, or it has our annotation, which we
 // have applied. The latter is so for what another request has created, and after a crash or the restore of a backup.
 func isCreated(live client.Object, owner, uid string) bool {
-	return uid != "" && uid == string(live.GetUID()) ||
-		live.GetAnnotations()[v1alpha1.AnnotationOperand] == owner &&
-			merge.Owns(live.GetManagedFields(), FieldOwner, "f:metadata", "f:annotations", "f:"+v1alpha1.AnnotationOperand)
+	return uid != "" && uid == string(live.GetUID()) || plan.IsApplied(live, owner)
 }
 
 // applyObject creates a resource, or writes it if that changes anything. Live is nil if it does not exist.
@@ -279,6 +277,9 @@ func (r *RequestReconciler) notGranted(object client.Object) error {
 
 func (r *RequestReconciler) resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
 	mapping, err := r.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = r.Client.RESTMapper().RESTMapping(kind.GroupKind()) // In any version.
+	}
 	if err != nil {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
 		return plural.GroupResource()

@@ -2,11 +2,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,13 +193,11 @@ func (r *RequestReconciler) takes(ctx context.Context, s *scope, other *other, e
 }
 
 func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(e.APIVersion, e.Kind))
-	live.Namespace, live.Name = e.Namespace, e.Name
-	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, live)
+	live := objectOf(schema.FromAPIVersionAndKind(e.APIVersion, e.Kind), e.Namespace, e.Name)
+	err = r.getServed(ctx, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return "", apply.ConfirmAbsence(ctx, r.Reader, err)
+		return "", apply.ConfirmAbsenceOf(ctx, r.Reader, live.GroupVersionKind().GroupKind(), err)
 	case apierrors.IsForbidden(err):
 		return "", r.forbidden(ctx, err, live)
 	case err != nil:
@@ -228,6 +228,27 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 		}
 	}
 	return apply.Name(live), nil
+}
+
+// getServed reads an object. If its version is not served any more, such as that of a collection that was upgraded, it is read in another one.
+func (r *RequestReconciler) getServed(ctx context.Context, object *metav1.PartialObjectMetadata) error {
+	key := client.ObjectKeyFromObject(object)
+	kind := object.GroupVersionKind()
+	err := r.Reader.Get(ctx, key, object)
+	if !errors.Is(apply.ConfirmAbsenceOf(ctx, r.Reader, kind.GroupKind(), err), apply.ErrNotServed) {
+		return err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := r.Reader.Get(ctx, client.ObjectKey{Name: r.resourceOf(kind).String()}, crd); err != nil {
+		return fmt.Errorf("reading the CRD of kind %s: %w", kind.Kind, err)
+	}
+	for _, version := range crd.Spec.Versions {
+		if version.Served && version.Name != kind.Version {
+			object.SetGroupVersionKind(kind.GroupKind().WithVersion(version.Name))
+			return r.Reader.Get(ctx, key, object)
+		}
+	}
+	return err
 }
 
 // ownerOf returns the value of our annotation on the object of an entry. That of a copy also names its source.
