@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"internal/scenario":        {"internal/archive", "internal/collection", "internal/findings", "internal/gate"},
 	"internal/scenario/suite":  {"internal/collection", "internal/gate", "internal/localrun", "internal/printable", "internal/runstatus", "internal/scenario"},
 	"internal/images":          {},
+	"internal/fairqueue":       {},
 	"internal/explain":         {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
 	"internal/diff":            {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
 	"internal/snapshot":        {"api/v2beta2"},
@@ -89,7 +90,7 @@ var layers = map[string][]string{
 	},
 	"internal/controller": {
 		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
-		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fetch", "internal/findings",
+		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fairqueue", "internal/fetch", "internal/findings",
 		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/metrics", "internal/printable",
 		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runcount", "internal/runstatus",
 		"internal/status", "internal/trust", "internal/upgrade",
@@ -98,7 +99,7 @@ var layers = map[string][]string{
 	"internal/operands/merge": {},
 	"internal/operands/plan":  {"api/operands/v1alpha1", "api/v2beta2", "internal/operands/merge"},
 	"internal/operands/controller": {
-		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
+		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/fairqueue", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
 	},
 	"cmd/kubectl-collection": {
 		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff", "api/operands/v1alpha1",

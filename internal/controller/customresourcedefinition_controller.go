@@ -26,6 +26,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/fairqueue"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -53,7 +54,7 @@ type CustomResourceDefinitionReconciler struct {
 	// pageAgain has the [time.Time] from which on the page of a CRD may be repeated that could not be read or written, by the name of
 	// the CRD.
 	pageAgain sync.Map
-	costs     namespaceCosts
+	costs     fairqueue.Costs
 }
 
 // definitionScope is what one reconcile knows of the CRDs of a collection.
@@ -79,7 +80,7 @@ func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key 
 	if key == (collection.ID{}) {
 		return ctrl.Result{}, nil
 	}
-	defer func(begin time.Time) { r.costs.add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
+	defer func(begin time.Time) { r.costs.Add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
 	s := &definitionScope{id: key}
 	var err error
 	if s.all, err = r.Imports.list(ctx); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/budget"
+	"github.com/collection-operator/collection-operator/internal/fairqueue"
 )
 
 // namespaceLimit limits what is done at the same time: in all, and for one namespace, so that what takes long, such as a server
@@ -141,7 +142,7 @@ type pacedReconciler struct {
 	running *namespaceLimit
 	// rates has a [flowcontrol.PassiveRateLimiter] for each namespace.
 	rates sync.Map
-	costs namespaceCosts
+	costs fairqueue.Costs
 }
 
 // paced limits the rate of reconciles for each namespace.
@@ -172,16 +173,16 @@ func (p *pacedReconciler) Reconcile(ctx context.Context, req reconcile.Request) 
 	}
 	begin := time.Now()
 	result, err := p.Reconciler.Reconcile(ctx, req)
-	p.costs.add(req.Namespace, time.Since(begin))
+	p.costs.Add(req.Namespace, time.Since(begin))
 	if err == nil && result.RequeueAfter > 0 {
 		result.Priority = ptr.To(handler.LowPriority) // What is looked at again does not delay what has changed.
 	}
 	return result, err
 }
 
-// fairOptions are options with a fairQueue. A limit of concurrent reconciles, which may be nil, adds to it what it has postponed.
+// fairOptions are options with a fair queue. A limit of concurrent reconciles, which may be nil, adds to it what it has postponed.
 func (p *pacedReconciler) fairOptions(concurrency int64, limit *namespaceLimit) controller.Options {
-	o := fairOptions(int(concurrency), &p.costs)
+	o := typedFairOptions(int(concurrency), &p.costs, func(request reconcile.Request) string { return request.Namespace })
 	newQueue := o.NewQueue
 	o.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		queue := newQueue(name, limiter)
@@ -205,6 +206,12 @@ func typedOptions[request comparable](concurrency int) controller.TypedOptions[r
 		EnableWarmup: ptr.To(true),
 		RateLimiter:  workqueue.NewTypedItemExponentialFailureRateLimiter[request](500*time.Millisecond, maxRetryDelay),
 	}
+}
+
+func typedFairOptions[request comparable](concurrency int, costs *fairqueue.Costs, namespaceOf func(request) string) controller.TypedOptions[request] {
+	o := typedOptions[request](concurrency)
+	o.NewQueue = fairqueue.New(costs, namespaceOf)
+	return o
 }
 
 // importChanged ignores updates of OperatorCollections and SubOperatorConfigs that change nothing which CRDs depend on, such as

@@ -1,4 +1,5 @@
-package controller
+// Package fairqueue orders the work of a controller, so that no namespace delays the others by much.
+package fairqueue
 
 import (
 	"math"
@@ -7,19 +8,17 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// namespaceCosts remember how many seconds the reconciles of each namespace took lately.
-type namespaceCosts struct {
+// Costs remember how many seconds the reconciles of each namespace took lately. The zero value is ready to use, also concurrently.
+type Costs struct {
 	mu sync.Mutex
-	of map[string]namespaceCost
+	of map[string]cost
 }
 
-type namespaceCost struct {
+type cost struct {
 	seconds float64
 	at      time.Time
 }
@@ -33,19 +32,19 @@ const (
 	manyCosts = 1000
 )
 
-func (c namespaceCost) now(now time.Time) float64 {
+func (c cost) now(now time.Time) float64 {
 	return c.seconds * math.Exp(-now.Sub(c.at).Seconds()/costTime.Seconds())
 }
 
-// add adds the time of a reconcile.
-func (c *namespaceCosts) add(namespace string, took time.Duration) {
+// Add adds the time of a reconcile.
+func (c *Costs) Add(namespace string, took time.Duration) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
-		c.of = map[string]namespaceCost{}
+		c.of = map[string]cost{}
 	}
-	c.of[namespace] = namespaceCost{c.of[namespace].now(now) + took.Seconds(), now}
+	c.of[namespace] = cost{c.of[namespace].now(now) + took.Seconds(), now}
 	if len(c.of) > manyCosts {
 		for name, cost := range c.of {
 			if cost.now(now) < 0.01 {
@@ -56,36 +55,31 @@ func (c *namespaceCosts) add(namespace string, took time.Duration) {
 }
 
 // priority returns that of an object of a namespace: the lower, the more the namespace has cost.
-func (c *namespaceCosts) priority(namespace string, usual int) int {
+func (c *Costs) priority(namespace string, usual int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return usual - min(int(c.of[namespace].now(time.Now())), maxCost)
 }
 
-// fairQueue hands out the objects of the namespaces first whose reconciles took the least time lately. Objects that are only looked
+// queue hands out the objects of the namespaces first whose reconciles took the least time lately. Objects that are only looked
 // at again come last. So a namespace whose objects take long, or are many, delays others for one reconcile and not for all of them.
-type fairQueue[request comparable] struct {
+type queue[request comparable] struct {
 	priorityqueue.PriorityQueue[request]
-	costs *namespaceCosts
+	costs *Costs
 	// namespaceOf returns the namespace that a reconcile is for.
 	namespaceOf func(request) string
 }
 
-// fairOptions are options for a controller with a fairQueue.
-func fairOptions(concurrency int, costs *namespaceCosts) controller.Options {
-	return typedFairOptions(concurrency, costs, func(request reconcile.Request) string { return request.Namespace })
-}
-
-func typedFairOptions[request comparable](concurrency int, costs *namespaceCosts, namespaceOf func(request) string) controller.TypedOptions[request] {
-	o := typedOptions[request](concurrency)
-	o.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-		return &fairQueue[request]{
+// New returns a function that creates a queue, for the options of a controller. It hands out the requests of the namespaces first that cost
+// the least. The reconciler adds the costs.
+func New[request comparable](costs *Costs, namespaceOf func(request) string) func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+	return func(name string, limiter workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+		return &queue[request]{
 			PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[request]) { o.RateLimiter = limiter }),
 			costs:         costs,
 			namespaceOf:   namespaceOf,
 		}
 	}
-	return o
 }
 
 // usualPriority returns the priority that an object would have if its namespace cost nothing.
@@ -97,7 +91,7 @@ func usualPriority(priority int) int {
 }
 
 // AddWithOpts implements [priorityqueue.PriorityQueue].
-func (q *fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...request) {
+func (q *queue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...request) {
 	usual := usualPriority(ptr.Deref(o.Priority, 0))
 	for _, each := range requests {
 		o.Priority = ptr.To(q.costs.priority(q.namespaceOf(each), usual))
@@ -106,7 +100,7 @@ func (q *fairQueue[request]) AddWithOpts(o priorityqueue.AddOpts, requests ...re
 }
 
 // GetWithPriority implements [priorityqueue.PriorityQueue]. A request whose namespace has cost more since it was added is put back.
-func (q *fairQueue[request]) GetWithPriority() (next request, priority int, shutdown bool) {
+func (q *queue[request]) GetWithPriority() (next request, priority int, shutdown bool) {
 	for {
 		next, priority, shutdown = q.PriorityQueue.GetWithPriority()
 		usual := usualPriority(priority)
@@ -119,22 +113,22 @@ func (q *fairQueue[request]) GetWithPriority() (next request, priority int, shut
 }
 
 // Get implements [workqueue.TypedInterface].
-func (q *fairQueue[request]) Get() (next request, shutdown bool) {
+func (q *queue[request]) Get() (next request, shutdown bool) {
 	next, _, shutdown = q.GetWithPriority()
 	return next, shutdown
 }
 
 // Add implements [workqueue.TypedInterface].
-func (q *fairQueue[request]) Add(added request) {
+func (q *queue[request]) Add(added request) {
 	q.AddWithOpts(priorityqueue.AddOpts{}, added)
 }
 
 // AddAfter implements [workqueue.TypedDelayingInterface].
-func (q *fairQueue[request]) AddAfter(added request, after time.Duration) {
+func (q *queue[request]) AddAfter(added request, after time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: after}, added)
 }
 
 // AddRateLimited implements [workqueue.TypedRateLimitingInterface].
-func (q *fairQueue[request]) AddRateLimited(added request) {
+func (q *queue[request]) AddRateLimited(added request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, added)
 }

@@ -1,4 +1,4 @@
-package controller
+package fairqueue
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func newFairQueue(t *testing.T) *fairQueue[reconcile.Request] {
+func newQueue(t *testing.T) *queue[reconcile.Request] {
 	t.Helper()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Millisecond)
-	q := fairOptions(1, &namespaceCosts{}).NewQueue(t.Name(), limiter).(*fairQueue[reconcile.Request])
+	q := New(&Costs{}, func(r reconcile.Request) string { return r.Namespace })(t.Name(), limiter).(*queue[reconcile.Request])
 	t.Cleanup(q.ShutDown)
 	return q
 }
@@ -27,19 +27,19 @@ func request(namespace string, n int) reconcile.Request {
 }
 
 // order returns the requests in the order in which the queue hands them out, each of which takes a time.
-func order(q *fairQueue[reconcile.Request], took time.Duration) []string {
+func order(q *queue[reconcile.Request], took time.Duration) []string {
 	var order []string
 	for q.Len() > 0 {
 		next, _ := q.Get()
 		order = append(order, next.String())
-		q.costs.add(next.Namespace, took)
+		q.costs.Add(next.Namespace, took)
 		q.Done(next)
 	}
 	return order
 }
 
-func TestFairQueue(t *testing.T) {
-	q := newFairQueue(t)
+func TestQueue(t *testing.T) {
+	q := newQueue(t)
 	for n := range 4 {
 		q.Add(request("many", n))
 	}
@@ -61,22 +61,22 @@ func TestFairQueue(t *testing.T) {
 	}
 }
 
-func TestNamespaceCosts(t *testing.T) {
-	costs := &namespaceCosts{}
-	costs.add("a", time.Hour)
+func TestCosts(t *testing.T) {
+	costs := &Costs{}
+	costs.Add("a", time.Hour)
 	if got := costs.priority("a", 0); got <= handler.LowPriority {
 		t.Errorf("changed objects of a namespace that cost an hour have priority %d", got)
 	}
 	if got := costs.priority("b", 0); got != 0 {
 		t.Errorf("a namespace that cost nothing has priority %d", got)
 	}
-	if got := (namespaceCost{10, time.Now().Add(-10 * time.Minute)}).now(time.Now()); got > 0.01 {
+	if got := (cost{10, time.Now().Add(-10 * time.Minute)}).now(time.Now()); got > 0.01 {
 		t.Errorf("after ten minutes it still costs %f", got)
 	}
 	for n := range manyCosts {
-		costs.of[fmt.Sprint(n)] = namespaceCost{1, time.Now().Add(-time.Hour)}
+		costs.of[fmt.Sprint(n)] = cost{1, time.Now().Add(-time.Hour)}
 	}
-	costs.add("a", time.Second)
+	costs.Add("a", time.Second)
 	if len(costs.of) != 1 {
 		t.Errorf("%d namespaces are remembered", len(costs.of))
 	}
