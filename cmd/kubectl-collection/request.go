@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -93,8 +96,23 @@ func readRequest(name string, stdin io.Reader, namespace string) (*operandsv1alp
 	if len(text) > maxRequestBytes {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxRequestBytes)
 	}
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	var document []byte
+	for {
+		next, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(bytes.TrimSpace(next)) > 0 && document != nil {
+			return nil, fmt.Errorf("%s has several documents: give the OperandRequest alone", name)
+		}
+		document = append(document, next...)
+	}
 	request := &operandsv1alpha1.OperandRequest{}
-	if err := yaml.Unmarshal(text, request); err != nil {
+	if err := yaml.Unmarshal(document, request); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if request.APIVersion != operandsv1alpha1.GroupVersion.String() || request.Kind != "OperandRequest" {
@@ -285,11 +303,17 @@ func (p *previewer) describe(ctx context.Context, o *plan.Operand) ([]string, er
 	lines := []string{"operand " + o.ID.String()}
 	if o.Problem != nil {
 		p.problems = true
-		return append(lines, "  "+o.Problem.Reason+": "+o.Problem.Message), nil
+		line := "  " + o.Problem.Reason + ": " + o.Problem.Message
+		if len(p.unread) > 0 {
+			line += " (you may not read all that this depends on: see below)"
+		}
+		return append(lines, line), nil
 	}
-	for _, i := range o.Installs {
-		lines = append(lines, fmt.Sprintf("  install OperatorCollection %s in namespace %s, unless it is", i.Collection, i.Namespace))
+	installs, err := p.installs(ctx, o)
+	if err != nil {
+		return nil, err
 	}
+	lines = append(lines, installs...)
 	if o.Package != nil {
 		lines = append(lines, fmt.Sprintf("  install package %s, channel %s, in namespace %s, unless it is", o.Package.Name, o.Package.Channels[0], o.Package.Namespace))
 	}
@@ -313,6 +337,29 @@ func (p *previewer) describe(ctx context.Context, o *plan.Operand) ([]string, er
 	return lines, nil
 }
 
+// installs says where an operator would be installed. The places where it is are taken out of the operand: they need nothing.
+func (p *previewer) installs(ctx context.Context, o *plan.Operand) ([]string, error) {
+	var lines []string
+	var wanted []plan.Install
+	for _, i := range o.Installs {
+		configs := &v2beta2.SubOperatorConfigList{}
+		if err := p.note(p.client.List(ctx, configs, client.InNamespace(i.Collection.Namespace)), "SubOperatorConfigs in namespace "+i.Collection.Namespace); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(configs.Items, func(soc v2beta2.SubOperatorConfig) bool {
+			return soc.Spec.OperatorCollection == i.Collection.Name && soc.DeletionTimestamp == nil &&
+				slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return m.Namespace == i.Namespace })
+		}) {
+			lines = append(lines, fmt.Sprintf("  use the operator of OperatorCollection %s in namespace %s", i.Collection, i.Namespace))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  install OperatorCollection %s in namespace %s", i.Collection, i.Namespace))
+		wanted = append(wanted, i)
+	}
+	o.Installs = wanted
+	return lines, nil
+}
+
 func (p *previewer) object(ctx context.Context, o *plan.Object) (string, error) {
 	name := o.Kind.Kind + " " + o.Key.String()
 	if o.Origin == operandsv1alpha1.OriginBinding {
@@ -326,7 +373,7 @@ func (p *previewer) object(ctx context.Context, o *plan.Object) (string, error) 
 		return "", err
 	case !found:
 		return "create " + name, nil
-	case live.GetAnnotations()[operandsv1alpha1.AnnotationOperand] == o.Owner:
+	case plan.IsApplied(live, o.Owner):
 		return "keep " + name + ", which exists for this operand", nil
 	}
 	p.problems = true

@@ -3,9 +3,11 @@ package plan
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/internal/operands/merge"
 )
 
 // Entry returns the entry of a resource in an inventory, without UID.
@@ -15,6 +17,15 @@ func (o *Object) Entry(id ID) v1alpha1.InventoryEntry {
 		Registry: id.Registry.String(), Operand: id.Name, Origin: o.Origin,
 		APIVersion: apiVersion, Kind: kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Package: o.Package,
 	}
+}
+
+// FieldOwner is the field manager of all that is created for OperandRequests.
+const FieldOwner = "collection-operator-operands"
+
+// IsApplied reports whether an object has our annotation with this owner, and this component has set it.
+func IsApplied(object metav1.Object, owner string) bool {
+	return object.GetAnnotations()[v1alpha1.AnnotationOperand] == owner &&
+		merge.Owns(object.GetManagedFields(), FieldOwner, "f:metadata", "f:annotations", "f:"+v1alpha1.AnnotationOperand)
 }
 
 // Is reports whether an entry of an inventory is about an operand.
