@@ -99,6 +99,7 @@ func (l *operandsLab) install(ctx context.Context) {
 	GinkgoHelper()
 	Run(ctx, "env", "COMPONENTS="+strings.TrimSpace(os.Getenv("COMPONENTS")+" operands"), filepath.Join(projectDir, "hack", "deploy.sh"),
 		"localhost/collection-operator/manager:dev", "localhost/collection-operator/runtime:dev", runtime.GOARCH)
+	kubectl(ctx, "rollout", "restart", "-n", ManagerNamespace, "deployment/"+operandsName) // The tag of its image does not change.
 	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "deployment/"+operandsName, "--timeout=3m")
 }
 
@@ -239,6 +240,7 @@ func operandStory(l *operandsLab) {
 		_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", l.teamA, "--all", "--wait=false")
 		_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", l.teamB, "--all", "--wait=false")
 		l.cleanUp(ctx)
+		_, _ = Output(ctx, kubectlPath(), "delete", "deployment", "-n", ManagerNamespace, operandsName, "--ignore-not-found")
 		Remove(ctx, l.neighbor(l.teamA))
 		Remove(ctx, l.neighbor(l.teamB))
 	}, NodeTimeout(8*time.Minute))
