@@ -107,6 +107,34 @@ var _ = Describe("Operand requests that change", func() {
 		attack.Repelled("Tenancy", "change a resource that runs with another user's credential through a request", "the policy refuses it", seen(ctx, request))
 	}, NodeTimeout(2*time.Minute))
 
+	It("remove a resource whose version is not served any more", func(ctx context.Context) {
+		crd := openCRD("ledgers.example", "ledgers", "Ledger")
+		Create(ctx, crd)
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
+		Eventually(func(g Gomega) {
+			Get(ctx, g, crd)
+			g.Expect(established(crd)).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		startOperands(ctx)
+		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
+		grantKind(ctx, t.namespace, "ledgers.example", "ledgers")
+		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","resources":[{"apiVersion":"ledgers.example/v1","kind":"Ledger","name":"ledger"}]}]}}`)
+		request := t.request(ctx, t.namespace, "request", "{name: files}")
+		ExpectReady(ctx, request)
+		later := crd.Spec.Versions[0].DeepCopy()
+		later.Name = "v2"
+		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
+		Patch(ctx, crd.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"versions": append(crd.Spec.Versions, *later)}}))
+		ledger := Instance("v2", "Ledger", t.namespace, "ledger", nil)
+		ledger.SetAPIVersion("ledgers.example/v2")
+		Eventually(func(g Gomega) {
+			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(ledger), ledger)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+		Remove(ctx, request)
+		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Expect(Gone(ctx, ledger)(NewWithT(GinkgoT()))).To(BeTrue())
+	}, NodeTimeout(2*time.Minute))
+
 	It("finish what a crash has left while a resource was created", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
@@ -156,7 +184,7 @@ var _ = Describe("Operand requests that change", func() {
 		annotate := fmt.Sprintf("kubectl annotate namespace %s zoscb.ibm.com/allow-mapping-from=%s", team, t.namespace)
 		printed := runTool(ctx, 1, toolBinary(), "request", file, "--dry-run")
 		Expect(printed).To(And(
-			ContainSubstring("operand %[1]s/tools/files\n  install OperatorCollection %[1]s/oc in namespace %[2]s, unless it is\n  create %[3]s %[2]s/own\n", t.namespace, team, t.sample.kind),
+			ContainSubstring("operand %[1]s/tools/files\n  install OperatorCollection %[1]s/oc in namespace %[2]s\n  create %[3]s %[2]s/own\n", t.namespace, team, t.sample.kind),
 			ContainSubstring("permission for kind SubOperatorConfig in namespace %s: given\n", t.namespace),
 			ContainSubstring("permission for kind %s in namespace %s: missing: kubectl create rolebinding collection-operator-operands -n %s ", t.sample.kind, team, team),
 			ContainSubstring("consent of namespace %s to %s: missing: %s\n", team, t.namespace, annotate),

@@ -94,12 +94,17 @@ func newCI(ctx context.Context) *ci {
 	return t
 }
 
-// grantJenkins lets the component use the package's kind, as an administrator does with the command in its messages.
 func grantJenkins(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: operandsAccount + "-jenkinses"}
+	grantKind(ctx, namespace, "jenkins.example", "jenkinses")
+}
+
+// grantKind lets the component use a kind, as an administrator does with the command in its messages.
+func grantKind(ctx context.Context, namespace, group, resource string) {
+	GinkgoHelper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: operandsAccount + "-" + resource}
 	Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"jenkins.example"}, Resources: []string{"jenkinses"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
 	}}}, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},

@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/internal/fairqueue"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
 // FieldOwner is the field manager of all that is created for OperandRequests.
-const FieldOwner = "collection-operator-operands"
+const FieldOwner = plan.FieldOwner
 
 // RequestReconciler installs the operators of an OperandRequest, creates its resources, and removes what nobody requests any more.
 // Only one of it works at a time: what requests share is handed over from one to the other.
@@ -37,10 +38,12 @@ type RequestReconciler struct {
 	GlobalNamespace string
 
 	watcher *watcher
+	costs   fairqueue.Costs
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *RequestReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer func(begin time.Time) { r.costs.Add(req.Namespace, time.Since(begin)) }(time.Now())
 	request := &v1alpha1.OperandRequest{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -193,6 +196,8 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 			*recorded, changed = e, true
 		case e.UID != "" && e.UID != recorded.UID: // Another SubOperatorConfig of that name.
 			recorded.UID, changed = e.UID, true
+		case e.APIVersion != recorded.APIVersion: // The former one may not be served any more when it is removed.
+			recorded.APIVersion, changed = e.APIVersion, true
 		}
 	}
 	for _, o := range s.operands {
@@ -292,6 +297,11 @@ func (r *RequestReconciler) release(ctx context.Context, request *v1alpha1.Opera
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
+	rest := &v1alpha1.OperandRequestList{}
+	if err := r.Reader.List(ctx, rest); err != nil {
+		return fmt.Errorf("listing OperandRequests: %w", err)
+	}
+	r.watcher.prune(rest.Items)
 	return nil
 }
 

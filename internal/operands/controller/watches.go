@@ -7,21 +7,19 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/fairqueue"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 )
 
@@ -35,12 +33,17 @@ func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.OperandBindInfo{}, handler.EnqueueRequestsFromMapFunc(r.ofBindInfo), changed).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofCollection)).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			NewQueue:                fairqueue.New(&r.costs, func(request reconcile.Request) string { return request.Namespace }),
+			// The delays of one request do not concern others.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, time.Minute),
+		}).
 		Build(r)
 	if err != nil {
 		return err
 	}
-	r.watcher = &watcher{mgr: mgr, controller: c, requests: r.ofObject, caches: map[string]cache.Cache{}, watched: map[watched]bool{}}
+	r.watcher = newWatcher(mgr, c, r.ofObject)
 	return nil
 }
 
@@ -144,70 +147,4 @@ func (r *RequestReconciler) ofObject(ctx context.Context, object client.Object) 
 func serves(e v1alpha1.InventoryEntry, namespace string) bool {
 	registry, _, _ := strings.Cut(e.Registry, "/")
 	return e.Mapping == namespace || isSubscription(e) && (e.Namespace == namespace || registry == namespace)
-}
-
-// syncTimeout limits how long the start of a watch is awaited.
-const syncTimeout = 10 * time.Second
-
-// watcher watches resources in the namespaces in which there are any. This process has permissions only there. It is not safe for
-// concurrent use.
-type watcher struct {
-	mgr        ctrl.Manager
-	controller controller.Controller
-	requests   handler.MapFunc
-
-	// began is true if a watch has begun in this reconciliation, and polls if something of it cannot be watched.
-	began, polls bool
-
-	caches map[string]cache.Cache
-	// watched is false for what cannot be watched.
-	watched map[watched]bool
-}
-
-// watched is a kind in a namespace.
-type watched struct {
-	schema.GroupVersionKind
-	namespace string
-}
-
-// ensure watches the metadata of a kind in a namespace. If that is not possible, it is logged once, and what is awaited must be polled.
-func (w *watcher) ensure(ctx context.Context, kind schema.GroupVersionKind, namespace string) {
-	key := watched{kind, namespace}
-	isWatched, isKnown := w.watched[key]
-	if !isKnown {
-		err := w.watch(ctx, kind, namespace)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "cannot watch", "kind", kind.String(), "namespace", namespace)
-		}
-		isWatched, w.began = err == nil, true
-		w.watched[key] = isWatched
-	}
-	w.polls = w.polls || !isWatched
-}
-
-func (w *watcher) watch(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
-	of := w.caches[namespace]
-	if of == nil {
-		var err error
-		of, err = cache.New(w.mgr.GetConfig(), cache.Options{
-			HTTPClient: w.mgr.GetHTTPClient(), Scheme: w.mgr.GetScheme(), Mapper: w.mgr.GetRESTMapper(),
-			DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
-		})
-		if err != nil {
-			return err
-		}
-		if err := w.mgr.Add(of); err != nil {
-			return err
-		}
-		w.caches[namespace] = of
-	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	changes := source.Kind[client.Object](of, object, handler.EnqueueRequestsFromMapFunc(w.requests))
-	if err := w.controller.Watch(changes); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	return changes.WaitForSync(ctx)
 }
