@@ -161,7 +161,7 @@ func (s *scope) withoutValues(ctx context.Context, object *plan.Object, err erro
 	if e == nil || object.Key.Namespace == s.request.Namespace {
 		return err
 	}
-	what := ""
+	var what string
 	switch e.Reason {
 	case v1alpha1.ReasonOperandFailed:
 		what = "has failed: its status has the reason"

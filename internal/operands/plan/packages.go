@@ -56,14 +56,14 @@ func (p *Package) Is(e v1alpha1.InventoryEntry) bool {
 	if e.Origin != v1alpha1.OriginOperator || e.Mapping != "" || e.Namespace != p.Namespace {
 		return false
 	}
-	return e.Package == p.PackageKey.String() || !p.Global && groupKind(e) == OperatorGroupKind.GroupKind()
+	return e.Package == p.String() || !p.Global && groupKind(e) == OperatorGroupKind.GroupKind()
 }
 
 // Entry returns the entry of an object that installs the package, without UID.
 func (p *Package) Entry(o *Object, id ID) v1alpha1.InventoryEntry {
 	e := o.Entry(id)
 	if o.Kind != OperatorGroupKind {
-		e.Package = p.PackageKey.String()
+		e.Package = p.String()
 	}
 	return e
 }
