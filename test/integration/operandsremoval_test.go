@@ -93,6 +93,35 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		expectGone(ctx, t)
 	}, NodeTimeout(2*time.Minute))
 
+	It("leave a Subscription as it is while not all who have it have renamed its operand", func(ctx context.Context) {
+		startOperands(ctx)
+		t := newCI(ctx)
+		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"jenkins","packageName":"jenkins-operator","channel":"alpha"},{"name":"ci","packageName":"jenkins-operator","channel":"alpha"}]}}`)
+		first, second := t.request(ctx, t.namespace, "first", "{name: jenkins}"), t.request(ctx, t.namespace, "second", "{name: jenkins}")
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
+		ExpectReady(ctx, first)
+		ExpectReady(ctx, second)
+		owner := Field(ctx, t.subscription, "metadata", "annotations", operandsv1alpha1.AnnotationOperand)
+		renames := func(request *operandsv1alpha1.OperandRequest) {
+			GinkgoHelper()
+			Get(ctx, NewWithT(GinkgoT()), request)
+			request.Spec.Requests[0].Operands[0].Name = "ci"
+			Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": request.Spec}))
+			ExpectReady(ctx, request)
+		}
+		renames(first)
+		mark := markAudit()
+		Consistently(mark.operandWrites).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring("/subscriptions/")))
+		Expect(owner(NewWithT(GinkgoT()))).To(Equal(t.namespace + "/tools/jenkins"))
+		renames(second)
+		Eventually(owner).WithContext(ctx).Should(Equal(t.namespace + "/tools/ci"))
+		for _, request := range []client.Object{first, second} {
+			Remove(ctx, request)
+			Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		}
+		expectGone(ctx, t)
+	}, NodeTimeout(2*time.Minute))
+
 	It("keep an operator to which somebody else has subscribed in the meantime", func(ctx context.Context) {
 		p := startOperands(ctx)
 		t := newCI(ctx)

@@ -71,7 +71,7 @@ func (r *RequestReconciler) observe(ctx context.Context, s *scope, o *operand, o
 }
 
 // recordedUID returns the UID of an object that was created for the request, or "". One that was created for another operand of the request
-// is taken over from that, unless other requests have it, too.
+// is taken over from that, unless other requests have it for another one than this, too: each would write what it wants in turn.
 func (r *RequestReconciler) recordedUID(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (string, error) {
 	recorded := s.entry(e)
 	if recorded == nil {
@@ -87,7 +87,7 @@ func (r *RequestReconciler) recordedUID(ctx context.Context, s *scope, e v1alpha
 		return "", err
 	}
 	for _, other := range s.others {
-		if !other.ends() && find(other.request.Status.Inventory, e) != nil {
+		if !other.ends() && find(other.request.Status.Inventory, e) != nil && !other.agrees(e) {
 			return "", nil
 		}
 	}

@@ -187,7 +187,11 @@ func (r *RequestReconciler) resolvePackage(ctx context.Context, s *scope, o *ope
 // resolveSubscription decides whether the Subscription is ours. One that somebody else has created is used as it is.
 func (r *RequestReconciler) resolveSubscription(ctx context.Context, s *scope, o *operand) error {
 	p := o.pkg
-	if p.live != nil && !isCreated(p.live, p.Subscription.Owner, s.uidOf(p.Entry(&p.Subscription, o.ID))) {
+	uid, err := r.recordedUID(ctx, s, p.Entry(&p.Subscription, o.ID))
+	if err != nil {
+		return err
+	}
+	if p.live != nil && !isCreated(p.live, p.Subscription.Owner, uid) {
 		return nil
 	}
 	wanted := p.Subscription

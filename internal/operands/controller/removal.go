@@ -132,18 +132,31 @@ func (r *RequestReconciler) removeEntry(ctx context.Context, s *scope, e v1alpha
 	return r.removeObject(ctx, s, e)
 }
 
-// handOver gives an entry to another request that wants what it is about, and reports whether there is one. It is in one of the
-// inventories at any time.
+// handOver gives an entry to another request that wants what it is about, and reports whether there is one. One that has it already comes
+// first: otherwise two of different operands would have it. It is in one of the inventories at any time.
 func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (bool, error) {
-	for i := range s.others {
-		other := &s.others[i]
-		theirs := find(other.request.Status.Inventory, e)
+	has := func(o other) bool {
+		theirs := find(o.request.Status.Inventory, e)
+		return theirs != nil && theirs.UID == e.UID
+	}
+	others := slices.Clone(s.others) // Of pointers to requests, which are changed.
+	slices.SortStableFunc(others, func(a, b other) int {
+		switch {
+		case has(a) == has(b):
+			return 0
+		case has(a):
+			return -1
+		}
+		return 1
+	})
+	for i := range others {
+		other := &others[i]
 		if takes, err := r.takes(ctx, s, other, e); err != nil {
 			return false, err
 		} else if !takes {
 			continue
 		}
-		if theirs != nil && theirs.UID == e.UID {
+		if has(*other) {
 			return true, nil
 		}
 		before := other.request.DeepCopy()

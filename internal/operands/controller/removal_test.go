@@ -53,6 +53,31 @@ func TestIsNeeded(t *testing.T) {
 	}
 }
 
+// What another request has is taken over for a new name of its operand only if that one has followed.
+func TestAgrees(t *testing.T) {
+	operandOf := func(name string) plan.Operand {
+		of := &plan.Package{PackageKey: plan.PackageKey{Namespace: "tools", Name: "jenkins"}}
+		return plan.Operand{ID: plan.IDOf(entry(name, "", "", "")), Package: of}
+	}
+	e := entry("now", v1alpha1.OriginOperator, "Subscription", "tools/jenkins")
+	for name, test := range map[string]struct {
+		operands []plan.Operand
+		want     bool
+	}{
+		"the same name":           {[]plan.Operand{operandOf("now")}, true},
+		"the former name":         {[]plan.Operand{operandOf("former")}, false},
+		"both names":              {[]plan.Operand{operandOf("now"), operandOf("former")}, false},
+		"not wanted":              {nil, false},
+		"not known what it wants": {[]plan.Operand{{ID: plan.IDOf(e), Problem: &plan.Problem{}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&other{operands: test.operands}).agrees(e); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
 // A ClusterServiceVersion that another Subscription has, or will have, is not ours any more.
 func TestUses(t *testing.T) {
 	csv := v1alpha1.InventoryEntry{Name: "jenkins.v1", Package: "tools/jenkins"}

@@ -53,6 +53,20 @@ type other struct {
 // ends reports whether the request is being deleted. Then it has something to remove still.
 func (o *other) ends() bool { return o.request.DeletionTimestamp != nil }
 
+// agrees reports whether the request wants what an entry is about for the same operand, and for no other one.
+func (o *other) agrees(e v1alpha1.InventoryEntry) bool {
+	wants := false
+	for i := range o.operands {
+		if plan.Specifies(o.operands[i:i+1], e) {
+			if !o.operands[i].ID.Is(e) {
+				return false
+			}
+			wants = true
+		}
+	}
+	return wants
+}
+
 // loadSource reads all objects that OperandRequests refer to through the cache.
 func loadSource(ctx context.Context, reader client.Reader) (*plan.Source, error) {
 	registries, configs, collections, infos := &v1alpha1.OperandRegistryList{}, &v1alpha1.OperandConfigList{}, &v2beta2.OperatorCollectionList{}, &v1alpha1.OperandBindInfoList{}

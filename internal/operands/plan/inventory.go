@@ -53,7 +53,7 @@ func Unwanted(inventory []v1alpha1.InventoryEntry, operands []Operand) []v1alpha
 			continue
 		}
 		at := slices.IndexFunc(operands, func(o Operand) bool { return o.ID.Is(e) })
-		if !specifies(operands, e) && (at < 0 || !operands[at].keeps(e)) {
+		if !Specifies(operands, e) && (at < 0 || !operands[at].keeps(e)) {
 			unwanted = append(unwanted, e)
 		}
 	}
@@ -78,8 +78,8 @@ func (o *Operand) keeps(e v1alpha1.InventoryEntry) bool {
 	return o.NoOp && e.Origin == v1alpha1.OriginOperator
 }
 
-// specifies reports whether any operand of the request that has recorded an entry wants what it is about, whatever its name now.
-func specifies(operands []Operand, e v1alpha1.InventoryEntry) bool {
+// Specifies reports whether any operand of a request wants what an entry is about, whichever operand it is recorded for.
+func Specifies(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	return slices.ContainsFunc(operands, func(o Operand) bool {
 		return o.wants(e) || slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) }) ||
 			slices.ContainsFunc(o.Former, func(former v1alpha1.InventoryEntry) bool { return Same(former, e) })
