@@ -97,7 +97,7 @@ func (a *Applier) delete(ctx context.Context, ref v2beta2.ObjectReference, ours 
 	err = a.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		err = ConfirmAbsenceOf(ctx, a.Reader, live.GroupVersionKind().GroupKind(), err)
+		err = ConfirmAbsenceOf(ctx, a.Reader, a.Client.RESTMapper(), live.GroupVersionKind().GroupKind(), err)
 		return err == nil, err
 	case err != nil:
 		return false, fmt.Errorf("reading %s: %w", name, err)

@@ -108,7 +108,7 @@ var _ = Describe("Operand requests that change", func() {
 	}, NodeTimeout(2*time.Minute))
 
 	It("remove a resource whose version is not served any more", func(ctx context.Context) {
-		crd := openCRD("ledgers.example", "ledgers", "Ledger")
+		crd := openCRD("copies.example", "filecopys", "FileCopy") // Not the plural in English, as of kinds of collections.
 		Create(ctx, crd)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
 		Eventually(func(g Gomega) {
@@ -117,22 +117,22 @@ var _ = Describe("Operand requests that change", func() {
 		}).WithContext(ctx).Should(Succeed())
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		grantKind(ctx, t.namespace, "ledgers.example", "ledgers")
-		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","resources":[{"apiVersion":"ledgers.example/v1","kind":"Ledger","name":"ledger"}]}]}}`)
+		grantKind(ctx, t.namespace, "copies.example", "filecopys")
+		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","resources":[{"apiVersion":"copies.example/v1","kind":"FileCopy","name":"report"}]}]}}`)
 		request := t.request(ctx, t.namespace, "request", "{name: files}")
 		ExpectReady(ctx, request)
 		later := crd.Spec.Versions[0].DeepCopy()
 		later.Name = "v2"
 		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
 		Patch(ctx, crd.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"versions": append(crd.Spec.Versions, *later)}}))
-		ledger := Instance("v2", "Ledger", t.namespace, "ledger", nil)
-		ledger.SetAPIVersion("ledgers.example/v2")
+		report := Instance("v2", "FileCopy", t.namespace, "report", nil)
+		report.SetAPIVersion("copies.example/v2")
 		Eventually(func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(ledger), ledger)).To(Succeed())
+			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(report), report)).To(Succeed())
 		}).WithContext(ctx).Should(Succeed())
 		Remove(ctx, request)
 		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, ledger)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, report)(NewWithT(GinkgoT()))).To(BeTrue())
 	}, NodeTimeout(2*time.Minute))
 
 	It("finish what a crash has left while a resource was created", func(ctx context.Context) {

@@ -275,7 +275,7 @@ func (r *RequestReconciler) resourcesOf(ctx context.Context, kind schema.GroupVe
 	err = r.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(listLimit))
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		if err := apply.ConfirmAbsenceOf(ctx, r.Reader, kind.GroupKind(), err); err != nil {
+		if err := apply.ConfirmAbsenceOf(ctx, r.Reader, r.Client.RESTMapper(), kind.GroupKind(), err); err != nil {
 			return nil, err
 		}
 	case err != nil:

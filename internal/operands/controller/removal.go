@@ -210,7 +210,7 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 	err = r.getServed(ctx, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return "", apply.ConfirmAbsenceOf(ctx, r.Reader, live.GroupVersionKind().GroupKind(), err)
+		return "", apply.ConfirmAbsenceOf(ctx, r.Reader, r.Client.RESTMapper(), live.GroupVersionKind().GroupKind(), err)
 	case apierrors.IsForbidden(err):
 		return "", r.forbidden(ctx, err, live)
 	case err != nil:
@@ -248,7 +248,7 @@ func (r *RequestReconciler) getServed(ctx context.Context, object *metav1.Partia
 	key := client.ObjectKeyFromObject(object)
 	kind := object.GroupVersionKind()
 	err := r.Reader.Get(ctx, key, object)
-	if !errors.Is(apply.ConfirmAbsenceOf(ctx, r.Reader, kind.GroupKind(), err), apply.ErrNotServed) {
+	if !errors.Is(apply.ConfirmAbsenceOf(ctx, r.Reader, r.Client.RESTMapper(), kind.GroupKind(), err), apply.ErrNotServed) {
 		return err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
