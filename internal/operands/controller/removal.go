@@ -28,8 +28,11 @@ import (
 // remove removes what the request does not want any more: first the resources, and once those of an operator are gone, the operator.
 // What another request wants is handed over to it.
 func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
-	if len(plan.Unwanted(s.request.Status.Inventory, s.plans())) == 0 {
+	if len(s.unwanted()) == 0 {
 		return nil
+	}
+	if err := r.confirm(ctx, s); err != nil {
+		return err
 	}
 	if err := r.loadOthers(ctx, s); err != nil {
 		return err
@@ -38,7 +41,7 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 	var errs []error
 	blocked := map[plan.ID]schema.GroupKind{} // By the kind that is awaited.
 	removeAll := func(rank int) {
-		unwanted := plan.Unwanted(s.request.Status.Inventory, s.plans())
+		unwanted := s.unwanted()
 		for _, e := range slices.Backward(unwanted) {
 			if rankOf(e) != rank || s.entry(e) == nil || isNeeded(s, unwanted, e) {
 				continue
@@ -69,6 +72,32 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 		errs = append(errs, status.Waiting(v1alpha1.ReasonRemovalWaiting, status.MissingInterval, "waiting for %s", status.JoinNames(waiting)))
 	}
 	return status.Join(errs...)
+}
+
+// confirm plans again with live objects, also for other requests: after a restart, the cache may begin with an older state than the former
+// process has seen, in which what was added since is missing.
+func (r *RequestReconciler) confirm(ctx context.Context, s *scope) error {
+	source, err := loadSource(ctx, r.Reader)
+	if err != nil {
+		return err
+	}
+	source.GlobalNamespace, source.Installed = s.source.GlobalNamespace, s.source.Installed // They are read live always.
+	if source.Recorded, err = recordedExamples(ctx, r.Reader); err != nil {
+		return err
+	}
+	s.source, s.others = source, nil
+	if s.request.DeletionTimestamp == nil {
+		s.confirmed = plan.Of(s.request, source)
+	}
+	return nil
+}
+
+// unwanted returns the entries that are to be removed. Once there is a confirmed plan, it must not want them either.
+func (s *scope) unwanted() []v1alpha1.InventoryEntry {
+	confirmed := plan.Unwanted(s.request.Status.Inventory, s.confirmed)
+	return slices.DeleteFunc(plan.Unwanted(s.request.Status.Inventory, s.plans()), func(e v1alpha1.InventoryEntry) bool {
+		return find(confirmed, e) == nil
+	})
 }
 
 // ranks is the number of results of rankOf.

@@ -53,6 +53,34 @@ func TestIsNeeded(t *testing.T) {
 	}
 }
 
+// What is missing in the cache only is not removed, nor what the cache has still.
+func TestUnwanted(t *testing.T) {
+	e := entry("a", v1alpha1.OriginConfig, "DataFile", "")
+	object := plan.Object{Origin: e.Origin, Key: types.NamespacedName{Namespace: e.Namespace, Name: e.Name}}
+	object.Kind.Version, object.Kind.Kind = "v1", e.Kind
+	wanted, nothing := plan.Operand{ID: plan.IDOf(e), Objects: []plan.Object{object}}, plan.Operand{ID: plan.IDOf(e)}
+	for name, test := range map[string]struct {
+		cached    plan.Operand
+		confirmed []plan.Operand
+		want      int
+	}{
+		"not in the cache, nor live":  {nothing, []plan.Operand{nothing}, 1},
+		"not in the cache, but live":  {nothing, []plan.Operand{wanted}, 0},
+		"in the cache, but not live":  {wanted, []plan.Operand{nothing}, 0},
+		"in the cache, and live":      {wanted, []plan.Operand{wanted}, 0},
+		"not in the cache, not asked": {nothing, nil, 1},
+		"its registry is gone":        {nothing, []plan.Operand{{ID: plan.IDOf(e), Problem: &plan.Problem{}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{request: &v1alpha1.OperandRequest{}, operands: []*operand{{Operand: test.cached}}, confirmed: test.confirmed}
+			s.request.Status.Inventory = []v1alpha1.InventoryEntry{e}
+			if got := s.unwanted(); len(got) != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
 // What another request has is taken over for a new name of its operand only if that one has followed.
 func TestAgrees(t *testing.T) {
 	operandOf := func(name string) plan.Operand {

@@ -27,6 +27,8 @@ type scope struct {
 	// packages has the state of those that the request names, or has something of.
 	packages map[plan.PackageKey]*olmState
 	operands []*operand
+	// confirmed is the plan of live objects. It is nil until something is to be removed, and for a request that is being deleted.
+	confirmed []plan.Operand
 	// others are read when they are needed first.
 	others []other
 }
