@@ -178,14 +178,22 @@ func uses(subscription *operatorsv1alpha1.Subscription, csv v1alpha1.InventoryEn
 		subscription.Spec != nil && subscription.Namespace+"/"+subscription.Spec.Package == csv.Package
 }
 
-// usersOfPackage returns the resources that still need an operator which OLM has installed: those of other requests wherever they are, and
+// hasResources reports whether an inventory has resources of the operator of a package.
+func hasResources(inventory []v1alpha1.InventoryEntry, of string) bool {
+	return slices.ContainsFunc(inventory, func(e v1alpha1.InventoryEntry) bool {
+		return e.Origin != v1alpha1.OriginOperator && e.Package == of && e.UID != ""
+	})
+}
+
+// usersOfPackage returns the resources that still need an operator which OLM has installed: those of requests wherever they are, and
 // those that were created otherwise in the namespaces of the Subscription, the OperandRegistry and the OperatorGroup.
 func (r *RequestReconciler) usersOfPackage(ctx context.Context, s *scope, e v1alpha1.InventoryEntry, csv *operatorsv1alpha1.ClusterServiceVersion) ([]string, error) {
 	var users []string
+	if hasResources(s.request.Status.Inventory, e.Package) { // They are kept, since the kinds of the package that replaces it are not known yet.
+		users = append(users, "resources of this OperandRequest to get another operator")
+	}
 	for _, other := range s.others {
-		if slices.ContainsFunc(other.request.Status.Inventory, func(theirs v1alpha1.InventoryEntry) bool {
-			return theirs.Origin != v1alpha1.OriginOperator && theirs.Package == e.Package && theirs.UID != ""
-		}) {
+		if hasResources(other.request.Status.Inventory, e.Package) {
 			users = append(users, fmt.Sprintf("resources of an OperandRequest in namespace %q", other.request.Namespace))
 		}
 	}

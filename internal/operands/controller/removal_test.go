@@ -130,6 +130,28 @@ func TestUses(t *testing.T) {
 	}
 }
 
+// A Subscription stays while resources of its operator are kept, but not for what has not been created.
+func TestHasResources(t *testing.T) {
+	created := entry("a", v1alpha1.OriginRequest, "Jenkins", "tools/jenkins")
+	created.UID = "1"
+	subscription := entry("a", v1alpha1.OriginOperator, "Subscription", "tools/jenkins")
+	subscription.UID = "2"
+	for name, test := range map[string]struct {
+		e    v1alpha1.InventoryEntry
+		of   string
+		want bool
+	}{
+		"a resource":              {created, "tools/jenkins", true},
+		"of another package":      {created, "tools/other", false},
+		"not created yet":         {entry("a", v1alpha1.OriginRequest, "Jenkins", "tools/jenkins"), "tools/jenkins", false},
+		"the Subscription itself": {subscription, "tools/jenkins", false},
+	} {
+		if got := hasResources([]v1alpha1.InventoryEntry{test.e}, test.of); got != test.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
 // Copies are removed after what may need them, also if that is not known at the moment.
 func TestSortInventory(t *testing.T) {
 	secret := entry("a", v1alpha1.OriginBinding, "Secret", "")

@@ -196,8 +196,8 @@ func (r *RequestReconciler) record(ctx context.Context, s *scope) error {
 			*recorded, changed = e, true
 		case e.UID != "" && e.UID != recorded.UID: // Another SubOperatorConfig of that name.
 			recorded.UID, changed = e.UID, true
-		case e.APIVersion != recorded.APIVersion: // The former one may not be served any more when it is removed.
-			recorded.APIVersion, changed = e.APIVersion, true
+		case e.APIVersion != recorded.APIVersion || e.Package != recorded.Package: // The former ones may be gone when it is removed.
+			recorded.APIVersion, recorded.Package, changed = e.APIVersion, e.Package, true
 		}
 	}
 	for _, o := range s.operands {
