@@ -9,15 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -28,6 +32,8 @@ import (
 )
 
 const operandsName = "collection-operator-operands"
+
+var operandsPods = client.MatchingLabels{"app.kubernetes.io/name": operandsName}
 
 // operandsFolder is a collection that keeps one file for each resource. Removing the file waits until somebody allows it, as for a window.
 func operandsFolder(domain, name, kind string) fs.FS {
@@ -71,36 +77,49 @@ resources:
 	return Folder(files, "DOMAIN", domain, "NAME", name, "KIND", kind)
 }
 
-// operandsLab is a namespace that offers a group of two operators, and two teams that request them.
+// operandsLab is a namespace that offers a group of two operators, and requests some of them itself, and a team that requests all.
 type operandsLab struct {
 	environment
-	zos          *system
-	olm          bool
-	teamA, teamB string
-	suffix       string
+	zos    *system
+	olm    bool
+	team   string
+	suffix string
 }
 
-var _ = Describe("Operand requests", Ordered, func() {
-	operandStory(&operandsLab{environment: environment{namespace: "e2e-operands", domain: "operands-lab"}, teamA: "e2e-operands-a", teamB: "e2e-operands-b"})
+var _ = Describe("Operand requests", Slow, Ordered, func() {
+	l := &operandsLab{environment: environment{namespace: "e2e-operands", domain: "operands-lab"}, team: "e2e-operands-team"}
+	l.prepare()
+	It("bring a group to two teams, follow changes, and give it back, also when the component is killed in each phase", l.story, NodeTimeout(6*time.Minute))
 })
 
-var _ = Describe("Operand requests, by OLM", Label("olm"), Ordered, func() {
-	operandStory(&operandsLab{
-		environment: environment{namespace: "e2e-operands-olm", domain: "operands-olm-lab"}, teamA: "e2e-operands-olm-a", teamB: "e2e-operands-olm-b", olm: true, suffix: "OLM",
-	})
+var _ = Describe("Operand requests, by OLM", Label("olm"), Slow, Ordered, func() {
+	l := &operandsLab{environment: environment{namespace: "e2e-operands-olm", domain: "operands-olm-lab"}, team: "e2e-operands-olm-team", olm: true, suffix: "OLM"}
+	l.prepare()
+	It("bring packages to two teams, follow changes, and give them back, also when the component is killed", l.storyOfPackages, NodeTimeout(6*time.Minute))
 })
 
-func (l *operandsLab) neighbor(name string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": l.namespace}}}
+// neighbor is the namespace of the team.
+func (l *operandsLab) neighbor() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.team, Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": l.namespace}}}
 }
 
 // install installs the component beside the manager, as an administrator does.
 func (l *operandsLab) install(ctx context.Context) {
 	GinkgoHelper()
+	kubectl(ctx, "delete", "deployment", "-n", ManagerNamespace, operandsName, "--ignore-not-found") // The tag of its image does not change.
 	Run(ctx, "env", "COMPONENTS="+strings.TrimSpace(os.Getenv("COMPONENTS")+" operands"), filepath.Join(projectDir, "hack", "deploy.sh"),
 		"localhost/collection-operator/manager:dev", "localhost/collection-operator/runtime:dev", runtime.GOARCH)
-	kubectl(ctx, "rollout", "restart", "-n", ManagerNamespace, "deployment/"+operandsName) // The tag of its image does not change.
-	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "deployment/"+operandsName, "--timeout=3m")
+}
+
+// runs waits until the component runs.
+func (l *operandsLab) runs(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) []corev1.Pod {
+		var pods corev1.PodList
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), operandsPods)).To(Succeed())
+		return pods.Items
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(ConsistOf(HaveField("Status.Conditions", ContainElement(And(
+		HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))))
 }
 
 // grant lets the component write in a namespace.
@@ -115,11 +134,40 @@ func (l *operandsLab) grant(ctx context.Context, namespace string, roles ...stri
 	}
 }
 
-// kill ends the process of the component without a graceful shutdown.
+// kill ends the process of the component as a crash of its node would, if the node is this machine, and lets another one begin at once.
 func (l *operandsLab) kill(ctx context.Context) {
 	GinkgoHelper()
-	Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(ManagerNamespace),
-		client.MatchingLabels{"app.kubernetes.io/name": operandsName}, client.GracePeriodSeconds(0))).To(Succeed())
+	var pods corev1.PodList
+	Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), operandsPods)).To(Succeed())
+	killed := 0
+	for i := range pods.Items {
+		for _, pid := range processesOf(pods.Items[i].UID, "/manager") {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+		Expect(client.IgnoreNotFound(K8s.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)))).To(Succeed())
+	}
+	AddReportEntry("kill", fmt.Sprintf("%d processes of %d pods", killed, len(pods.Items)))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "operands.collection-operator.zoscb.ibm.com"}}
+	Expect(client.IgnoreNotFound(K8s.Delete(ctx, lease))).To(Succeed())
+}
+
+// processesOf returns those of a pod on this machine that run a program.
+func processesOf(pod types.UID, program string) []int {
+	GinkgoHelper()
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	Expect(err).NotTo(HaveOccurred())
+	var found []int
+	for _, file := range files {
+		groups, _ := os.ReadFile(file) // The process may have ended.
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && strings.Contains(string(groups), "pod"+string(pod)) && strings.HasPrefix(string(command), program+"\x00") {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
 
 func (l *operandsLab) start(ctx context.Context) {
@@ -132,36 +180,43 @@ func (l *operandsLab) start(ctx context.Context) {
 		"books.tar.gz": operandsFolder(l.domain, "books", "Book"+l.suffix), "shelves.tar.gz": operandsFolder(l.domain, "shelves", "Shelf"+l.suffix),
 	})
 	l.environment.start(ctx, archives)
-	for _, name := range []string{l.teamA, l.teamB} {
-		Remove(ctx, l.neighbor(name))
-		Eventually(Gone(ctx, l.neighbor(name))).WithContext(ctx).Should(BeTrue())
-		Create(ctx, l.neighbor(name))
-		l.grant(ctx, name, operandsName+"-namespace", operandsName+"-bindings")
+	for _, name := range []string{"books", "shelves"} {
+		Create(ctx,
+			&v2beta2.SubOperatorConfig{ObjectMeta: l.meta(name), Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: name, Mapping: []v2beta2.NamespaceMapping{}}},
+			&v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: l.spec(name+".tar.gz", archives[name+".tar.gz"])})
 	}
-	l.grant(ctx, l.namespace, operandsName+"-namespace", operandsName+"-bindings")
+	Remove(ctx, l.neighbor())
+	Eventually(Gone(ctx, l.neighbor())).WithContext(ctx).Should(BeTrue())
+	Create(ctx, l.neighbor())
+	for _, namespace := range []string{l.namespace, l.team} {
+		l.grant(ctx, namespace, operandsName+"-namespace", operandsName+"-bindings")
+	}
 	if l.olm {
 		l.grant(ctx, l.namespace, operandsName+"-olm")
 	}
+	l.startSystem(ctx)
+	for _, name := range []string{"books", "shelves"} {
+		imported := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name)}
+		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		if l.olm {
+			Eventually(Condition(ctx, imported, v2beta2.ConditionPublished)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
+		}
+	}
+	l.runs(ctx)
+}
+
+func (l *operandsLab) startSystem(ctx context.Context) {
+	GinkgoHelper()
 	l.zos = &system{environment: &l.environment, name: "zos1", user: "ibmuser"}
 	l.zos.start(ctx)
 	private, public := newKey("")
 	l.zos.authorize(ctx, "operator", public)
 	l.credential(ctx, "zos1", map[string]string{"username": l.zos.user, "ssh-privatekey": private})
 	l.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: l.zos.host(), CredentialName: "zos1", Variables: Variables(`"ansible_python_interpreter: /usr/bin/python3"`)})
-	for _, name := range []string{"books", "shelves"} {
-		Create(ctx,
-			&v2beta2.SubOperatorConfig{ObjectMeta: l.meta(name), Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: name, Mapping: []v2beta2.NamespaceMapping{}}},
-			&v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: l.spec(name+".tar.gz", archives[name+".tar.gz"])})
-		imported := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name)}
-		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		if l.olm {
-			Eventually(Condition(ctx, imported, v2beta2.ConditionPublished)).WithContext(ctx).Should(ConditionTrue())
-		}
-	}
 }
 
-// offer creates the OperandRegistry, its OperandConfig and an OperandBindInfo.
-func (l *operandsLab) offer(ctx context.Context) (*operandsv1alpha1.OperandConfig, *operandsv1alpha1.OperandBindInfo) {
+// offer creates the OperandRegistry and its OperandConfig.
+func (l *operandsLab) offer(ctx context.Context) *operandsv1alpha1.OperandConfig {
 	GinkgoHelper()
 	operator := func(name string) string {
 		if l.olm {
@@ -174,10 +229,17 @@ func (l *operandsLab) offer(ctx context.Context) (*operandsv1alpha1.OperandConfi
 	config := &operandsv1alpha1.OperandConfig{ObjectMeta: l.meta("group")}
 	Expect(yaml.UnmarshalStrict(fmt.Appendf(nil, "{services: [{name: books, spec: {book%[1]s: {zosendpoint: zos1, text: one}}}, {name: shelves, spec: {shelf%[1]s: {zosendpoint: zos1, text: one}}}]}",
 		strings.ToLower(l.suffix)), &config.Spec)).To(Succeed())
+	Create(ctx, registry, config)
+	return config
+}
+
+// bind gives a Secret to those who request books.
+func (l *operandsLab) bind(ctx context.Context) *operandsv1alpha1.OperandBindInfo {
+	GinkgoHelper()
 	info := &operandsv1alpha1.OperandBindInfo{ObjectMeta: l.meta("books")}
 	Expect(yaml.UnmarshalStrict([]byte("{operand: books, registry: group, bindings: {public: {secret: catalog}}}"), &info.Spec)).To(Succeed())
-	Create(ctx, registry, config, info, &corev1.Secret{ObjectMeta: l.meta("catalog"), StringData: map[string]string{"url": "here"}})
-	return config, info
+	Create(ctx, info, &corev1.Secret{ObjectMeta: l.meta("catalog"), StringData: map[string]string{"url": "here"}})
+	return info
 }
 
 func (l *operandsLab) request(namespace, operands string) *operandsv1alpha1.OperandRequest {
@@ -225,8 +287,9 @@ func (l *operandsLab) subscriptionOf(name string) client.Object {
 	return s
 }
 
-func operandStory(l *operandsLab) {
-	BeforeAll(l.start, NodeTimeout(12*time.Minute))
+// prepare defines what happens before and after the specs.
+func (l *operandsLab) prepare() {
+	BeforeAll(l.start, NodeTimeout(5*time.Minute))
 	AfterEach(func(ctx context.Context) {
 		l.explain(ctx)
 		if CurrentSpecReport().Failed() {
@@ -237,83 +300,110 @@ func operandStory(l *operandsLab) {
 		}
 	}, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
-		_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", l.teamA, "--all", "--wait=false")
-		_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", l.teamB, "--all", "--wait=false")
+		for _, namespace := range []string{l.team, l.namespace} {
+			_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", namespace, "--all", "--wait=false")
+		}
 		l.cleanUp(ctx)
 		_, _ = Output(ctx, kubectlPath(), "delete", "deployment", "-n", ManagerNamespace, operandsName, "--ignore-not-found")
-		Remove(ctx, l.neighbor(l.teamA))
-		Remove(ctx, l.neighbor(l.teamB))
-	}, NodeTimeout(8*time.Minute))
+		Remove(ctx, l.neighbor())
+	}, NodeTimeout(3*time.Minute))
+}
 
-	It("bring a group to two teams, follow changes, and give it back, also when the manager is killed in each phase", func(ctx context.Context) {
-		config, info := l.offer(ctx)
-		book, shelf := l.resource("Book", "books"), l.resource("Shelf", "shelves")
-		wanted := "{name: books}, {name: shelves}"
-		own := Instance("v1minor0patch0", "Book"+l.suffix, l.teamA, "own", nil)
-		if !l.olm {
-			wanted += fmt.Sprintf(", {name: books, kind: %s, apiVersion: %s, instanceName: own, spec: {zosendpoint: zos1, text: own}}", own.GetKind(), own.GetAPIVersion())
-		}
-		first, second := l.request(l.teamA, wanted), l.request(l.teamB, "{name: books}")
+// comes creates requests, kills the component while it installs operators, and waits until all is there.
+func (l *operandsLab) comes(ctx context.Context, requests ...*operandsv1alpha1.OperandRequest) {
+	GinkgoHelper()
+	for _, request := range requests {
+		Create(ctx, request)
+	}
+	Eventually(l.installed(ctx, "books", l.namespace)).WithContext(ctx).Should(BeTrue())
+	l.kill(ctx)
+	for _, request := range requests {
+		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4*time.Minute).Should(ConditionTrue(), request.Namespace)
+		Get(ctx, Default, request)
+		Expect(request.Status.Phase).To(Equal(operandsv1alpha1.RequestRunning))
+	}
+}
 
-		By("installing the operators")
-		Create(ctx, first, second)
-		Eventually(l.installed(ctx, "books", l.namespace)).WithContext(ctx).Should(BeTrue())
-		l.kill(ctx)
-		for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
-			Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(8*time.Minute).Should(ConditionTrue(), request.Namespace)
-			Get(ctx, Default, request)
-			Expect(request.Status.Phase).To(Equal(operandsv1alpha1.RequestRunning))
-		}
-		Expect(l.file(ctx, book)()).To(Equal("one\n"))
-		Expect(l.file(ctx, shelf)()).To(Equal("one\n"))
-		if !l.olm {
-			Expect(l.file(ctx, own)()).To(Equal("own\n"))
-		}
+// changes is the patch of an OperandConfig that gives books another text.
+func (l *operandsLab) changes() string {
+	return fmt.Sprintf(`{"spec":{"services":[{"name":"books","spec":{"book%[1]s":{"zosendpoint":"zos1","text":"two"}}},{"name":"shelves","spec":{"shelf%[1]s":{"zosendpoint":"zos1","text":"one"}}}]}}`,
+		strings.ToLower(l.suffix))
+}
 
-		By("changing the configuration while the manager is away")
-		l.kill(ctx)
-		text := fmt.Sprintf(`{"spec":{"services":[{"name":"books","spec":{"book%[1]s":{"zosendpoint":"zos1","text":"two"}}},{"name":"shelves","spec":{"shelf%[1]s":{"zosendpoint":"zos1","text":"one"}}}]}}`, strings.ToLower(l.suffix))
-		Patch(ctx, config, text)
-		Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal("two\n"))
-		Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+func (l *operandsLab) story(ctx context.Context) {
+	config, info := l.offer(ctx), l.bind(ctx)
+	book, shelf := l.resource("Book", "books"), l.resource("Shelf", "shelves")
+	own := Instance("v1minor0patch0", "Book", l.team, "own", nil)
+	first := l.request(l.team, fmt.Sprintf("{name: books}, {name: shelves}, {name: books, kind: %s, apiVersion: %s, instanceName: own, spec: {zosendpoint: zos1, text: own}}",
+		own.GetKind(), own.GetAPIVersion()))
+	second := l.request(l.namespace, "{name: books}")
+	copies := []*corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: l.team, Name: "books-catalog"}}, {ObjectMeta: l.meta("books-catalog")}}
 
-		By("copying a binding, and revoking it")
-		copied := func(namespace string) *corev1.Secret {
-			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "books-catalog"}}
-		}
-		for _, namespace := range []string{l.teamA, l.teamB} {
-			Expect(Gone(ctx, copied(namespace))(Default)).To(BeFalse())
-		}
-		l.kill(ctx)
-		Remove(ctx, info)
-		for _, namespace := range []string{l.teamA, l.teamB} {
-			Eventually(Gone(ctx, copied(namespace))).WithContext(ctx).Should(BeTrue())
-		}
+	By("installing the operators")
+	l.comes(ctx, first, second)
+	for object, text := range map[*unstructured.Unstructured]string{book: "one\n", shelf: "one\n", own: "own\n"} {
+		Expect(l.file(ctx, object)()).To(Equal(text))
+	}
+	for _, secret := range copies {
+		Expect(Gone(ctx, secret)(Default)).To(BeFalse())
+	}
 
-		By("deleting the first request")
-		Remove(ctx, first)
-		Eventually(Condition(ctx, first, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(shelf.GetName())))
-		l.kill(ctx)
-		Consistently(l.installed(ctx, "shelves", l.namespace)).WithContext(ctx).Should(BeTrue(), "its resource has not ended yet")
-		l.zos.shell(ctx, "touch /tmp/window")
-		Eventually(Gone(ctx, first)).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeTrue())
-		Expect(Gone(ctx, shelf)(Default)).To(BeTrue())
-		Expect(l.file(ctx, shelf)()).To(BeEmpty())
-		Expect(l.installed(ctx, "shelves", l.namespace)(Default)).To(BeFalse())
-		Expect(l.file(ctx, book)()).To(Equal("two\n"), "the second one has it, too")
-		if !l.olm {
-			Expect(l.file(ctx, own)()).To(BeEmpty())
-			Expect(l.installed(ctx, "books", l.teamA)(Default)).To(BeFalse())
-		}
+	By("changing the configuration, and revoking the binding, while the component is away")
+	l.kill(ctx)
+	Patch(ctx, config, l.changes())
+	Remove(ctx, info)
+	for _, secret := range copies {
+		Eventually(Gone(ctx, secret)).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
+	}
+	Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("two\n"))
+	Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
 
-		By("deleting the other one")
-		Remove(ctx, second)
-		l.kill(ctx)
-		Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeTrue())
-		Expect(l.file(ctx, book)()).To(BeEmpty())
-		Expect(l.installed(ctx, "books", l.namespace)(Default)).To(BeFalse())
-		Eventually(l.leftovers(ctx)).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(30*time.Minute))
+	By("deleting the first request")
+	Remove(ctx, first)
+	Eventually(Condition(ctx, first, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(shelf.GetName())))
+	l.kill(ctx)
+	l.runs(ctx)
+	Consistently(l.installed(ctx, "shelves", l.namespace)).WithContext(ctx).WithTimeout(3*time.Second).Should(BeTrue(), "its resource has not ended yet")
+	l.zos.shell(ctx, "touch /tmp/window")
+	Eventually(Gone(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Expect(Gone(ctx, shelf)(Default)).To(BeTrue())
+	for _, object := range []*unstructured.Unstructured{shelf, own} {
+		Expect(l.file(ctx, object)()).To(BeEmpty())
+	}
+	Expect(l.installed(ctx, "shelves", l.namespace)(Default)).To(BeFalse())
+	Expect(l.installed(ctx, "books", l.team)(Default)).To(BeFalse())
+	Expect(l.file(ctx, book)()).To(Equal("two\n"), "the second one has it, too")
+
+	By("deleting the other one")
+	Remove(ctx, second)
+	Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Expect(l.file(ctx, book)()).To(BeEmpty())
+	Expect(l.installed(ctx, "books", l.namespace)(Default)).To(BeFalse())
+	Eventually(l.leftovers(ctx)).WithContext(ctx).Should(BeEmpty())
+}
+
+// storyOfPackages has only what is different with OLM.
+func (l *operandsLab) storyOfPackages(ctx context.Context) {
+	config := l.offer(ctx)
+	l.zos.shell(ctx, "touch /tmp/window")
+	book, shelf := l.resource("Book", "books"), l.resource("Shelf", "shelves")
+	first, second := l.request(l.team, "{name: books}, {name: shelves}"), l.request(l.namespace, "{name: books}")
+	l.comes(ctx, first, second)
+	Patch(ctx, config, l.changes())
+	Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("two\n"))
+	Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+	for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
+		Remove(ctx, request)
+	}
+	l.kill(ctx)
+	for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
+		Eventually(Gone(ctx, request)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
+	}
+	for object, name := range map[*unstructured.Unstructured]string{book: "books", shelf: "shelves"} {
+		Expect(l.file(ctx, object)()).To(BeEmpty())
+		Expect(l.installed(ctx, name, l.namespace)(Default)).To(BeFalse())
+	}
+	Eventually(l.leftovers(ctx)).WithContext(ctx).Should(BeEmpty())
 }
 
 // leftovers lists what is there of the operators and of requests, except what was there before.
@@ -324,7 +414,7 @@ func (l *operandsLab) leftovers(ctx context.Context) func(Gomega) string {
 			kinds += ",subscriptions.operators.coreos.com,clusterserviceversions,operatorgroups"
 		}
 		var left []string
-		for _, namespace := range []string{l.namespace, l.teamA, l.teamB} {
+		for _, namespace := range []string{l.namespace, l.team} {
 			for _, selector := range []string{"operator.ibm.com/opreq-control=true", "operator-domain=" + l.domain} {
 				printed, err := Output(ctx, kubectlPath(), "get", kinds, "-n", namespace, "-l", selector, "-o", "name")
 				g.Expect(err).NotTo(HaveOccurred(), printed)
