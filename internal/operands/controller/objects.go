@@ -148,7 +148,8 @@ func isCreated(live client.Object, owner, uid string) bool {
 	return uid != "" && uid == string(live.GetUID()) || plan.IsApplied(live, owner)
 }
 
-// applyObject creates a resource, or writes it if that changes anything. Live is nil if it does not exist.
+// applyObject creates a resource, or writes it if that changes anything. Live is nil if it does not exist. Creating it makes also the fields
+// with defaults ours; applying it gives these up.
 func (r *RequestReconciler) applyObject(ctx context.Context, object *plan.Object, live *unstructured.Unstructured, entry *v1alpha1.InventoryEntry) (v1alpha1.OperandPhase, error) {
 	if live == nil {
 		live = configurationOf(object, object.Fields(nil))
@@ -254,7 +255,7 @@ func (r *RequestReconciler) explain(err error, object client.Object) error {
 	case len(conflicts) > 0:
 		return status.Waiting(v1alpha1.ReasonFieldConflict, status.MissingInterval,
 			"%s: others have set %s: remove the fields there, or set them to the same values", name, status.JoinNames(conflicts))
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), r.Account.Name):
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), fmt.Sprintf("User \"system:serviceaccount:%s:%s\" cannot ", r.Account.Namespace, r.Account.Name)):
 		return r.notGranted(object)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isMisfit(err):
 		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%s: %s", name, printable.Line(err.Error(), 1024))

@@ -209,7 +209,7 @@ func (r *RequestReconciler) handOver(ctx context.Context, s *scope, e v1alpha1.I
 	return false, nil
 }
 
-// takes reports whether another request may have what an entry is about: it wants that, and the namespace agrees, or it has recorded
+// takes reports whether another request may have what an entry is about: it wants that or may want it, and the namespace agrees, or it has recorded
 // it. One that is being deleted removes what it has recorded itself, when it does not need it any more.
 func (r *RequestReconciler) takes(ctx context.Context, s *scope, other *other, e v1alpha1.InventoryEntry) (bool, error) {
 	switch {
@@ -220,7 +220,7 @@ func (r *RequestReconciler) takes(ctx context.Context, s *scope, other *other, e
 	case other.ends():
 		return false, nil
 	case e.Origin != v1alpha1.OriginOperator || e.Mapping != "":
-		return plan.Wants(other.operands, e), nil
+		return plan.Wants(other.operands, e) || plan.MayWant(other.operands, e), nil
 	}
 	for i := range other.operands {
 		if !plan.Wants(other.operands[i:i+1], e) {
@@ -244,7 +244,7 @@ func (r *RequestReconciler) removeObject(ctx context.Context, s *scope, e v1alph
 		return "", r.forbidden(ctx, err, live)
 	case err != nil:
 		return "", fmt.Errorf("reading %s: %w", apply.Name(live), err)
-	case e.UID != "" && e.UID != string(live.UID), !isCreated(live, s.ownerOf(live, e), e.UID):
+	case !isCreated(live, s.ownerOf(live, e), e.UID):
 		return "", nil
 	}
 	if kept, err := r.isKept(ctx, s, live, e); err != nil || kept {

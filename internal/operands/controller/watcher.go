@@ -147,6 +147,6 @@ func (w *watcher) prune(requests []v1alpha1.OperandRequest) {
 		}
 		of.end()
 		delete(w.caches, namespace)
-		maps.DeleteFunc(w.failed, func(key watched, _ time.Time) bool { return key.namespace == namespace })
 	}
+	maps.DeleteFunc(w.failed, func(key watched, _ time.Time) bool { return !concerned[key.namespace] })
 }

@@ -101,6 +101,15 @@ func (i Install) Is(e v1alpha1.InventoryEntry) bool {
 	return e.Mapping == i.Namespace && e.Namespace == i.Collection.Namespace && e.Collection == i.Collection.Name
 }
 
+// MayWant reports whether it is not known if another request wants a resource that an OperandConfig has specified: one of the two has a
+// mistake, or what they name is away.
+func MayWant(operands []Operand, e v1alpha1.InventoryEntry) bool {
+	return e.Origin == v1alpha1.OriginConfig && slices.ContainsFunc(operands, func(o Operand) bool {
+		excluded := o.Problem != nil && (o.Problem.Reason == v1alpha1.ReasonOutOfScope || o.Problem.Reason == v1alpha1.ReasonOperandNotFound)
+		return o.ID.Is(e) && !excluded && o.keeps(e)
+	})
+}
+
 // Wants reports whether any of the operands of another request wants what an entry is about. Operators are shared by operands of all OperandRegistries.
 func Wants(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	return slices.ContainsFunc(operands, func(o Operand) bool { return o.wants(e) })

@@ -102,9 +102,18 @@ func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandCon
 // addConfigured adds what the OperandConfig specifies, or the problem of that. It does not concern what the OperandRequest specifies itself.
 func (b *builder) addConfigured(service *v1alpha1.ConfigService, home string) {
 	if err := b.addService(service, home); err != nil {
-		b.operand.ConfigProblem = problemOf(fmt.Errorf("OperandConfig %q: %w", b.operand.ID.Registry, err))
-		b.operand.Objects = slices.DeleteFunc(b.operand.Objects, func(o Object) bool { return o.Origin == v1alpha1.OriginConfig })
+		b.operand.refuseConfig(err)
 	}
+}
+
+// refuseConfig lets nothing be done about what the OperandConfig specifies.
+func (o *Operand) refuseConfig(err error) {
+	o.ConfigProblem = problemOf(fmt.Errorf("OperandConfig %q: %w", o.ID.Registry, err))
+	o.Objects = o.withoutConfigured()
+}
+
+func (o *Operand) withoutConfigured() []Object {
+	return slices.DeleteFunc(slices.Clone(o.Objects), func(object Object) bool { return object.Origin == v1alpha1.OriginConfig })
 }
 
 // addService adds what the OperandConfig specifies. The resources come first, as the others may need them.
@@ -310,11 +319,25 @@ func (b *builder) endpoints() *[]v2beta2.EndpointMapping {
 	return b.operator.Collection.ZosEndpoints
 }
 
-// checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies.
+// checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies. If the OperandConfig
+// specifies it, only what that specifies is refused.
 func (o *Operand) checkNames(before []Operand) error {
 	seen := namesOfAll(before)
-	for i := range o.Objects {
-		object := o.Objects[i].name()
+	err := o.checkObjects(o.Objects, maps.Clone(seen))
+	if err == nil {
+		return nil
+	}
+	if own := o.checkObjects(o.withoutConfigured(), seen); own != nil {
+		return own
+	}
+	o.refuseConfig(err)
+	return nil
+}
+
+// checkObjects refuses objects with the same name. Seen has the operand that specifies each object before, and gets these.
+func (o *Operand) checkObjects(objects []Object, seen map[string]string) error {
+	for i := range objects {
+		object := objects[i].name()
 		if other, exists := seen[object]; exists {
 			return fmt.Errorf("operand %q specifies %s, which operand %q specifies, too: give it another name, such as with instanceName", o.ID.Name, object, other)
 		}

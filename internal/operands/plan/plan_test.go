@@ -121,6 +121,16 @@ func TestOf(t *testing.T) {
 			"tools/tools/zos", "install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null",
 			`tools/tools/secret: InvalidOperand: operand "secret" specifies Region.suboperator.zoscb.ibm.com "tools/a", which operand "zos" specifies, too: give it another name, such as with instanceName`,
 		}},
+		"a name that the config has twice": {tools, "{services: [{name: zos, resources: [{apiVersion: v1, kind: Secret, name: s}, {apiVersion: v1, kind: Secret, name: s}]}]}", "tools",
+			"{name: zos}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}", []string{
+				"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": operand "zos" specifies Secret "tools/s", which operand "zos" specifies, too: give it another name, such as with instanceName`,
+				"install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null",
+			}},
+		"a name of the request's that the config has": {tools, "{services: [{name: zos, resources: [{apiVersion: suboperator.zoscb.ibm.com/v2, kind: Region, name: a}]}]}", "tools",
+			"{name: zos}, {name: zos, kind: Region, apiVersion: suboperator.zoscb.ibm.com/v1, instanceName: a}", []string{
+				"tools/tools/zos", `InvalidOperand: OperandConfig "tools/tools": operand "zos" specifies Region.suboperator.zoscb.ibm.com "tools/a", which operand "zos" specifies, too: give it another name, such as with instanceName`,
+				"install tools/zos tools", "Request suboperator.zoscb.ibm.com/v1 Region tools/a null",
+			}},
 		"a kind of somebody else": {tools, "", "team-a", "{name: zos, kind: Secret, apiVersion: v1, instanceName: a}", []string{
 			`tools/tools/zos: InvalidOperand: operand "zos": the operator has no kind Secret in v1: it has DataFile, Region`}},
 		"a kind of an operator that is not installed": {"{operators: [{name: zos, installMode: no-op}]}", "", "tools", "{name: zos, kind: A, apiVersion: v1}", []string{
@@ -279,6 +289,33 @@ func TestPhase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := Phase(parse[[]v1alpha1.Member](t, test.members)); got != test.want {
 				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// What a request has is given to another one that is not known not to want it.
+func TestMayWant(t *testing.T) {
+	ask := request(t, "tools", "{requests: [{registry: tools, operands: [{name: zos}]}]}")
+	other := request(t, "team-a", "{requests: [{registry: tools, registryNamespace: tools, operands: [{name: zos}]}]}")
+	planned := Of(ask, newSource(t, tools, "{services: [{name: zos, spec: {datafile: {}}}]}"))
+	e := planned[0].Objects[0].Entry(planned[0].ID)
+	private := strings.ReplaceAll(tools, "scope: public", "scope: private")
+	for name, test := range map[string]struct {
+		operators, services string
+		want                bool
+	}{
+		"wanted":                       {tools, "{services: [{name: zos, spec: {datafile: {}}}]}", false},
+		"taken out of the config":      {tools, "{services: [{name: zos}]}", false},
+		"a mistake in the config":      {tools, "{services: [{name: zos, spec: {misspelt: {}}}]}", true},
+		"no config":                    {tools, "", true},
+		"a mistake in the registry":    {"{operators: [{name: zos, scope: public}]}", "{services: [{name: zos}]}", true},
+		"not in the registry any more": {"{}", "", false},
+		"private":                      {private, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := MayWant(Of(other, newSource(t, test.operators, test.services)), e); got != test.want {
+				t.Errorf("MayWant = %t", got)
 			}
 		})
 	}
