@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,6 +69,39 @@ func olmInstallation(e *olmEnvironment) {
 		e.expectRunning(ctx, "1.0.0")
 		Expect(Live(ctx, Default, subscription(e.namespace)).Object["spec"]).NotTo(HaveKey("config"))
 	}, NodeTimeout(4*time.Minute)) // OLM gives up after five.
+
+	It("gets the settings that a Subscription can carry", func(ctx context.Context) {
+		consents := func(name string) metav1.ObjectMeta {
+			meta := e.meta(name)
+			meta.Labels = map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}
+			return meta
+		}
+		Create(ctx,
+			&corev1.Secret{ObjectMeta: consents("settings"), StringData: map[string]string{"LICENSE": "licensed", "ANSIBLE_CONFIG": "/evil"}},
+			&corev1.ConfigMap{ObjectMeta: consents("notes"), Data: map[string]string{"text": "noted"}},
+		)
+		Patch(ctx, e.soc, MustJSON(map[string]any{"spec": map[string]any{"runtime": v2beta2.RuntimeSpec{
+			PodAnnotations: map[string]string{"example.com/team": "mainframe"},
+			EnvFrom:        []v2beta2.RuntimeEnvSource{{SecretRef: &v2beta2.RuntimeObject{Name: "settings"}}},
+			Volumes: []v2beta2.RuntimeVolume{{Name: "notes", ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "notes"},
+			}}},
+			VolumeMounts: []v2beta2.RuntimeVolumeMount{{Name: "notes", MountPath: "/mnt/notes", ReadOnly: true}},
+		}}}))
+		deployment := e.expectRunning(ctx, "1.0.0")
+		Expect(deployment.Spec.Template.Annotations).To(HaveKeyWithValue("example.com/team", "mainframe"))
+		Expect(kubectl(ctx, "exec", "-n", e.namespace, "deployment/"+pagesPackage, "--", "/bin/sh", "-c",
+			`cat /mnt/notes/text; echo; cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -aE '^(LICENSE|ANSIBLE_CONFIG)=' | sort -u`)).
+			To(And(HavePrefix("noted\n"), ContainSubstring("LICENSE=licensed\n"), Not(ContainSubstring("/evil"))))
+
+		By("refusing one that it cannot carry, while the operator goes on")
+		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":"system-node-critical"}}}`)
+		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).
+			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonRuntimeNotSupported), WithMessage("runtime.priorityClassName")))
+		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":null}}}`)
+		e.expectRunning(ctx, "1.0.0")
+		Expect(Live(ctx, Default, deployment).GetGeneration()).To(Equal(deployment.Generation))
+	}, NodeTimeout(4*time.Minute))
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
 		page := e.page(e.namespace, "first", "hello")
