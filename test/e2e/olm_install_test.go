@@ -76,10 +76,13 @@ func olmInstallation(e *olmEnvironment) {
 			meta.Labels = map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}
 			return meta
 		}
-		Create(ctx,
-			&corev1.Secret{ObjectMeta: consents("settings"), StringData: map[string]string{"LICENSE": "licensed", "ANSIBLE_CONFIG": "/evil"}},
-			&corev1.ConfigMap{ObjectMeta: consents("notes"), Data: map[string]string{"text": "noted"}},
-		)
+		settings := &corev1.Secret{ObjectMeta: consents("settings"), StringData: map[string]string{"LICENSE": "licensed", "ANSIBLE_CONFIG": "/evil"}}
+		notes := &corev1.ConfigMap{ObjectMeta: consents("notes"), Data: map[string]string{"text": "noted"}}
+		Create(ctx, settings, notes)
+		DeferCleanup(func(ctx context.Context) {
+			Remove(ctx, settings)
+			Remove(ctx, notes)
+		}, NodeTimeout(time.Minute))
 		Patch(ctx, e.soc, MustJSON(map[string]any{"spec": map[string]any{"runtime": v2beta2.RuntimeSpec{
 			PodAnnotations: map[string]string{"example.com/team": "mainframe"},
 			EnvFrom:        []v2beta2.RuntimeEnvSource{{SecretRef: &v2beta2.RuntimeObject{Name: "settings"}}},
@@ -95,12 +98,12 @@ func olmInstallation(e *olmEnvironment) {
 			To(And(HavePrefix("noted\n"), ContainSubstring("LICENSE=licensed\n"), Not(ContainSubstring("/evil"))))
 
 		By("refusing one that it cannot carry, while the operator goes on")
-		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":"system-node-critical"}}}`)
+		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":"urgent"}}}`)
 		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonRuntimeNotSupported), WithMessage("runtime.priorityClassName")))
-		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":null}}}`)
+		Expect(Live(ctx, Default, deployment.DeepCopy()).GetGeneration()).To(Equal(deployment.Generation))
+		Patch(ctx, e.soc, `{"spec":{"runtime":null}}`)
 		e.expectRunning(ctx, "1.0.0")
-		Expect(Live(ctx, Default, deployment).GetGeneration()).To(Equal(deployment.Generation))
 	}, NodeTimeout(4*time.Minute))
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
