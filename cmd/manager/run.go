@@ -291,6 +291,13 @@ func newEndpointReconciler(mgr manager.Manager, s settings, recorder events.Even
 	}
 }
 
+func newOperatorConditionReconciler(mgr manager.Manager, s settings) *controller.OperatorConditionReconciler {
+	return &controller.OperatorConditionReconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace,
+		Name: os.Getenv(olm.ConditionVariable), Namespaces: s.namespaces.names,
+	}
+}
+
 func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, trusted *controller.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -331,6 +338,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s settings, archiv
 		},
 		endpoints,
 		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
+		newOperatorConditionReconciler(mgr, s),
 	}
 	if cluster != nil {
 		importer.Publications = controller.NewPublications()

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -70,15 +69,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		mark := markAudit()
 		Patch(ctx, soc, `{"metadata":{"labels":{"operator-version":"touched"}}}`)
 		Patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
-		Consistently(func() []string {
-			var writes []string
-			for _, write := range mark.writesSince() {
-				if strings.Contains(write, "operatorconditions") {
-					writes = append(writes, write)
-				}
-			}
-			return writes
-		}).WithContext(ctx).Should(BeEmpty())
+		Consistently(func() []string { return mark.writesOf("operatorconditions") }).WithContext(ctx).Should(BeEmpty())
 
 		By("giving the newer version to the OperatorCollection")
 		changeSpec(ctx, oc, next.pinned())

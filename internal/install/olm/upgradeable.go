@@ -6,7 +6,6 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,7 +47,9 @@ func (b *Backend) Notify(ctx context.Context, i *install.Installation, plan *ins
 		applied:    plan != nil && i.Held == nil,
 	}
 	for n := range b.csvs {
-		if err := b.setUpgradeable(ctx, &b.csvs[n], gate.condition(&b.csvs[n])); err != nil {
+		err := SetCondition(ctx, b.cluster.Reader, b.cluster.Client, client.ObjectKeyFromObject(&b.csvs[n]), gate.condition(&b.csvs[n]))
+		// OLM creates it before the ClusterServiceVersion succeeds, which triggers a reconcile.
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -85,29 +86,6 @@ func (b *Backend) rollUserManaged(ctx context.Context, version, hash string) err
 	return nil
 }
 
-// setUpgradeable updates the OperatorCondition that OLM creates for each ClusterServiceVersion. OLM copies the condition
-// from spec to status before it reads it, and an outdated copy also blocks an upgrade. Administrators can override the
-// condition in spec.overrides.
-func (b *Backend) setUpgradeable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, wanted metav1.Condition) error {
-	condition := &operatorsv2.OperatorCondition{}
-	key := client.ObjectKeyFromObject(csv)
-	if err := b.cluster.Reader.Get(ctx, key, condition); err != nil {
-		// OLM creates it before the ClusterServiceVersion succeeds, which triggers a reconcile.
-		return client.IgnoreNotFound(err)
-	}
-	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
-	if is != nil && is.Status == wanted.Status && is.Reason == wanted.Reason && is.Message == wanted.Message {
-		return nil
-	}
-	before := condition.DeepCopy()
-	meta.SetStatusCondition(&condition.Spec.Conditions, wanted)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := b.cluster.Client.Patch(ctx, condition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
-		return fmt.Errorf("writing OperatorCondition %q: %w", key, err)
-	}
-	return nil
-}
-
 // upgradeGate decides whether OLM may replace ClusterServiceVersions of a collection in one namespace.
 type upgradeGate struct {
 	// soc and oc describe the objects that request the version, for messages.
@@ -129,25 +107,15 @@ type upgradeGate struct {
 func (g *upgradeGate) condition(csv *operatorsv1alpha1.ClusterServiceVersion) metav1.Condition {
 	switch next := g.replacement(csv); {
 	case g.refused != nil && (!g.applied || !older(csv, g.collection.Version)):
-		return notUpgradeable(g.refused.Reason, "%s would not run another version: %s", g.soc, g.refused)
+		return NotUpgradeable(g.refused.Reason, "%s would not run another version: %s", g.soc, g.refused)
 	case g.follows, next != nil && !newer(next, g.collection.Version):
-		return metav1.Condition{
-			Type: operatorsv2.Upgradeable, Status: metav1.ConditionTrue, Reason: v2beta2.ReasonSucceeded,
-			Message: fmt.Sprintf("%s allows upgrades to version %s of %s", g.soc, g.collection.Version, g.oc),
-		}
+		return Upgradeable("%s allows upgrades to version %s of %s", g.soc, g.collection.Version, g.oc)
 	case next != nil:
-		return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it, and not %s: change that one to upgrade",
+		return NotUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it, and not %s: change that one to upgrade",
 			g.soc, g.collection.Version, g.oc, next.Spec.Version)
 	}
-	return notUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it: change that one to upgrade",
+	return NotUpgradeable(reasonVersionPinned, "%s runs version %s because %s has it: change that one to upgrade",
 		g.soc, g.collection.Version, g.oc)
-}
-
-func notUpgradeable(reason, format string, args ...any) metav1.Condition {
-	return metav1.Condition{
-		Type: operatorsv2.Upgradeable, Status: metav1.ConditionFalse, Reason: reason,
-		Message: status.Message(fmt.Sprintf(format, args...)),
-	}
 }
 
 // replacement returns the ClusterServiceVersion with which OLM is about to replace another one, or nil.
