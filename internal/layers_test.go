@@ -58,6 +58,7 @@ var layers = map[string][]string{
 	"internal/podclient":  {},
 	"internal/adopt":      {"api/v2beta1", "api/v2beta2", "internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
 	"internal/podlock":    {},
+	"internal/container":  {},
 	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
 	"internal/runcount":   {},
 	"internal/localrun": {
@@ -102,7 +103,7 @@ var layers = map[string][]string{
 		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/fairqueue", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
 	},
 	"cmd/kubectl-collection": {
-		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/crd", "internal/diff", "api/operands/v1alpha1",
+		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/container", "internal/crd", "internal/diff", "api/operands/v1alpha1",
 		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
 		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/operands/plan", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
 		"internal/scenario", "internal/scenario/suite", "internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",

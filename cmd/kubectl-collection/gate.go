@@ -7,9 +7,17 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/collection-operator/collection-operator/internal/container"
 	"github.com/collection-operator/collection-operator/internal/localrun"
 	"github.com/collection-operator/collection-operator/internal/runner"
 )
+
+// asInit makes this program the first process of a container if the flag --container has started it.
+func asInit() {
+	if filepath.Base(os.Args[0]) == container.InitName {
+		os.Exit(container.Init(toolName, os.Args[1:]))
+	}
+}
 
 // asGate makes this program the gate if the command run has started it as ansible-runner. Ansible needs Unix, too.
 func asGate() {

@@ -30,7 +30,11 @@ const (
 // errFindings ends a command that did its work and found something wrong, which it has printed already.
 var errFindings = errors.New("findings")
 
+// errPrinted ends a command that could not do its work, for a reason that is printed already.
+var errPrinted = errors.New("the output says why")
+
 func main() {
+	asInit()
 	asGate()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -48,6 +52,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitClean
 	case errors.Is(err, errFindings):
 		return exitFindings
+	case errors.Is(err, errPrinted):
+		return exitFailure
 	}
 	fmt.Fprintln(stderr, "error:", err)
 	return exitFailure

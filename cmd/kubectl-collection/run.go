@@ -20,6 +20,7 @@ import (
 // runOptions are the flags of run.
 type runOptions struct {
 	localFlags
+	container      containerFlags
 	event, objects string
 	check, watch   bool
 }
@@ -36,7 +37,8 @@ CustomResourceDefinition that a cluster would get, and its defaults are set.
 The gate and the playbook talk to a small server of the Kubernetes API in this process. What the playbook writes there is shown, and written
 to the folder of --objects. It has no RBAC: roles that are missing in operator-config.yml are not noticed.
 
-It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are always checked.`,
+It needs ansible-core, ansible-runner and OpenSSH on this machine, or with --container only podman or docker, and the runtime image. Host keys
+are always checked.`,
 		Example: `  # On this machine, and again after each change of a file
   kubectl collection run zos_users ZosUser -f user.yaml --local --watch
 
@@ -45,15 +47,25 @@ It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are
   kubectl collection run zos_users ZosUser -f user.yaml --host ibmuser@lpar1.example.com --event delete
 
   # With a ZosEndpoint and its Secret, as in a cluster
-  kubectl collection run zos_users ZosUser -f user.yaml -f endpoint.yaml -f secret.yaml`,
+  kubectl collection run zos_users ZosUser -f user.yaml -f endpoint.yaml -f secret.yaml
+
+  # Without Ansible on this machine
+  kubectl collection run zos_users ZosUser -f user.yaml --host ibmuser@lpar1.example.com --container`,
 		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			if o.watch {
-				return o.runOnChanges(ctx, cmd, args[0], args[1])
+			if err := o.container.check(cmd); err != nil {
+				return err
 			}
-			return o.runOnce(ctx, cmd, args[0], args[1])
+			once := func() error { return o.runOnce(ctx, cmd, args[0], args[1]) }
+			if o.container.on {
+				once = func() error { return o.runInContainer(ctx, cmd, args) }
+			}
+			if o.watch {
+				return o.runOnChanges(ctx, cmd, args[0], once)
+			}
+			return once()
 		},
 	}
 	o.addFlags(command)
@@ -62,6 +74,7 @@ It needs ansible-core, ansible-runner and OpenSSH on this machine. Host keys are
 
 func (o *runOptions) addFlags(command *cobra.Command) {
 	o.localFlags.addFlags(command, "file with the resource; may be repeated, and have the ZosEndpoint, Secrets, and other objects that the playbook reads (required)")
+	o.container.addFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.event, "event", string(gate.EventCreate), "create or delete")
 	flags.BoolVar(&o.check, "check", false, "run the playbook in Ansible's check mode, and show whether it would change something")
@@ -134,8 +147,16 @@ func (o *runOptions) runOnce(ctx context.Context, cmd *cobra.Command, path, kind
 	return verdict(result)
 }
 
+// runInContainer checks the flags, and does what runOnce does in a container.
+func (o *runOptions) runInContainer(ctx context.Context, cmd *cobra.Command, args []string) error {
+	if _, err := o.complete(); err != nil {
+		return err
+	}
+	return o.container.run(ctx, cmd, args)
+}
+
 // runOnChanges runs the playbook now, and each time after a file of the collection or of the objects has changed.
-func (o *runOptions) runOnChanges(ctx context.Context, cmd *cobra.Command, path, kind string) error {
+func (o *runOptions) runOnChanges(ctx context.Context, cmd *cobra.Command, path string, once func() error) error {
 	if _, err := o.complete(); err != nil {
 		return err
 	}
@@ -145,7 +166,7 @@ func (o *runOptions) runOnChanges(ctx context.Context, cmd *cobra.Command, path,
 	}
 	defer func() { _ = files.close() }()
 	for {
-		if err := o.runOnce(ctx, cmd, path, kind); err != nil && !errors.Is(err, errFindings) && ctx.Err() == nil {
+		if err := once(); err != nil && !errors.Is(err, errFindings) && !errors.Is(err, errPrinted) && ctx.Err() == nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
 		}
 		if ctx.Err() == nil {

@@ -17,9 +17,10 @@ import (
 // testOptions are the flags of test.
 type testOptions struct {
 	localFlags
-	names   []string
-	junit   string
-	verbose bool
+	container containerFlags
+	names     []string
+	junit     string
+	verbose   bool
 }
 
 func testCommand() *cobra.Command {
@@ -46,10 +47,19 @@ The exit code is 0 if all was as expected, 1 if not, and 2 if a scenario cannot 
   # On a z/OS system, with a report for Jenkins or GitLab
   kubectl collection test zos_users --host ibmuser@lpar1.example.com --junit report.xml
 
+  # Without Ansible on this machine
+  kubectl collection test zos_users --host ibmuser@lpar1.example.com --container
+
   # One scenario, with the output of all runs
   kubectl collection test zos_users --host ibmuser@lpar1.example.com --scenario hello --verbose`,
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.container.check(cmd); err != nil {
+				return err
+			}
+			if o.container.on {
+				return o.runInContainer(cmd, args)
+			}
 			options, err := o.suite(cmd, args[0])
 			if err != nil {
 				return err
@@ -58,11 +68,22 @@ The exit code is 0 if all was as expected, 1 if not, and 2 if a scenario cannot 
 		},
 	}
 	o.addFlags(command, "file with the ZosEndpoint, Secrets, and other objects that playbooks of all scenarios read; may be repeated")
+	o.container.addFlags(command)
 	flags := command.Flags()
 	flags.StringArrayVar(&o.names, "scenario", nil, "name of a scenario: run only this one; may be repeated")
 	flags.StringVar(&o.junit, "junit", "", "file for a report in JUnit's format")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print the output of all runs, not only of steps that fail")
 	return command
+}
+
+// runInContainer checks the flags, and runs the scenarios in a container.
+func (o *testOptions) runInContainer(cmd *cobra.Command, args []string) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	if _, err := o.complete(); err != nil {
+		return err
+	}
+	return o.container.run(ctx, cmd, args)
 }
 
 // suite reads collection and scenarios, and checks the flags.

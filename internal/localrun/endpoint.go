@@ -142,6 +142,17 @@ func (l Login) address(s *v2beta2.ZosEndpointSpec, e *render.Endpoint) error {
 // usualKeys are the private keys that ssh tries.
 var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
+// UsualKey returns the private key in a home folder that is used if none is named, or "".
+func UsualKey(home string) string {
+	for _, name := range usualKeys {
+		path := filepath.Join(home, ".ssh", name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
 // credential sets user, and key or password: those of the flags, or of the Secret, or the first key in ~/.ssh.
 func (l Login) credential(name string, secrets map[string]*corev1.Secret, e *render.Endpoint) error {
 	file := l.KeyFile
@@ -154,12 +165,9 @@ func (l Login) credential(name string, secrets map[string]*corev1.Secret, e *ren
 	} else if len(l.Password) > 0 && file == "" {
 		e.Password = l.Password
 	} else {
-		home, _ := os.UserHomeDir()
-		for _, usual := range usualKeys {
-			path := filepath.Join(home, ".ssh", usual)
-			if _, err := os.Stat(path); err == nil && file == "" {
-				file = path
-			}
+		if file == "" {
+			home, _ := os.UserHomeDir()
+			file = UsualKey(home)
 		}
 		if file == "" {
 			return errors.New("no credential: give --key FILE or --password-env VARIABLE, or a ZosEndpoint with its Secret in a file")

@@ -201,8 +201,8 @@ func (f folder) environment() ([]string, error) {
 	return lines, nil
 }
 
-// proxies are the variables with which dependencies are downloaded.
-var proxies = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "PIP_INDEX_URL"}
+// DownloadVariables are the variables of the author's environment with which dependencies are downloaded.
+var DownloadVariables = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "PIP_INDEX_URL"}
 
 // installDependencies runs the engine's program that the init container runs.
 func (f folder) installDependencies(ctx context.Context, config *corev1.ConfigMap, output io.Writer) error {
@@ -213,7 +213,7 @@ func (f folder) installDependencies(ctx context.Context, config *corev1.ConfigMa
 	if err != nil {
 		return err
 	}
-	for _, name := range proxies {
+	for _, name := range DownloadVariables {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
