@@ -19,6 +19,7 @@ var hostPackages = []struct{ name, program string }{
 	{"iptables", "iptables"},
 	{"mmdebstrap", "mmdebstrap"},
 	{"nftables", "nft"},
+	{"podman", "podman"}, // For specs that use an image as authors do.
 	{"runc", "runc"},
 }
 

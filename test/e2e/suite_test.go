@@ -92,6 +92,7 @@ var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func()
 	Context("given files it does not know", discoverySpecs)
 	Context("given an archive that was uploaded", uploadSpecs)
 	Context("given an archive that is pushed", pushSpecs)
+	Context("given an author without Ansible", authorSpecs)
 	Context("given a deletion", deletionSpecs)
 })
 
