@@ -43,8 +43,8 @@ func (e Engine) Platform(ctx context.Context, image string) (string, error) {
 	command.Stderr = &stderr
 	platform, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("image %s cannot be used: fetch it with `%s pull %s`, or give that of your cluster with --image (kubectl collection images lists them): %s",
-			image, e.name, image, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("image %s cannot be used: %s: fetch it with `%s pull %s`, or name that of your cluster with --image (kubectl collection images lists them)",
+			image, strings.TrimSpace(stderr.String()), e.name, image)
 	}
 	return strings.TrimSpace(string(platform)), nil
 }

@@ -127,7 +127,7 @@ func TestAnEngineThatFails(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := e.Platform(t.Context(), "runtime:v1")
-	want := "image runtime:v1 cannot be used: fetch it with `docker pull runtime:v1`, or give that of your cluster with --image (kubectl collection images lists them): no daemon"
+	want := "image runtime:v1 cannot be used: no daemon: fetch it with `docker pull runtime:v1`, or name that of your cluster with --image (kubectl collection images lists them)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

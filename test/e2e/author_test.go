@@ -77,6 +77,8 @@ spec: {zosendpoint: lpar1, filename: by-author.txt, content: Hello from a desk}
 	storage, err := os.ReadFile(filepath.Join(projectDir, ".devcluster", "containers", "storage.conf"))
 	Expect(err).NotTo(HaveOccurred())
 	a.write("storage.conf", storageBeside(string(storage), a.folder))
+	// podman raises limits, which root of a virtual machine may not be allowed to.
+	a.write("containers.conf", "[containers]\ndefault_ulimits = [\"nofile=4096:4096\", \"nproc=4096:4096\"]\n")
 	return a
 }
 
@@ -122,7 +124,7 @@ func (a author) command(args ...string) *exec.Cmd {
 }
 
 func (a author) environment() []string {
-	return append(os.Environ(), "CONTAINERS_STORAGE_CONF="+filepath.Join(a.folder, "storage.conf"))
+	return append(os.Environ(), "CONTAINERS_STORAGE_CONF="+filepath.Join(a.folder, "storage.conf"), "CONTAINERS_CONF="+filepath.Join(a.folder, "containers.conf"))
 }
 
 func (a author) podman(ctx context.Context, args ...string) string {
