@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -33,9 +32,6 @@ func program(args []string) int {
 	case "tell":
 		fmt.Printf("%q in %s, %s\n", args[1:], folder, os.Getenv("PASSWORD"))
 		return 1
-	case "orphan":
-		_ = exec.Command("/bin/sh", "-c", "sleep 0.01 &").Run()
-		return 0
 	case "wait":
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
@@ -105,15 +101,6 @@ func (w *watched) Write(p []byte) (int, error) {
 		w.seen()
 	}
 	return n, err
-}
-
-func TestOrphansAreNoEnd(t *testing.T) {
-	c := command()
-	c.Arguments = []string{"orphan"}
-	var out bytes.Buffer
-	if code, err := engine(t).Run(t.Context(), c, &out, &out); code != 0 || err != nil {
-		t.Errorf("ended with %d, %v, and printed %s", code, err, &out)
-	}
 }
 
 func TestAnEngineThatFails(t *testing.T) {
