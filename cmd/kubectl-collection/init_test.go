@@ -70,6 +70,21 @@ func TestInitWritesTheScaffold(t *testing.T) {
 	expectGolden(t, "init.golden.txt", got)
 }
 
+// The digest in the tutorial is that of the archive which its readers build.
+func TestTutorialShowsTheScaffold(t *testing.T) {
+	tutorial, err := os.ReadFile("../../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, command := range []string{"init zos_files --domain acme --kind ZosFile", "build zos_files"} {
+		want := "$ kubectl collection " + command + "\n" + mustRun(t, exitClean, strings.Fields(command)...)
+		if !strings.Contains(string(tutorial), want) {
+			t.Errorf("docs/tutorial.md does not show\n%s", want)
+		}
+	}
+}
+
 // The playbook does what the scaffold says of it, and changes nothing the second time.
 func TestInitRuns(t *testing.T) {
 	needRuns(t)
