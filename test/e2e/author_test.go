@@ -61,7 +61,7 @@ func authorSpecs() {
 func newAuthor(ctx context.Context) author {
 	GinkgoHelper()
 	a := author{folder: GinkgoT().TempDir(), tool: filepath.Join(GinkgoT().TempDir(), "kubectl-collection")}
-	Run(ctx, "go", "build", "-trimpath", "-C", projectDir, "-o", a.tool, "./cmd/kubectl-collection")
+	Run(ctx, "go", "build", "-C", projectDir, "-trimpath", "-o", a.tool, "./cmd/kubectl-collection")
 	Run(ctx, a.tool, "init", filepath.Join(a.folder, "users"), "--domain=desk", "--kind=User")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lpar1.name + "-target"}}
 	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
