@@ -61,7 +61,7 @@ func build(cmd *cobra.Command, folder, output string, force bool) error {
 	if err := writeFile(output, fmt.Sprintf("%s-%s-*.tar.gz", metadata.Namespace, metadata.Name), content, force); err != nil {
 		return err
 	}
-	problems := built.collection.Problems
+	problems, _ := built.settings.Apply(built.collection.Problems)
 	if len(problems.Findings()) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "a cluster accepts it, with %s: see `%s lint %s`\n", problems.Count(), cmd.Root().DisplayName(), folder)
 	}

@@ -56,6 +56,20 @@ func TestLintHidesFindings(t *testing.T) {
 	}
 }
 
+// Who grants permissions to a collection reads what its author hides from lint.
+func TestExplainShowsWhatTheAuthorHides(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "things")
+	mustRun(t, exitClean, "init", folder)
+	edit(t, filepath.Join(folder, "operator-config.yml"), "displayName: ", "provider: acme\ndisplayName: ")
+	write(t, filepath.Join(folder, ".oc-lint"), "exclude_paths: ['**']\n")
+	if stdout := mustRun(t, exitClean, "lint", folder); stdout != "" {
+		t.Errorf("lint printed %s", stdout)
+	}
+	if stdout := mustRun(t, exitClean, "explain", folder); !strings.Contains(stdout, "operator-config.yml:") {
+		t.Errorf("explain shows no finding:\n%s", stdout)
+	}
+}
+
 func TestLintExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "page.tar.gz"), "<html></html>")

@@ -18,9 +18,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/lint"
 )
 
-// source is a collection as a cluster gets it, with the problems that lint shows.
+// source is a collection as a cluster gets it, with all problems that lint finds: somebody else than its author decides whether they matter.
 type source struct {
 	collection *collection.Collection
+	// settings are the author's for lint.
+	settings lint.Settings
 	files      *archive.Files
 	// digest of the archive.
 	digest digest.Digest
@@ -89,8 +91,8 @@ func readSource(r io.Reader) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Problems, _ = settings.Apply(findings.Merge(problems, unsettled))
-	return &source{collection: c, files: files, digest: digester.Digest()}, nil
+	c.Problems = findings.Merge(problems, unsettled)
+	return &source{collection: c, settings: settings, files: files, digest: digester.Digest()}, nil
 }
 
 // checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that

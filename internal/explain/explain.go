@@ -253,7 +253,7 @@ func problems(p *Page, c *collection.Collection) {
 		p.Text(2, "None were found.")
 		return
 	}
-	p.Text(2, c.Problems.Count()+", as `kubectl collection lint` reports them:")
+	p.Text(2, c.Problems.Count()+", as `kubectl collection lint` reports them without the author's .oc-lint:")
 	p.Blank()
 	p.Findings(4, "-", c.Problems.Listed(c.Name))
 }

@@ -105,7 +105,7 @@ func TestProblemsAreListed(t *testing.T) {
 		c.Problems = append(c.Problems, findings.Problem{File: "a.yml", Rule: "type", Severity: findings.SeverityInfo, Message: "m"})
 	}
 	_, got, _ := strings.Cut(Report(c, collection.Group), "\nProblems\n")
-	want := "\n  1 warning and 21 hints, as `kubectl collection lint` reports them:\n\n" +
+	want := "\n  1 warning and 21 hints, as `kubectl collection lint` reports them without the author's .oc-lint:\n\n" +
 		"    - galaxy.yml:3:1: warning type: a long message a long message a long message a long message a\n" +
 		"      long message a long message a long message a long message a long message a long message\n" +
 		"    - things:1:1: info kind-name: a: is \\x1b[31mred\n" +
