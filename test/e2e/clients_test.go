@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,7 @@ type authorsTool struct {
 	// home has the z/OS system. Authors' tools put collections into the manager's namespace.
 	home       *environment
 	zos        *system
+	key        string
 	collection *v2beta2.OperatorCollection
 	soc        *v2beta2.SubOperatorConfig
 	install    v2beta2.InstallMethod
@@ -85,6 +87,7 @@ func (t *authorsTool) start(ctx context.Context) {
 	letInstall(ctx, t.install, t.namespace)
 	t.zos.start(ctx)
 	private, public := newKey("")
+	t.key = private
 	t.zos.authorize(ctx, t.zos.user, public)
 	// The keys are those of authors' tools.
 	t.credential(ctx, "zos1", map[string]string{"username": t.zos.user, "ssh_key": private})
@@ -109,6 +112,10 @@ func (t *authorsTool) end(ctx context.Context) {
 	t.removeRest(ctx)
 	Remove(ctx, &v2beta2.ZosEndpoint{ObjectMeta: t.meta("zos1")})
 	Remove(ctx, &corev1.Secret{ObjectMeta: t.meta("zos1")})
+	Remove(ctx, &corev1.Secret{ObjectMeta: t.meta("made")})
+	if t.install == v2beta2.InstallOLM {
+		Remove(ctx, &operatorsv1.OperatorGroup{ObjectMeta: t.meta(t.namespace)})
+	}
 	t.home.cleanUp(ctx)
 }
 
@@ -245,6 +252,21 @@ func (t *authorsTool) expectAnswers(ctx context.Context, note *unstructured.Unst
 	}
 }
 
+// makeCredential makes a Secret as where the author has no zoscb-encrypt: the one in the first container of the operator's pod prints it.
+func (t *authorsTool) makeCredential(ctx context.Context) {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	key, manifest := filepath.Join(folder, "key"), filepath.Join(folder, "secret.yaml")
+	Expect(os.WriteFile(key, []byte(t.key), 0o600)).To(Succeed())
+	pods := t.pods(ctx)(Default)
+	Expect(pods).To(HaveLen(1))
+	kubectl(ctx, "cp", "-n", t.namespace, key, pods[0]+":/tmp/author.key")
+	printed := kubectl(ctx, "exec", "-n", t.namespace, pods[0], "--", "zoscb-encrypt", "credential-secret", "-n", "made", "-u", t.zos.user, "-s", "/tmp/author.key")
+	kubectl(ctx, "exec", "-n", t.namespace, pods[0], "--", "rm", "/tmp/author.key")
+	Expect(os.WriteFile(manifest, []byte(printed), 0o600)).To(Succeed())
+	kubectl(ctx, "apply", "-n", t.namespace, "-f", manifest)
+}
+
 // replay are the sequences of authors' tools, in their order.
 func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.CredentialType) {
 	By("create")
@@ -257,13 +279,15 @@ func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.Credential
 	Create(ctx, note.DeepCopy())
 	expectSuccess(ctx, note)
 	t.expectAnswers(ctx, note)
-
-	if t.namespace == ManagerNamespace {
-		By("redeploy collection")
-		t.redeploy(ctx, leaderPod(ctx).Name, "second")
-		ask(ctx, note)
-		Eventually(func() string { return t.zos.shell(ctx, "cat /tmp/note-hello") }).WithContext(ctx).Should(Equal("second"))
+	t.makeCredential(ctx)
+	if credentials == v2beta2.CredentialPersonal {
+		Patch(ctx, note.DeepCopy(), `{"metadata":{"annotations":{"zoscb.ibm.com/credential":"made"}}}`)
 	}
+
+	By("redeploy collection")
+	t.redeploy(ctx, leaderPod(ctx).Name, "second")
+	ask(ctx, note)
+	Eventually(func() string { return t.zos.shell(ctx, "cat /tmp/note-hello") }).WithContext(ctx).Should(Equal("second"))
 
 	By("redeploy operator")
 	t.withdraw(ctx)
@@ -320,11 +344,11 @@ var _ = Describe("Authors' tools", Serial, Ordered, ContinueOnFailure, func() {
 })
 
 var _ = Describe("Authors' tools, with the Operator Lifecycle Manager", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
-	t := newAuthorsTool("e2e-clients-olm", "e2e-clients-olm", v2beta2.InstallOLM)
+	t := newAuthorsTool("e2e-clients-olm", ManagerNamespace, v2beta2.InstallOLM)
 	BeforeAll(t.start, NodeTimeout(8*time.Minute))
 	AfterEach(t.explain, NodeTimeout(time.Minute))
 	AfterEach(t.removeRest, NodeTimeout(4*time.Minute))
 	AfterAll(t.end, NodeTimeout(8*time.Minute))
 
-	It("create a collection, redeploy its operator, and delete it", func(ctx context.Context) { t.replay(ctx, v2beta2.CredentialShared) }, NodeTimeout(20*time.Minute))
+	It("create a collection, redeploy it and its operator, and delete it", func(ctx context.Context) { t.replay(ctx, v2beta2.CredentialShared) }, NodeTimeout(20*time.Minute))
 })
