@@ -70,6 +70,40 @@ resources:
   - kind: Diary
     playbook: write.yml
     finalizer: burn.yml
+  - kind: DiarySearch
+    playbook: search.yml
+`,
+		"search.yml": `
+- name: Make resources for diaries that exist
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Choose whose credential is used
+      kubernetes.core.k8s:
+        definition:
+          apiVersion: "{{ k8s_cr_version }}"
+          kind: Diary
+          metadata: {name: chosen, namespace: "{{ ansible_operator_meta.namespace }}", annotations: {zoscb.ibm.com/credential: bob}}
+          spec: {zosendpoint: "{{ zosendpoint }}"}
+      delegate_to: localhost
+      register: refused
+      failed_when: false
+    - name: Leave that to a user
+      kubernetes.core.k8s:
+        definition:
+          apiVersion: "{{ k8s_cr_version }}"
+          kind: Diary
+          metadata: {name: found, namespace: "{{ ansible_operator_meta.namespace }}"}
+          spec: {zosendpoint: "{{ zosendpoint }}"}
+      delegate_to: localhost
+    - name: Tell the answer
+      operator_sdk.util.k8s_status:
+        api_version: "{{ k8s_cr_version }}"
+        kind: "{{ k8s_cr_kind }}"
+        name: "{{ ansible_operator_meta.name }}"
+        namespace: "{{ ansible_operator_meta.namespace }}"
+        status: {answer: "{{ refused.msg | default('none') }}"}
+      delegate_to: localhost
 `,
 		"write.yml": `
 - name: Write a diary
@@ -123,7 +157,7 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 			zos.addUser(ctx, user, public)
 			e.credential(ctx, user, map[string]string{"username": user, "ssh-privatekey": private})
 			Create(ctx, &rbacv1.Role{ObjectMeta: e.meta(user), Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{SharedGroup}, Resources: []string{"diarys"}, Verbs: []string{"*"}},
+				{APIGroups: []string{SharedGroup}, Resources: []string{"diarys", "diarysearchs"}, Verbs: []string{"*"}},
 				{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{user}, Verbs: []string{"get"}},
 			}}, &rbacv1.RoleBinding{
 				ObjectMeta: e.meta(user), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
@@ -166,6 +200,24 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 		Expect(strings.TrimSpace(e.inOperator(ctx, diaryPod, search))).To(BeEmpty())
 		Expect(e.inOperator(ctx, diaryPod, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).NotTo(ContainSubstring("[mux]"), "connections end with the run")
 	}, NodeTimeout(time.Minute))
+
+	It("is not chosen by a discovery playbook, but by the user of what that creates", attack.Label, func(ctx context.Context) {
+		search := e.instance(diaryVersion, "DiarySearch", "search", map[string]any{"zosendpoint": "zos1"})
+		search.SetAnnotations(map[string]string{endpoint.AnnotationCredential: "alice"})
+		Expect(As("alice").Create(ctx, search.DeepCopy())).To(Succeed())
+		expectSuccess(ctx, search)
+		answer := fmt.Sprint(Field(ctx, search, "status", "answer")(Default))
+		Expect(answer).To(ContainSubstring("an operator must not choose or use the credential of a user"))
+		attack.Repelled(secretsAndHosts, "choose a user's credential in a discovery playbook", "the API server refuses it", answer)
+		Expect(Gone(ctx, e.instance(diaryVersion, "Diary", "chosen", nil))(Default)).To(BeTrue())
+
+		found := e.instance(diaryVersion, "Diary", "found", nil)
+		Eventually(waitsFor(ctx, found)).WithContext(ctx).Should(Equal(endpoint.Reason("PersonalCredentialMissing")))
+		mine := fmt.Sprintf(`{"metadata":{"annotations":{%q:"bob"}}}`, endpoint.AnnotationCredential)
+		Expect(As("bob").Patch(ctx, found.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(mine)))).To(Succeed())
+		expectSuccess(ctx, found)
+		Expect(zos.shell(ctx, "stat -c %U /tmp/found-found")).To(Equal("bob\n"))
+	}, NodeTimeout(4*time.Minute))
 
 	It("cannot be used by another user, and is used to delete the resource", attack.Label, func(ctx context.Context) {
 		ofAlice := e.instance(diaryVersion, "Diary", "alice", nil)
