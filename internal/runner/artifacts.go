@@ -62,14 +62,15 @@ func (a artifacts) rotate(keep int) error {
 	return err
 }
 
-// removeLinks removes the links of calls that did not run.
+// removeLinks removes the links of calls that did not run, except for the one to which "latest" leads until ansible-operator changes that.
 func (a artifacts) removeLinks() error {
 	entries, err := os.ReadDir(string(a))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	latest, _ := os.Readlink(filepath.Join(string(a), "latest")) // There may be none.
 	for _, entry := range entries {
-		if entry.Type()&fs.ModeSymlink != 0 && entry.Name() != "latest" {
+		if entry.Type()&fs.ModeSymlink != 0 && entry.Name() != "latest" && entry.Name() != filepath.Base(latest) {
 			err = errors.Join(err, os.Remove(filepath.Join(string(a), entry.Name())))
 		}
 	}

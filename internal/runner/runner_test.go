@@ -98,7 +98,8 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 		at := time.Unix(int64(1000+i), 0)
 		must(t, os.Chtimes(filepath.Join(string(a), run), at, at))
 	}
-	must(t, os.Symlink(filepath.Join(string(a), "gone"), filepath.Join(string(a), "latest")))
+	latest := filepath.Join(string(a), "latest")
+	must(t, os.Symlink(filepath.Join(string(a), "gone"), latest))
 	must(t, a.end("11"))
 	must(t, a.end("12"))
 	if got, want := names(), []string{"1", "12", "2", "3", "latest"}; !slices.Equal(got, want) {
@@ -107,9 +108,15 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 	if target, err := os.Readlink(filepath.Join(string(a), "12")); err != nil || target != "2" {
 		t.Errorf("the skipped call leads to %q, %v", target, err)
 	}
+	must(t, os.Remove(latest))
+	must(t, os.Symlink(filepath.Join(string(a), "12"), latest)) // As ansible-operator does after the call.
+	must(t, a.end("13"))
+	if target, err := filepath.EvalSymlinks(latest); err != nil || filepath.Base(target) != "2" {
+		t.Errorf("before ansible-operator changes it, latest leads to %q, %v", target, err)
+	}
 	must(t, a.rotate(2))
 	must(t, a.removeLinks())
-	if got, want := names(), []string{"1", "2", "latest"}; !slices.Equal(got, want) {
+	if got, want := names(), []string{"1", "12", "2", "latest"}; !slices.Equal(got, want) {
 		t.Errorf("after the rotation: %v, want %v", got, want)
 	}
 }
