@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -68,7 +69,9 @@ func newAuthor(ctx context.Context) author {
 	hostKey, err := ssh.ParsePrivateKey(secret.Data["host_key"])
 	Expect(err).NotTo(HaveOccurred())
 	a.write("known_hosts", lpar1.address(ctx)+" "+string(ssh.MarshalAuthorizedKey(hostKey.PublicKey())))
-	a.write("key", lpar1.credential.StringData["ssh-privatekey"])
+	live := &corev1.Secret{}
+	Expect(client.IgnoreNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(lpar1.credential), live))).To(Succeed())
+	a.write("key", cmp.Or(string(live.Data["ssh-privatekey"]), lpar1.credential.StringData["ssh-privatekey"]))
 	a.write("user.yaml", `apiVersion: suboperator.zoscb.ibm.com/v0minor1patch0
 kind: User
 metadata: {name: mine}
