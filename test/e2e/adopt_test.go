@@ -46,7 +46,8 @@ var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Slo
 	It("runs the playbook of a resource that is changed then", func(ctx context.Context) {
 		changed := a.play("adopted-00", "zos1", nil)
 		Patch(ctx, changed, `{"spec":{"note":"second"}}`)
-		Eventually(func() map[string]int { return a.zos.lines(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).Should(HaveLen(1))
+		Eventually(func() map[string]int { return a.zos.lines(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).
+			Should(Equal(map[string]int{"begin adopted-00 second": 1, "end adopted-00 second": 1}))
 		Expect(a.zos.logons(ctx)).To(BeNumerically(">", a.logons))
 	}, NodeTimeout(3*time.Minute))
 })
