@@ -23,7 +23,7 @@ type source struct {
 	collection *collection.Collection
 	// settings are the author's for lint.
 	settings lint.Settings
-	files      *archive.Files
+	files    *archive.Files
 	// digest of the archive.
 	digest digest.Digest
 }
