@@ -40,7 +40,8 @@ var (
 	kubeProxy         = kubernetesComponent("kube-proxy")
 	kubectl           = kubernetesComponent("kubectl")
 
-	controlPlaneComponents = []component{apiServer, controllerManager, kubectl, etcd}
+	// Specs run ansible-operator beside a control plane.
+	controlPlaneComponents = []component{apiServer, controllerManager, kubectl, etcd, ansibleOperator}
 	nodeComponents         = []component{scheduler, kubelet, kubeProxy, coreDNS, pause}
 	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
@@ -48,7 +49,7 @@ var (
 func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withImages bool) error {
 	wanted := controlPlaneComponents
 	if !controlPlaneOnly {
-		wanted = slices.Concat(wanted, nodeComponents, []component{ansibleOperator})
+		wanted = slices.Concat(wanted, nodeComponents)
 	}
 	if withOLM {
 		wanted = slices.Concat(wanted, olmComponents)

@@ -52,7 +52,7 @@ func run(command string, args []string) error {
 
 	flags := flag.NewFlagSet("devcluster "+command, flag.ContinueOnError)
 	only := flags.String("only", "", "images: comma-separated names, default all")
-	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane needs")
+	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane and the specs against it need")
 	withOLM := flags.Bool("olm", false, "up, build: with the Operator Lifecycle Manager")
 	withImages := flags.Bool("images", false, "build: the images too, without a cluster (Linux, root)")
 	lines := flags.Int("lines", 50, "logs: how many lines")
