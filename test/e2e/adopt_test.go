@@ -154,6 +154,7 @@ func (a *adoptedCluster) makeDefinition(ctx context.Context) {
 	crd := a.definition()
 	Create(ctx, crd)
 	kubectl(ctx, "wait", "--for=condition=Established", "crd/"+crd.Name, "--timeout=1m")
+	Eventually(func(g Gomega) { a.live(ctx, g, "") }).WithContext(ctx).Should(Succeed(), "the API server serves it a moment later")
 }
 
 func (a *adoptedCluster) setStatus(ctx context.Context, object client.Object, status map[string]any) {

@@ -26,9 +26,9 @@ import (
 const runsAndRecords = "Runs and their records"
 
 func (s *runSpecs) attacks() {
-	It("get no field that only another version of the collection declares", attack.Label, s.foreignFields, NodeTimeout(6*time.Minute))
+	It("get no field that only another version of the collection declares", attack.Label, s.foreignFields, NodeTimeout(10*time.Minute))
 	It("run or not regardless of a forged record", attack.Label, s.forgedRecords, NodeTimeout(4*time.Minute))
-	It("cannot be made to run all the time, or to tell much, by annotations", attack.Label, s.boundedAnnotations, NodeTimeout(time.Minute))
+	It("cannot be made to run all the time, or to tell much, by annotations", attack.Label, s.boundedAnnotations, NodeTimeout(3*time.Minute))
 }
 
 // foreignFields sets, in a namespace whose operator runs version 1.0.0, a field that version 1.1.0 declares. The endpoint has
@@ -40,7 +40,7 @@ func (s *runSpecs) foreignFields(ctx context.Context) {
 		OperatorCollection: newer.Name, Mapping: []v2beta2.NamespaceMapping{{Namespace: s.neighbor.Name}},
 	}}
 	Create(ctx, soc, newer)
-	Eventually(Condition(ctx, newer, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(Condition(ctx, newer, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
 	s.zos1.shell(ctx, "mkdir -p /tmp/evil/bin; printf '#!/bin/sh\\ntouch /tmp/evil/executed\\n' >/tmp/evil/bin/python3; chmod -R a+rwx /tmp/evil")
 	// The task that fails is the one that needs Python.
 	set := s.instance("v1minor1patch0", "Play", "evil-set", map[string]any{"zosendpoint": "zos1", "note": "set", "code": int64(3), "PYZ": "/tmp/evil"})

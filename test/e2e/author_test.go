@@ -55,7 +55,7 @@ func authorSpecs() {
 		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
 		Expect(string(session.Out.Contents())).To(ContainSubstring("Cancelled after"))
 		Expect(a.podman(ctx, "ps", "--all", "--quiet")).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 }
 
 // newAuthor makes a folder with a collection, a resource, and what ssh needs to log on to lpar1.

@@ -34,7 +34,7 @@ func badInputSpecs() {
 			DeferCleanup(func(ctx context.Context) {
 				Remove(ctx, oc)
 				Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-			}, NodeTimeout(time.Minute))
+			}, NodeTimeout(3*time.Minute))
 
 			Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
 				Should(And(ConditionFalse(), WithReason(reason), WithMessage(message)))
@@ -83,13 +83,13 @@ func badInputSpecs() {
 			Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(reason)))
 			Expect(Condition(ctx, endpoint, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 		},
-		Entry("no such host", NodeTimeout(time.Minute), "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+		Entry("no such host", NodeTimeout(3*time.Minute), "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
 			return v2beta2.ZosEndpointSpec{Host: "nobody.e2e.svc.cluster.local"}
 		}),
-		Entry("a server that does not speak SSH", NodeTimeout(time.Minute), "bad-protocol", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+		Entry("a server that does not speak SSH", NodeTimeout(3*time.Minute), "bad-protocol", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
 			return v2beta2.ZosEndpointSpec{Host: "archives.e2e.svc.cluster.local", Port: 80}
 		}),
-		Entry("another host key than the one expected", NodeTimeout(time.Minute), "bad-key", v2beta2.ReasonHostKeyMismatch, func() v2beta2.ZosEndpointSpec {
+		Entry("another host key than the one expected", NodeTimeout(3*time.Minute), "bad-key", v2beta2.ReasonHostKeyMismatch, func() v2beta2.ZosEndpointSpec {
 			_, other := newKey("")
 			return v2beta2.ZosEndpointSpec{Host: lpar1.host(), HostKeys: []string{strings.TrimSpace(other)}}
 		}),
@@ -108,5 +108,5 @@ func badInputSpecs() {
 		printed, err := kubectlWait(ctx, "zosendpoint/bad-variables", "3s")
 		Expect(err).To(HaveOccurred())
 		Expect(printed).To(ContainSubstring("timed out"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }

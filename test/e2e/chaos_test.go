@@ -150,7 +150,10 @@ func (c *chaos) useStored(ctx context.Context, g Gomega) {
 // request asks for something at random.
 func (c *chaos) request(ctx context.Context, round int) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) { c.useStored(ctx, g) }).WithContext(ctx).Should(Succeed(), "there is a kind")
+	Eventually(func(g Gomega) {
+		c.useStored(ctx, g)
+		c.live(ctx, g, "") // The API server follows a changed CustomResourceDefinition a moment later.
+	}).WithContext(ctx).WithTimeout(4*time.Minute).Should(Succeed(), "there is a kind")
 	names := slices.Sorted(maps.Keys(c.notes))
 	what := []string{"create", "create", "change", "change", "delete", "upgrade"}[c.random.IntN(6)]
 	switch {

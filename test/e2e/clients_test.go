@@ -101,7 +101,7 @@ func (t *authorsTool) note() *unstructured.Unstructured {
 func (t *authorsTool) removeRest(ctx context.Context) {
 	for _, object := range []client.Object{t.collection.DeepCopy(), t.note()} {
 		if K8s.Get(ctx, client.ObjectKeyFromObject(object), object) == nil { // Its kind may not exist.
-			Patch(ctx, object, `{"metadata":{"finalizers":[]}}`)
+			patchRest(ctx, object, `{"metadata":{"finalizers":[]}}`)
 			Remove(ctx, object)
 		}
 	}
@@ -244,11 +244,15 @@ func (t *authorsTool) expectAnswers(ctx context.Context, note *unstructured.Unst
 	Expect(kubectl(ctx, "get", "--raw", api)).To(ContainSubstring(`"name":"` + note.GetName() + `"`))
 	Eventually(Field(ctx, note, "status", "phase")).WithContext(ctx).Should(Equal("Succeeded"))
 	log := path.Join("/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/v1minor0patch0/AuthorsNote", t.namespace, note.GetName(), "artifacts/latest/stdout")
-	Expect(kubectl(ctx, "exec", "-n", t.namespace, pod.Name, "--", "cat", log)).To(ContainSubstring("Keep a note"))
+	Eventually(func() (string, error) {
+		return Output(ctx, kubectlPath(), "exec", "-n", t.namespace, pod.Name, "--", "cat", log)
+	}).WithContext(ctx).Should(ContainSubstring("Keep a note"), "ansible-operator makes the link after the run has ended")
 	Expect(kubectl(ctx, "exec", "-n", t.namespace, pod.Name, "--", "zoscb-encrypt", "version")).To(HavePrefix("zoscb-encrypt "))
 	if t.install == v2beta2.InstallOLM {
 		name := Field(ctx, t.soc, "status", "clusterserviceversion", "metadata", "name")(Default)
-		Expect(kubectl(ctx, "get", "clusterserviceversion", name, "-n", t.namespace, "-o", "jsonpath={.status.phase}")).To(Equal("Succeeded"))
+		Eventually(func() string {
+			return kubectl(ctx, "get", "clusterserviceversion", name, "-n", t.namespace, "-o", "jsonpath={.status.phase}")
+		}).WithContext(ctx).Should(Equal("Succeeded"))
 	}
 }
 

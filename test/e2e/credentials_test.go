@@ -81,7 +81,7 @@ var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
 	Context("in a pod with a user ID that the image does not know", func() { anyUserID(e, zos) })
 
 	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, e, zos) },
-		NodeTimeout(time.Minute))
+		NodeTimeout(3*time.Minute))
 
 	It("cannot be read with the operator's token", attack.Label, func(ctx context.Context) {
 		secrets := "GET /api/v1/namespaces/" + e.namespace + "/secrets/"
@@ -90,13 +90,13 @@ var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
 		seen := statuses(ctx, e.namespace, notesPod, secrets+"plain", secrets+notesPod+"-endpoints")
 		Expect(seen).To(HaveEach("403"))
 		attack.Repelled(permissions, "an operator's token: read a Secret of its namespace when no kind has a password variable", "forbidden", strings.Join(seen, " "))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("never has a module sent by SFTP", func(ctx context.Context) {
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted publickey for ibmuser"))
 		Expect(zos.transferred(ctx)).To(BeEmpty())
 		Expect(strings.ToLower(zos.log(ctx))).NotTo(ContainSubstring("sftp"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 })
 
 // note is a resource whose playbook writes a text on an endpoint.
@@ -161,7 +161,7 @@ func expectSecrecy(ctx context.Context, e *environment, zos *system) {
 func credentialKinds(e *environment, zos *system) {
 	It("is not needed to find out whether a system answers", func(ctx context.Context) {
 		e.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
-		Expect(zos.log(ctx)).To(ContainSubstring("[preauth]"))
+		Eventually(func() string { return zos.log(ctx) }).WithContext(ctx).Should(ContainSubstring("[preauth]"))
 		Expect(zos.refusals(ctx)).To(BeZero())
 	}, NodeTimeout(2*time.Minute))
 
@@ -199,7 +199,7 @@ func credentialKinds(e *environment, zos *system) {
 
 func liveChanges(e *environment, zos *system) {
 	var pod types.UID
-	BeforeAll(func(ctx context.Context) { pod = e.operatorPod(ctx, "notes") }, NodeTimeout(time.Minute))
+	BeforeAll(func(ctx context.Context) { pod = e.operatorPod(ctx, "notes") }, NodeTimeout(3*time.Minute))
 
 	It("takes an endpoint that is new", func(ctx context.Context) {
 		late := e.note("late", "late", "first")
@@ -234,7 +234,7 @@ func liveChanges(e *environment, zos *system) {
 	It("has needed no restart for that", func(ctx context.Context) {
 		Expect(e.operatorPod(ctx, "notes")).To(Equal(pod))
 		Expect(kubectl(ctx, "get", "pods", "-n", e.namespace, "-l", "operator-name=notes", "-o", "jsonpath={..restartCount}")).To(Equal("0 0"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }
 
 func refusedCredentials(e *environment, zos *system) {

@@ -78,7 +78,7 @@ second line
 
 	It("keeps the run's log where clients look for it", func(ctx context.Context) {
 		Expect(runLog(ctx, "DataFile", "hello")).To(ContainSubstring("PLAY RECAP"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("refuses values that the collection does not allow", func(ctx context.Context) {
 		for _, spec := range []map[string]any{
@@ -93,7 +93,7 @@ second line
 			err := K8s.Create(ctx, dataFile("refused", spec))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v: %v", spec, err)
 		}
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("runs on the endpoint that the resource names, and on no other", func(ctx context.Context) {
 		second := dataFile("second", map[string]any{"zosendpoint": lpar2.name, "filename": "second.csv", "format": "csv", "lines": []any{"a", "b"}})
@@ -155,7 +155,7 @@ second line
 			Expect(log).To(ContainSubstring("Accepted publickey for " + t.user))
 			Expect(strings.ToLower(log)).NotTo(ContainSubstring("sftp"), t.name)
 		}
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }
 
 // runLog is what ansible printed in the last run for an instance.

@@ -77,23 +77,29 @@ func in(list []string) func(string) bool {
 // listObjects lists every object of every kind in the cluster that can be listed, as "resource namespace/name". An
 // object whose name the server made up is listed under what the name was made from. Left out are kinds that come and
 // go by themselves: Events and Leases, metrics, and component statuses, which are no objects. The namespace must be one
-// with a web server for archives.
+// with a web server for archives. It begins again if a kind goes meanwhile: other specs remove their collections.
 func listObjects(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
+	var objects []string
+	Eventually(func(g Gomega) { objects = listOnce(ctx, g, namespace) }).WithContext(ctx).Should(Succeed())
+	return objects
+}
+
+func listOnce(ctx context.Context, g Gomega, namespace string) []string {
 	discoveryClient := discovery.NewDiscoveryClientForConfigOrDie(RestConfig)
 	lists, err := discoveryClient.ServerPreferredResources()
-	Expect(err).NotTo(HaveOccurred())
+	g.Expect(err).NotTo(HaveOccurred())
 	metadataClient := metadata.NewForConfigOrDie(RestConfig)
 	objects := []string{}
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		Expect(err).NotTo(HaveOccurred())
+		g.Expect(err).NotTo(HaveOccurred())
 		for _, resource := range list.APIResources {
 			if !slices.Contains(resource.Verbs, "list") || slices.Contains([]string{"events", "leases", "componentstatuses"}, resource.Name) || version.Group == "metrics.k8s.io" {
 				continue
 			}
 			found, err := metadataClient.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
-			Expect(err).NotTo(HaveOccurred(), resource.Name)
+			g.Expect(err).NotTo(HaveOccurred(), resource.Name)
 			for _, item := range found.Items {
 				name := item.Name
 				if item.GenerateName != "" {
@@ -103,7 +109,7 @@ func listObjects(ctx context.Context, namespace string) []string {
 			}
 		}
 	}
-	Expect(objects).To(ContainElements("services "+namespace+"/archives", "customresourcedefinitions /zosendpoints.zoscb.ibm.com"))
+	g.Expect(objects).To(ContainElements("services "+namespace+"/archives", "customresourcedefinitions /zosendpoints.zoscb.ibm.com"))
 	slices.Sort(objects)
 	return objects
 }

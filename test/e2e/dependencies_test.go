@@ -101,11 +101,11 @@ var _ = Describe("A collection with dependencies", Ordered, ContinueOnFailure, f
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
-	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", e.installsAll, NodeTimeout(6*time.Minute))
-	It("says all that is missing, keeps calm, and goes on by itself once the server has it", e.heals, NodeTimeout(8*time.Minute))
+	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", e.installsAll, NodeTimeout(8*time.Minute))
+	It("says all that is missing, keeps calm, and goes on by itself once the server has it", e.heals, NodeTimeout(15*time.Minute))
 	It("says which versions exclude each other", e.namesConflicts, NodeTimeout(5*time.Minute))
 	It("says that the image's ansible-core does not fit", e.checksAnsible, NodeTimeout(5*time.Minute))
-	It("logs on to the servers, and shows the credentials nowhere", e.logsOn, NodeTimeout(8*time.Minute))
+	It("logs on to the servers, and shows the credentials nowhere", e.logsOn, NodeTimeout(15*time.Minute))
 })
 
 func dependentCollections() map[string]fs.FS {

@@ -47,5 +47,5 @@ func discoverySpecs() {
 		Eventually(Gone(ctx, discovery)).WithContext(ctx).Should(BeTrue())
 		Consistently(discovered(ctx)).WithContext(ctx).WithTimeout(5 * time.Second).Should(HaveLen(2))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }

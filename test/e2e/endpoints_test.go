@@ -53,13 +53,13 @@ var _ = Describe("Endpoints", Slow, Ordered, ContinueOnFailure, func() {
 		Remove(ctx, neighbor.DeepCopy())
 	}, NodeTimeout(8*time.Minute))
 
-	It("are used by no more runs than they have places, while others go on", Label("caps"), s.capped, NodeTimeout(6*time.Minute))
+	It("are used by no more runs than they have places, while others go on", Label("caps"), s.capped, NodeTimeout(10*time.Minute))
 	It("let all runs of two kinds and two installations have their turn", Label("caps"), s.many, NodeTimeout(40*time.Minute))
-	It("start runs only in their windows, or when somebody says so", s.windows, NodeTimeout(8*time.Minute))
-	It("that are held start nothing", s.held, NodeTimeout(6*time.Minute))
-	It("are checked for drift, and not changed", s.drift, NodeTimeout(6*time.Minute))
-	It("are listed by the tool", s.listed, NodeTimeout(time.Minute))
-	It("keep a resource whose operator has left, until it is abandoned", s.left, NodeTimeout(6*time.Minute))
+	It("start runs only in their windows, or when somebody says so", s.windows, NodeTimeout(15*time.Minute))
+	It("that are held start nothing", s.held, NodeTimeout(10*time.Minute))
+	It("are checked for drift, and not changed", s.drift, NodeTimeout(10*time.Minute))
+	It("are listed by the tool", s.listed, NodeTimeout(3*time.Minute))
+	It("keep a resource whose operator has left, until it is abandoned", s.left, NodeTimeout(10*time.Minute))
 })
 
 // places is the maximum number of runs on each system.
@@ -308,7 +308,7 @@ func (s *endpointSpecs) held(ctx context.Context) {
 	Create(ctx, object.DeepCopy())
 	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
 	Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": "IPL on Sunday"}}`)
-	DeferCleanup(func(ctx context.Context) { Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": null}}`) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": null}}`) }, NodeTimeout(3*time.Minute))
 	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "second"}}`)
 	leaving := s.nextDoor(s.play("held-next-door", "zos2", nil))
 	Create(ctx, leaving.DeepCopy())

@@ -183,6 +183,8 @@ func (s *awaySpecs) outage(ctx context.Context) {
 	zep := &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos3")}
 	Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
 	seen := time.Since(down)
+	// The first run tries even if a probe has noticed the outage before. The others come when it has.
+	Eventually(lastRun(ctx, waiting[0])).WithContext(ctx).Should(withOutcome(gate.OutcomeUnreachable))
 	s.edit(ctx, waiting[1:])
 	Remove(ctx, leaving.DeepCopy())
 	for _, object := range append(waiting, leaving) {

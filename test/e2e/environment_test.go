@@ -96,13 +96,17 @@ func (e *environment) inOperator(ctx context.Context, deployment, script string)
 	return kubectl(ctx, "exec", "-n", e.namespace, "deployment/"+deployment, "-c", "operator", "--", "/bin/sh", "-euc", script)
 }
 
-// operatorPod is the one pod of an operator.
+// operatorPod is the one pod of an operator, once its former pod is gone.
 func (e *environment) operatorPod(ctx context.Context, name string) types.UID {
 	GinkgoHelper()
-	var pods corev1.PodList
-	Expect(K8s.List(ctx, &pods, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
-	Expect(pods.Items).To(HaveLen(1))
-	return pods.Items[0].UID
+	var uid types.UID
+	Eventually(func(g Gomega) {
+		var pods corev1.PodList
+		g.Expect(K8s.List(ctx, &pods, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
+		g.Expect(pods.Items).To(HaveLen(1))
+		uid = pods.Items[0].UID
+	}).WithContext(ctx).Should(Succeed())
+	return uid
 }
 
 // letInstall lets a method be chosen in namespaces. For OLM, which needs an OperatorGroup, it is what their administrator does.

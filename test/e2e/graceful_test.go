@@ -161,7 +161,8 @@ func playsEnd(e *environment, kind string, method v2beta2.InstallMethod) {
 			return list.Items
 		}
 		terminating := And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil()))))
-		Eventually(pods).WithContext(ctx).Should(terminating)
+		// OLM may need minutes for it; the playbook waits for four.
+		Eventually(pods).WithContext(ctx).WithTimeout(3 * time.Minute).Should(terminating)
 		Consistently(pods).WithContext(ctx).Should(terminating, "it waits for its playbook, and nothing starts beside it")
 		Expect(trace()).To(Equal("1.0.0 begins\n"))
 
@@ -172,5 +173,5 @@ func playsEnd(e *environment, kind string, method v2beta2.InstallMethod) {
 		ask(ctx, thing)
 		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
 		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithReason("Succeeded")))
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 }

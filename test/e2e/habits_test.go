@@ -63,7 +63,7 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 		Expect(sent).To(MatchRegexp(`open ".*\.ansible.*" flags WRITE`))
 		Expect(sent).NotTo(ContainSubstring("AnsiballZ"))
 		Expect(sent).NotTo(MatchRegexp(`open ".*\.py" flags WRITE`))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 })
 
 func regionSpecs(e *environment, zos *system) {

@@ -94,9 +94,9 @@ func injectionSpecs() {
 		}
 		refused("a name", nil, evil, nil)
 		refused("a label", nil, "labelled", map[string]string{"note": evil})
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("evaluated nothing in the operator's pod", func(ctx context.Context) {
 		Expect(inOperator(ctx, "ls /tmp")).NotTo(ContainSubstring("evaluated"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 }

@@ -63,7 +63,7 @@ func installationSpecs() {
 		Create(ctx, lpar2.credential)
 		// From here on nothing but the collection's own objects may come and go.
 		objectsBefore = ours(listObjects(ctx, namespace))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("waits for a credential, and says so", attack.Label, func(ctx context.Context) {
 		files.Spec = pinned("files.tar.gz")
@@ -86,11 +86,11 @@ func installationSpecs() {
 			_, err := kubectlWait(ctx, resource, "2s")
 			Expect(err).To(HaveOccurred(), "%s is not Ready", resource)
 		}
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("is Ready when, and only when, custom resources are served and the operator runs", attack.Label, func(ctx context.Context) {
 		Create(ctx, lpar1.credential)
-		printed, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "3m")
+		printed, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 
 		// No Eventually from here: Ready must mean it.
@@ -108,7 +108,7 @@ func installationSpecs() {
 			Expect(Field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
 			expectHealth(ctx, object, "Healthy", "Current")
 		}
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("runs the operator without privileges", attack.Label, func(ctx context.Context) {
 		var pods corev1.PodList
@@ -128,7 +128,7 @@ func installationSpecs() {
 		Expect(strings.Count(tried, "Read-only file system")).To(Equal(2))
 		attack.Repelled(podsAndNetwork, "gain privileges in an operator's pod, or change its image or endpoints",
 			"no root, no capability, system calls filtered, read-only", tried)
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("keeps an earlier good version when a later one is bad", func(ctx context.Context) {
 		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("good.tar.gz")}}))
@@ -141,7 +141,7 @@ func installationSpecs() {
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
 
 		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("files.tar.gz")}}))
-		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "60s")
+		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "2m")
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(5*time.Minute))
 }

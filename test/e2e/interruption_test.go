@@ -43,8 +43,8 @@ var _ = Describe("Playbooks whose cluster is interrupted", Serial, Ordered, Cont
 		i.cleanUp(ctx)
 	}, NodeTimeout(8*time.Minute))
 
-	It("run once each when the API server is away for a minute, and a deletion's too", i.outage, NodeTimeout(6*time.Minute))
-	It("do not run again for a manager of another version", i.newManager, NodeTimeout(4*time.Minute))
+	It("run once each when the API server is away for a minute, and a deletion's too", i.outage, NodeTimeout(15*time.Minute))
+	It("do not run again for a manager of another version", i.newManager, NodeTimeout(10*time.Minute))
 })
 
 type interruption struct {

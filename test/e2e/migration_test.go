@@ -41,7 +41,7 @@ func migrate(p *plays, method v2beta2.InstallMethod) {
 	AfterEach(m.explain, NodeTimeout(time.Minute))
 	AfterAll(m.cleanUp, NodeTimeout(8*time.Minute))
 
-	It("stops at the first that fails, also for the next pod and the next manager", m.stops, NodeTimeout(10*time.Minute))
+	It("stops at the first that fails, also for the next pod and the next manager", m.stops, NodeTimeout(15*time.Minute))
 	It("goes on when that succeeds, and migrates each once", m.goesOn, NodeTimeout(15*time.Minute))
 	It("has no way back", m.goesBack, NodeTimeout(5*time.Minute))
 }
@@ -199,6 +199,6 @@ func (m *migration) goesOn(ctx context.Context) {
 func (m *migration) goesBack(ctx context.Context) {
 	spec := m.collection("1.0.0").Spec
 	Patch(ctx, m.oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
-	Eventually(Condition(ctx, m.oc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).WithTimeout(time.Minute).
+	Eventually(Condition(ctx, m.oc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).
 		Should(And(ConditionTrue(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage("migrationReversible")))
 }

@@ -47,7 +47,7 @@ func olmReturns(e *olmEnvironment) {
 		e.expectPage(ctx, "later", "1.1.0 after that")
 		Expect(lastRun(ctx, slow)(Default)).To(withOutcome(gate.OutcomeSucceeded))
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("goes forward again", func(ctx context.Context) {
 		e.pinTo(ctx, "1.2.0")
@@ -68,7 +68,7 @@ func olmReturns(e *olmEnvironment) {
 			}
 			return versions
 		}).WithContext(ctx).Should(HaveExactElements("1.2.0", "1.1.0", "1.2.0", "1.1.0", "1.0.0"))
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 }
 
 // pinTo names the archive of a version that the OperatorCollection had, whatever its URL serves.

@@ -38,7 +38,7 @@ func olmInstallation(e *olmEnvironment) {
 		oc := e.collection.DeepCopy()
 		oc.Spec = e.spec(pagesArchive("1.0.0"), e.archives[pagesArchive("1.0.0")])
 		Create(ctx, oc)
-		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(map[string]string{
+		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal(map[string]string{
 			"stable": pagesPackage + ".v1.0.0", "v1.0.0": pagesPackage + ".v1.0.0",
 		}))
 		AddReportEntry("PackageManifest after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
@@ -50,7 +50,7 @@ func olmInstallation(e *olmEnvironment) {
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("v1.0.0"))
 		Expect(live.Spec.CatalogSource).To(Equal(catalogName))
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
 	It("is Ready when OLM runs its operator, and status says so", func(ctx context.Context) {
 		deployment := e.expectRunning(ctx, "1.0.0")
@@ -60,7 +60,7 @@ func olmInstallation(e *olmEnvironment) {
 		Expect(e.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
 		_, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=60s", "operatorcollection/"+e.collection.Name)
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("gets a corrected setting while its pods cannot start, before OLM gives up", func(ctx context.Context) {
 		Patch(ctx, e.soc, `{"spec":{"runtime":{"nodeSelector":{"e2e":"nowhere"}}}}`)
@@ -104,7 +104,7 @@ func olmInstallation(e *olmEnvironment) {
 		Expect(Live(ctx, Default, deployment.DeepCopy()).GetGeneration()).To(Equal(deployment.Generation))
 		Patch(ctx, e.soc, `{"spec":{"runtime":null}}`)
 		e.expectRunning(ctx, "1.0.0")
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
 		page := e.page(e.namespace, "first", "hello")
@@ -112,7 +112,7 @@ func olmInstallation(e *olmEnvironment) {
 		expectSuccess(ctx, page)
 		e.expectPage(ctx, "first", "1.0.0 hello")
 		Expect(e.zos.log(ctx)).To(ContainSubstring("Accepted publickey for " + e.zos.user))
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 }
 
 func olmIdle(e *olmEnvironment) {
@@ -151,7 +151,7 @@ func olmUpgrades(e *olmEnvironment) {
 		before = Live(ctx, Default, first).GetUID()
 		revision := e.expectRunning(ctx, "1.0.0").Annotations[deploymentRevision]
 		e.imports(ctx, "1.1.0")
-		Eventually(channels(ctx, e.namespace)).WithContext(ctx).Should(And(
+		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
 			HaveKeyWithValue("stable", pagesPackage+".v1.1.0"), HaveKeyWithValue("v1.1.0", pagesPackage+".v1.1.0")))
 		newer := clusterServiceVersion(e.namespace, "1.1.0")
 		succeeded(ctx, newer)
@@ -164,7 +164,7 @@ func olmUpgrades(e *olmEnvironment) {
 		ask(ctx, first)
 		e.expectPage(ctx, "first", "1.1.0 hello")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 
 	It("waits for its approval if that is asked for, and says so", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"installPlanApproval":"Manual"}}`)
@@ -174,7 +174,7 @@ func olmUpgrades(e *olmEnvironment) {
 			g.Expect(live.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
 		}).WithContext(ctx).Should(Succeed())
 		e.imports(ctx, "1.2.0")
-		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonWaitingForApproval), WithMessage(pagesPackage+".v1.2.0")))
 
 		// What runs goes on running.
@@ -182,7 +182,7 @@ func olmUpgrades(e *olmEnvironment) {
 			Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"still"}}`)
 		e.expectPage(ctx, "first", "1.1.0 still")
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	It("is installed when somebody approves the InstallPlan that status names", func(ctx context.Context) {
 		message := Condition(ctx, e.soc, v2beta2.ConditionReady)(Default).Message
@@ -196,13 +196,13 @@ func olmUpgrades(e *olmEnvironment) {
 		ask(ctx, e.page(e.namespace, "first", ""))
 		e.expectPage(ctx, "first", "1.2.0 still")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 }
 
 func olmSwitches(e *olmEnvironment) {
 	It("may change from OLM to Direct, and never do two operators run", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"Direct","installPlanApproval":"Automatic"}}`)
-		Eventually(e.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallDirect))
+		Eventually(e.method(ctx)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(v2beta2.InstallDirect))
 		Eventually(Gone(ctx, subscription(e.namespace))).WithContext(ctx).Should(BeTrue())
 		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).WithContext(ctx).Should(BeTrue())
 		deployment := e.expectRunning(ctx, "1.2.0")
@@ -210,18 +210,18 @@ func olmSwitches(e *olmEnvironment) {
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"direct"}}`)
 		e.expectPage(ctx, "first", "1.2.0 direct")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 
 	It("may change back", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"OLM"}}`)
-		Eventually(e.method(ctx)).WithContext(ctx).Should(Equal(v2beta2.InstallOLM))
+		Eventually(e.method(ctx)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(v2beta2.InstallOLM))
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.2.0"))
 		deployment := e.expectRunning(ctx, "1.2.0")
 		Expect(deployment.OwnerReferences).To(ContainElement(HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind)))
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"subscribed"}}`)
 		e.expectPage(ctx, "first", "1.2.0 subscribed")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 }
 
 // olmDeletion compares those objects of the cluster, before and after, that a function picks.

@@ -251,7 +251,8 @@ func subscription(namespace string) *operatorsv1alpha1.Subscription {
 // succeeded waits until OLM says that a version is installed.
 func succeeded(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) {
 	GinkgoHelper()
-	Eventually(Field(ctx, csv, "status", "phase")).WithContext(ctx).Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
+	Eventually(Field(ctx, csv, "status", "phase")).WithContext(ctx).WithTimeout(4 * time.Minute).
+		Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 }
 
 // packageManifest is what OLM shows of a package, in the namespace where somebody looks.

@@ -41,7 +41,7 @@ func olmTile(e *olmEnvironment) {
 		Eventually(eventsOn(ctx, byHand)).WithContext(ctx).Should(ContainElement(And(
 			HavePrefix(v2beta2.ReasonMappingNotAllowed+": "), ContainSubstring("allow-mapping-from"))))
 		Expect(tileConfigs(ctx, e)(Default)).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(5*time.Minute))
 
 	It("gets a SubOperatorConfig once it has", func(ctx context.Context) {
 		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}},
@@ -53,7 +53,7 @@ func olmTile(e *olmEnvironment) {
 		live := subscription(tileNamespace)
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("stable"), "the Subscription stays as it was made")
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	It("runs a playbook over SSH with the endpoints that the collection's namespace lends", func(ctx context.Context) {
 		Patch(ctx, soc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mapping": []any{
@@ -66,7 +66,7 @@ func olmTile(e *olmEnvironment) {
 		Remove(ctx, page.DeepCopy())
 		Eventually(Gone(ctx, page)).WithContext(ctx).Should(BeTrue())
 		Expect(e.zos.shell(ctx, "ls /tmp/page-tile 2>/dev/null || true")).To(BeEmpty())
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	It("is gone when the Subscription is deleted", func(ctx context.Context) {
 		Remove(ctx, subscription(tileNamespace))
@@ -79,7 +79,7 @@ func olmTile(e *olmEnvironment) {
 			Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue(), "%T %s", object, object.GetName())
 		}
 		Expect(Gone(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace}})(Default)).To(BeFalse())
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 }
 
 // tileConfigs are the SubOperatorConfigs that map the tile's namespace.
@@ -110,7 +110,7 @@ func (e *olmEnvironment) removeTile(ctx context.Context) {
 	kubectl(ctx, "delete", "clusterserviceversions", "-n", tileNamespace, "--all", "--timeout=1m")
 	page := e.page(tileNamespace, "tile", "")
 	if K8s.Get(ctx, client.ObjectKeyFromObject(page), page) == nil {
-		Patch(ctx, page, `{"metadata":{"finalizers":null}}`)
+		patchRest(ctx, page, `{"metadata":{"finalizers":null}}`)
 	}
 	Remove(ctx, space)
 	Eventually(Gone(ctx, space)).WithContext(ctx).Should(BeTrue())

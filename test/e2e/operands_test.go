@@ -89,13 +89,13 @@ type operandsLab struct {
 var _ = Describe("Operand requests", Slow, Ordered, func() {
 	l := &operandsLab{environment: environment{namespace: "e2e-operands", domain: "operands-lab"}, team: "e2e-operands-team"}
 	l.prepare()
-	It("bring a group to two teams, follow changes, and give it back, also when the component is killed in each phase", l.story, NodeTimeout(6*time.Minute))
+	It("bring a group to two teams, follow changes, and give it back, also when the component is killed in each phase", l.story, NodeTimeout(12*time.Minute))
 })
 
 var _ = Describe("Operand requests, by OLM", Label("olm"), Slow, Ordered, func() {
 	l := &operandsLab{environment: environment{namespace: "e2e-operands-olm", domain: "operands-olm-lab"}, team: "e2e-operands-olm-team", olm: true, suffix: "OLM"}
 	l.prepare()
-	It("bring packages to two teams, follow changes, and give them back, also when the component is killed", l.storyOfPackages, NodeTimeout(6*time.Minute))
+	It("bring packages to two teams, follow changes, and give them back, also when the component is killed", l.storyOfPackages, NodeTimeout(12*time.Minute))
 })
 
 // neighbor is the namespace of the team.
@@ -118,7 +118,7 @@ func (l *operandsLab) runs(ctx context.Context) {
 		var pods corev1.PodList
 		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), operandsPods)).To(Succeed())
 		return pods.Items
-	}).WithContext(ctx).WithTimeout(time.Minute).Should(ConsistOf(HaveField("Status.Conditions", ContainElement(And(
+	}).WithContext(ctx).Should(ConsistOf(HaveField("Status.Conditions", ContainElement(And(
 		HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))))
 }
 
@@ -289,7 +289,7 @@ func (l *operandsLab) subscriptionOf(name string) client.Object {
 
 // prepare defines what happens before and after the specs.
 func (l *operandsLab) prepare() {
-	BeforeAll(l.start, NodeTimeout(5*time.Minute))
+	BeforeAll(l.start, NodeTimeout(10*time.Minute))
 	AfterEach(func(ctx context.Context) {
 		l.explain(ctx)
 		if CurrentSpecReport().Failed() {
@@ -306,7 +306,7 @@ func (l *operandsLab) prepare() {
 		l.cleanUp(ctx)
 		_, _ = Output(ctx, kubectlPath(), "delete", "deployment", "-n", ManagerNamespace, operandsName, "--ignore-not-found")
 		Remove(ctx, l.neighbor())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 }
 
 // comes creates requests, kills the component while it installs operators, and waits until all is there.
@@ -353,7 +353,7 @@ func (l *operandsLab) story(ctx context.Context) {
 	Patch(ctx, config, l.changes())
 	Remove(ctx, info)
 	for _, secret := range copies {
-		Eventually(Gone(ctx, secret)).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
+		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue())
 	}
 	Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("two\n"))
 	Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())

@@ -35,7 +35,7 @@ func outageSpecs() {
 		expectSuccess(ctx, late)
 		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Expect(lpar2.files(ctx)).To(ContainElement("late.txt"))
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("keeps a deleted resource until its finalizer playbook could run", func(ctx context.Context) {
 		lpar2.down(ctx)
@@ -48,7 +48,7 @@ func outageSpecs() {
 		lpar2.up(ctx)
 		Eventually(Gone(ctx, late)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("late.txt"))
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("fails a run that loses its endpoint in the middle, and recovers by itself", func(ctx context.Context) {
 		slow := dataFile("slow", map[string]any{"zosendpoint": lpar1.name, "filename": "slow.txt", "wait_for_file": "go"})
@@ -64,7 +64,7 @@ func outageSpecs() {
 		lpar1.up(ctx)
 		expectSuccess(ctx, slow)
 		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("keeps the finalizer when the endpoint goes away in the middle of the finalizer playbook", func(ctx context.Context) {
 		slow := dataFile("slow", nil)
@@ -81,7 +81,7 @@ func outageSpecs() {
 		Eventually(Gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/go "+lpar1.base()+"/remove-go")
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("sends nothing to a host that has another key since it was probed", attack.Label, func(ctx context.Context) {
 		zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
@@ -103,7 +103,7 @@ func outageSpecs() {
 		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
 		Remove(ctx, impostor.DeepCopy())
 		Eventually(Gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 }
 
 // newHostKey restarts the SSH server with another host key; oldHostKey with the one that it had.

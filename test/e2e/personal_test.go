@@ -34,7 +34,7 @@ func personalSpecs() {
 			},
 		}
 		Create(ctx, soc, second)
-		printed, err := kubectlWait(ctx, "suboperatorconfig/"+soc.Name, "2m")
+		printed, err := kubectlWait(ctx, "suboperatorconfig/"+soc.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		thing := instance("SecondThing", "thing", map[string]any{"zosendpoint": lpar2.name})
 		Create(ctx, thing.DeepCopy())
@@ -48,7 +48,7 @@ func personalSpecs() {
 		Remove(ctx, second)
 		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
 		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 }
 
 const (
@@ -199,7 +199,7 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 		search := "grep -rlF -e '" + keys["alice"] + "' -e '" + keys["bob"] + "' /etc/zoscb /tmp /opt/ansible 2>/dev/null || true; ls -A /opt/ansible/home/zoscb/p"
 		Expect(strings.TrimSpace(e.inOperator(ctx, diaryPod, search))).To(BeEmpty())
 		Expect(e.inOperator(ctx, diaryPod, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).NotTo(ContainSubstring("[mux]"), "connections end with the run")
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("is not chosen by a discovery playbook, but by the user of what that creates", attack.Label, func(ctx context.Context) {
 		search := e.instance(diaryVersion, "DiarySearch", "search", map[string]any{"zosendpoint": "zos1"})

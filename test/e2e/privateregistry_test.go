@@ -68,7 +68,7 @@ var _ = Describe("A private registry", Ordered, func() {
 		printed, _ := Output(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "images")
 		Expect(strings.Split(printed, "\n")).To(ContainElements(image+"@"+private.Image.Digest().String(), "localhost/collection-operator/manager:dev"))
 		Expect(printed).NotTo(ContainSubstring(image + ":v1"))
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(9*time.Minute))
 })
 
 // anotherRuntime returns the runtime image under another name and with another digest, and the layers that the node has.

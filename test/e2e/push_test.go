@@ -25,9 +25,9 @@ func pushSpecs() {
 		pushArchive(ctx, pushed, archives["uploaded.tar.gz"])
 
 		By("being downloaded over TLS by the operator's pod")
-		printed, err := kubectlWait(ctx, "operatorcollection/"+pushed.Name, "2m")
+		printed, err := kubectlWait(ctx, "operatorcollection/"+pushed.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(9*time.Minute))
 }
 
 // pushArchive creates an OperatorCollection and a user who may only upload its archive, and uploads it. All are removed when the

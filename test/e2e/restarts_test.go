@@ -20,18 +20,18 @@ import (
 func (s *runSpecs) unchanged() {
 	It("after the pod was killed", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "pod killed", "calm", s.zos1, s.killPod)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("after its node was drained", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "node drained", "calm", s.zos1, s.drain)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("after the runtime image was replaced", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "new runtime image", "calm", s.zos1, func(ctx context.Context) {
 			Patch(ctx, s.collection("1.0.0"), `{"spec": {"runtime": {"image": "localhost/collection-operator/runtime-next:dev"}}}`)
 		})
 		Expect(s.pod(ctx, Default).Spec.Containers).To(ContainElement(HaveField("Image", HaveSuffix("/runtime-next:dev"))))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 }
 
 // drain evicts the operator's pod from its node, on which nothing is scheduled until the pod is gone.

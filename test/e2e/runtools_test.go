@@ -28,14 +28,14 @@ func (s *runSpecs) toolSpecs() {
 		printed, err = s.collectionTool(ctx, "status", "-o", "json")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(json.Valid([]byte(printed))).To(BeTrue(), printed)
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("prints the output of a run", func(ctx context.Context) {
 		printed, err := s.collectionTool(ctx, "logs", "play/calm-12")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(printed).To(ContainSubstring("PLAY RECAP"))
 		Expect(printed).NotTo(ContainSubstring(`"line"`), "what was printed, not how it was transported")
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("finds the runs that failed, and gathers the logs of the manager and of the operator", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
@@ -54,7 +54,7 @@ func (s *runSpecs) toolSpecs() {
 		Expect(Run(ctx, "tar", "-xzOf", archive, "--wildcards", "*/operator.log")).To(ContainSubstring("PLAY RECAP"))
 		keys := Run(ctx, "tar", "-xzOf", archive)
 		Expect(keys).NotTo(MatchRegexp(`PRIVATE KEY-----\n?[A-Za-z0-9+/]{16}`))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("asks for a run and follows it", func(ctx context.Context) {
 		object := s.play("calm-14", "zos1", nil)
@@ -68,8 +68,10 @@ func (s *runSpecs) toolSpecs() {
 
 		_, err = s.collectionTool(ctx, "rerun", "play/failing-01")
 		Expect(err).To(HaveOccurred(), "the run fails")
-		Expect(lastRun(ctx, s.failing()[1])(Default)).To(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonAsked)))
-	}, NodeTimeout(3*time.Minute))
+		// It is tried again after 10 s.
+		Expect(statusOf(Default, Live(ctx, Default, s.failing()[1])).History).
+			To(ContainElement(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonAsked))))
+	}, NodeTimeout(6*time.Minute))
 
 	It("cancels a run", func(ctx context.Context) {
 		object := s.play("cancelled", "zos2", map[string]any{"hold": "never"})
@@ -89,5 +91,5 @@ func (s *runSpecs) toolSpecs() {
 		Remove(ctx, object.DeepCopy())
 		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
 		Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end cancelled first"))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 }

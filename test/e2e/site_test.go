@@ -114,14 +114,14 @@ var _ = Describe("A disconnected site with its own authority, proxy and settings
 			Data:       map[string]string{"ca-bundle.crt": authority},
 		}
 		Create(ctx, trusted)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, trusted) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, trusted) }, NodeTimeout(3*time.Minute))
 	}, NodeTimeout(6*time.Minute))
 	AfterEach(e.explain, NodeTimeout(time.Minute))
 	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
 
 	It("has no route outside", func(ctx context.Context) {
 		Expect(kubectl(ctx, "exec", "-n", e.namespace, "deployment/site", "--", "python3", "-c", connectScript)).To(Equal("Network is unreachable\n"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	It("imports from there, installs dependencies from there, and reaches playbooks, but replaces nothing that decides what runs", func(ctx context.Context) {
 		labelled := func(name string) metav1.ObjectMeta {

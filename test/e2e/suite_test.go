@@ -74,7 +74,7 @@ func connect() {
 }
 
 var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func() {
-	BeforeAll(setUp, NodeTimeout(5*time.Minute))
+	BeforeAll(setUp, NodeTimeout(8*time.Minute))
 	AfterEach(explainFailure, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
 		if os.Getenv("E2E_KEEP") == "" {

@@ -48,7 +48,7 @@ var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))
 		Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	It("serve an operator's archive while one of them is away, whichever it is", func(ctx context.Context) {
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
@@ -66,7 +66,7 @@ var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
 			Eventually(operators).WithContext(ctx).Should(And(HaveLen(1), Not(Equal(before))))
 			both(ctx)
 		}
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("take over changed settings without a restart of their pods", func(ctx context.Context) {
 		before := managerProcesses(ctx)(Default)

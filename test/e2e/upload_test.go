@@ -40,7 +40,7 @@ func uploadSpecs() {
 		Create(ctx, uploaded)
 		Eventually(Field(ctx, uploaded, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
 		Expect(Field(ctx, uploaded, "status", "config", "collectionPath")(Default)).To(HavePrefix(folder + "/"))
-		printed, err := kubectlWait(ctx, "operatorcollection/"+uploaded.Name, "2m")
+		printed, err := kubectlWait(ctx, "operatorcollection/"+uploaded.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		thing := instance("UploadedThing", "thing", map[string]any{"zosendpoint": lpar2.name})
 		Create(ctx, thing.DeepCopy())
@@ -50,5 +50,5 @@ func uploadSpecs() {
 		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
 		Remove(ctx, uploaded)
 		Eventually(Gone(ctx, uploaded)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 }

@@ -216,5 +216,5 @@ var _ = Describe("An adoption that is interrupted", func() {
 		}
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(And(ContainSubstring(resource.GetName()+" was deleted since then"),
 			ContainSubstring("Subscription zoscb/"+p.samples[0].operator()+" is not made again"), ContainSubstring("The cluster is as before")))
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 })

@@ -453,5 +453,5 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		}
 		m.stop()
 		runTool(ctx, 2, toolBinary(), append([]string{"adopt", "--kubeconfig", filepath.Join(p.folder, "kubeconfig")}, p.backup("--back")...)...)
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 })

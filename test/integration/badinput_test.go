@@ -80,7 +80,7 @@ var _ = Describe("Bad input", func() {
 			}
 		},
 		Entry("a server that is not there", NodeTimeout(2*time.Minute), badInput{
-			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://" + freeAddress() + "/x.tar.gz" }),
+			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://127.0.0.1:1/x.tar.gz" }),
 		}),
 		Entry("an archive that is not there", NodeTimeout(2*time.Minute), badInput{
 			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.URL + "/absent.tar.gz" }),

@@ -103,7 +103,7 @@ var _ = Describe("A budget", attack.Label, func() {
 		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(archive), "sha256:"))))
 		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
 		attack.Repelled(group, "fill the manager's volume with archives", "refused, and not kept", readySays(ctx, refused))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("of versions keeps a CRD from growing without end: the next one is refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -164,12 +164,12 @@ var _ = Describe("A budget", attack.Label, func() {
 		Eventually(Condition(ctx, second, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonBudgetExceeded), WithMessage("the budget of probed ZosEndpoints in namespace")))
 		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(ConditionTrue())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("of memory for collections forgets what was loaded, and everything works without", func(ctx context.Context) {
 		withFlags(ctx, "--max-loaded-bytes=1")
 		installSample(ctx, newNamespace(ctx), newSample())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("of connections keeps the archives available while a client stalls hundreds of downloads", func(ctx context.Context) {
 		s := newSample()

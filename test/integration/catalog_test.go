@@ -37,7 +37,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(5 * time.Second).Should(ConsistOf(s.operator()))
+		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(s.operator()))
 		Expect(catalog.channels(ctx, s.operator())).To(Equal(map[string]string{
 			"stable": s.operator() + ".v1.0.0", "v1.0.0": s.operator() + ".v1.0.0",
 		}))
@@ -134,9 +134,9 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
 			WithMessage("the Operator Lifecycle Manager is not installed")))
 		installOLM(ctx)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(time.Minute).Should(ConditionTrue())
+		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
 		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(4*time.Minute))
 
 	It("says what is missing when the manager may not use the Operator Lifecycle Manager", Slow, func(ctx context.Context) {
 		withoutOLM()

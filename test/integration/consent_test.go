@@ -41,7 +41,7 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 		Entry("though the OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			Patch(ctx, oc, `{"spec":{"suspend":true}}`)
 			Consistently(func() []string { return madeIn(ctx, oc.Namespace) }).WithContext(ctx).ShouldNot(BeEmpty(), "the manager gets time to notice")
-		}, NodeTimeout(time.Minute)),
+		}, NodeTimeout(2*time.Minute)),
 		Entry("though the settings name a Secret that does not exist", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"missing"}}}`)
 			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `"missing"`, false)

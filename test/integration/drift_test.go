@@ -61,10 +61,12 @@ var _ = Describe("Drift", func() {
 
 		By("repairing the CRD, with what a user added to its metadata")
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
-		crd.Labels["team"] = "blue"
-		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
-		Expect(K8s.Update(ctx, crd)).To(Succeed())
+		Eventually(func(g Gomega) {
+			Get(ctx, g, crd)
+			crd.Labels["team"] = "blue"
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
+			g.Expect(K8s.Update(ctx, crd)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
 		Eventually(func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).NotTo(Equal("changed"))

@@ -229,7 +229,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(pod.read("output")).NotTo(ContainSubstring("a line of a file"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
 		Expect(gateEvents(ctx, pod.namespace)).To(BeEmpty())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("waits for its endpoint, and the resource stays ready", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
@@ -252,7 +252,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
 		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[addressOf(e)]).To(Or(BeNil(), HaveField("Running", BeEmpty())))
 		Expect(gateRecord(ctx, job).RunNow).To(BeEmpty(), "the next run may start at once")
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("that loses its connection is made again when the outage is over", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
@@ -277,7 +277,7 @@ var _ = Describe("A drift check", Ordered, func() {
 			return pod.checks()
 		}).WithContext(ctx).Should(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("that ends while the API server is away is recorded when it is back", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)

@@ -257,6 +257,8 @@ var _ = Describe("The gate before ansible-runner", Ordered, func() {
 		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("TimedOut"))
 		expectHealth(ctx, "resource-retry", job)
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: TimedOut: the run was ended because it took longer than runTimeout (1s)")))
+		pod.settings.RunTimeoutSeconds = 0
+		pod.writeSettings()
 		pod.realRunner(wellDone)
 		pod.reconcile(ctx, job)
 		Expect(pod.plays()).To(Equal(1), "before the retry is due")
@@ -439,7 +441,7 @@ var _ = Describe("The lock of an operator's pod", func() {
 			Expect(l.process.Signal(syscall.SIGTERM)).To(Succeed())
 			Eventually(l.ended).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeClosed())
 		}
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	DescribeTable("holders", func(ctx context.Context, holder func(other *corev1.Pod) coordinationv1.LeaseSpec, live bool) {
 		namespace := newNamespace(ctx)

@@ -142,7 +142,7 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		Remove(ctx, jobs["deleted"])
 		Expect(pod.reconcile(ctx, jobs["deleted"])).To(Equal("done"))
 		Expect(pod.migrated()).To(Equal([]string{"edited"}))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("stops the others when it fails, until it succeeds", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -197,7 +197,7 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		pod.expectRun(ctx, jobs["c"])
 		Expect(stoppedMigration(ctx, namespace)).To(BeEmpty())
 		Expect(pod.migrated()).To(Equal([]string{"b", "a", "c"}))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("does not run again whose gate was killed at its end", func(ctx context.Context) {
 		namespace := newNamespace(ctx)

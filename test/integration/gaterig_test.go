@@ -305,7 +305,7 @@ func makeGateKindIn(ctx context.Context, group string) {
 	Create(ctx, crd)
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, crd)
-		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+		Eventually(goneInTheEnd(ctx, crd)).WithContext(ctx).Should(BeTrue())
 	})
 	Eventually(func(g Gomega) {
 		Get(ctx, g, crd)

@@ -194,6 +194,7 @@ var _ = Describe("A GitOps tool", func() {
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, second)
 		ExpectReady(ctx, oc)
+		expectRest(ctx)
 		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.UID).To(Equal(made), "it was deleted")
 		Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
@@ -229,8 +230,9 @@ var _ = Describe("A GitOps tool", func() {
 			Get(ctx, NewWithT(GinkgoT()), soc)
 			Expect(soc.Spec.Mapping).To(ConsistOf(mapTo(own, other)))
 			Expect(Live(ctx, NewWithT(GinkgoT()), operator).GetUID()).To(Equal(installed))
+			expectRest(ctx)
 			tool.expectNoDifference(ctx, wanted)
-		}, NodeTimeout(time.Minute))
+		}, NodeTimeout(2*time.Minute))
 	}
 
 	It("keeps the namespace of a default over which it applies no mapping", func(ctx context.Context) {
@@ -251,7 +253,7 @@ var _ = Describe("A GitOps tool", func() {
 		Get(ctx, NewWithT(GinkgoT()), soc)
 		Expect(soc.Spec.Mapping).To(Equal(mapTo(namespace)))
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("is told what it waits for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()

@@ -185,9 +185,11 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		Create(ctx, thing)
 		reportRun := func(runs ...any) {
 			GinkgoHelper()
-			Get(ctx, NewWithT(GinkgoT()), thing)
-			thing.Object["status"] = map[string]any{"history": runs}
-			Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
+			Eventually(func(eventually Gomega) {
+				Get(ctx, eventually, thing)
+				thing.Object["status"] = map[string]any{"history": runs}
+				eventually.Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
+			}).WithContext(ctx).Should(Succeed())
 		}
 		run := func(id, version, outcome string) map[string]any {
 			return map[string]any{"id": id, "event": "create", "started": metav1.Now().UTC().Format(time.RFC3339), "version": version, "outcome": outcome}
@@ -211,14 +213,14 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(BeEmpty())
 
 		By("two at the same time")
-		g.setStrategy(ctx, &v2beta2.UpgradeStrategy{MaxUnavailable: ptr.To[int32](2), HealthyFor: &metav1.Duration{Duration: 4 * time.Second}})
+		g.setStrategy(ctx, &v2beta2.UpgradeStrategy{MaxUnavailable: ptr.To[int32](2), HealthyFor: &metav1.Duration{Duration: 9 * time.Second}})
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a, b)
 		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
 
 		By("each for as long as it must be healthy")
 		g.makeAvailable(ctx, b)
 		g.makeAvailable(ctx, a)
-		g.expectState(ctx, v2beta2.ReasonUpgradePending, 2, fmt.Sprintf("namespace %s begins when namespace %s has been ready for 4s", c, a), a, b)
+		g.expectState(ctx, v2beta2.ReasonUpgradePending, 2, fmt.Sprintf("namespace %s begins when namespace %s has been ready for 9s", c, a), a, b)
 		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces))
 		g.makeAvailable(ctx, c)
 		g.makeAvailable(ctx, d)

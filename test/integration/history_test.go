@@ -116,7 +116,7 @@ var _ = Describe("The history of an OperatorCollection", func() {
 			Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(each.archive())))
 			makeReadyAgain(ctx, oc, s, each.version)
 		}
-		Expect(historyOf(ctx, oc)(NewWithT(GinkgoT()))).To(HaveExactElements(
+		Eventually(historyOf(ctx, oc)).WithContext(ctx).Should(HaveExactElements(
 			version(newer, v2beta2.VersionInstalled, "upload"), HaveField("Version", "1.0.0")))
 		Expect(pushed()).To(BeEmpty())
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
@@ -167,5 +167,5 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		setSecret(ctx, namespace, signer.evidence(s.archive()))
 		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 })

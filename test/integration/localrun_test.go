@@ -226,7 +226,7 @@ var _ = Describe("A run without a cluster", func() {
 		Eventually(func(g Gomega) {
 			Get(ctx, g, live)
 			g.Expect(live.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("phase", "Succeeded")))
-		}).WithContext(ctx).Should(Succeed())
+		}).WithContext(ctx).WithTimeout(3*time.Minute).Should(Succeed(), "ansible-operator and Ansible take their time")
 		ofPod := takeDump()
 		Expect(ofPod).To(And(ContainSubstring(`"size": 3`), ContainSubstring("{{ b }}"), ContainSubstring(`"color": "red"`), Not(ContainSubstring(`"flag"`))))
 
@@ -244,7 +244,7 @@ var _ = Describe("A run without a cluster", func() {
 		Expect(yaml.Unmarshal([]byte(printed), &status)).To(Succeed())
 		Expect(withoutVolatile(status)).To(Equal(withoutVolatile(live.Object["status"])))
 		Expect(status).To(HaveKeyWithValue("region", "ready"))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 })
 
 func toYAML(object client.Object) string {

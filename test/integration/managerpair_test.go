@@ -40,7 +40,7 @@ func startPair(ctx context.Context, flags ...string) *managerPair {
 		m := newManager(ctx, theManager.binary)
 		m.artifactAddress = net.JoinHostPort(host, port)
 		m.flags = []string{
-			"--allow-local-addresses", "--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+			"--allow-local-addresses", "--leader-elect=true", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
 			"--leader-elect-retry-period=500ms", "--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
 		}
 		for _, flag := range flags {
@@ -94,14 +94,16 @@ func (p *managerPair) makePod(ctx context.Context, i int) {
 func (p *managerPair) setStatus(ctx context.Context, i int, address string, ready bool) {
 	GinkgoHelper()
 	pod := p.pod(i)
-	Get(ctx, NewWithT(GinkgoT()), pod)
 	status, since := corev1.ConditionTrue, time.Now()
 	if !ready {
 		status, since = corev1.ConditionFalse, since.Add(-time.Hour)
 	}
-	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
-	Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+	Eventually(func(g Gomega) { // The leader writes the labels.
+		Get(ctx, g, pod)
+		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
+		g.Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // cut makes the managers unreachable for each other, and heal undoes it. They use a list of their Pods for a second.
@@ -170,7 +172,7 @@ func (p *managerPair) takeOver(ctx context.Context, leader int) int {
 
 func (p *managerPair) awaitLeader(ctx context.Context, leader int) {
 	GinkgoHelper()
-	Eventually(p.marked(ctx)).WithContext(ctx).WithTimeout(10 * time.Second).Should(ConsistOf(leader))
+	Eventually(p.marked(ctx)).WithContext(ctx).WithTimeout(30 * time.Second).Should(ConsistOf(leader))
 }
 
 // holds says whether a manager has an archive.

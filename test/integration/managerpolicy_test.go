@@ -126,6 +126,9 @@ var _ = Describe("The manager's token", func() {
 		}
 		Create(ctx, binding)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) }, NodeTimeout(time.Minute))
+		Eventually(func() bool {
+			return may(ctx, "system:serviceaccount:"+namespace+":"+powerful.Name, "", "escalate", "clusterroles", rbacv1.GroupName)
+		}).WithContext(ctx).Should(BeTrue(), "once the API server knows the binding")
 		system := powerful.DeepCopy()
 		system.Namespace, system.Annotations[ownerAnnotation] = "kube-system", "kube-system/oc-soc"
 		tryAll([]abuse{
@@ -308,10 +311,10 @@ var _ = Describe("The policy allowed-images", func() {
 		Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
 		applyFile(ctx, file)
 		stolen, evil := theManager.withToken(), deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), evil)
-		evil.Spec.Template.Spec.InitContainers[0].Image = "evil.example.com/runtime:1"
 		var refusal error
-		Eventually(func() error {
+		Eventually(func(g Gomega) error {
+			Get(ctx, g, evil)
+			evil.Spec.Template.Spec.InitContainers[0].Image = "evil.example.com/runtime:1"
 			refusal = stolen.Update(ctx, evil.DeepCopy(), client.DryRunAll)
 			return refusal
 		}).WithContext(ctx).Should(MatchError(ContainSubstring("image evil.example.com/runtime:1 is not allowed for operators")))

@@ -101,7 +101,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 			g.Expect(pod.NodeSelector).To(HaveKeyWithValue("zone", "b"))
 			g.Expect(pod.Containers[0].Image).To(Equal("registry.invalid/mine:1"))
 		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("tells what its pod waits for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -113,7 +113,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: d.Spec.Template.Labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 		}
-		Create(ctx, pod)
+		Eventually(func() error { return K8s.Create(ctx, pod) }).WithContext(ctx).Should(Succeed(), "once the namespace has a ServiceAccount")
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "operator", Image: "registry.invalid/x", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "401"}},

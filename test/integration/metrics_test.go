@@ -129,7 +129,7 @@ var _ = Describe("The manager's metrics", func() {
 		_, err := http.Get("https://" + theManager.metricsAddress + "/metrics")
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")), "it is the manager's own")
 		Expect(authorized.metrics(ctx, g)).To(haveSeries("serving_certificate_expiry_timestamp_seconds", nil, Not(BeEmpty())))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("say what objects are like, and what the manager did", func(ctx context.Context) {
 		serveTLS(ctx)

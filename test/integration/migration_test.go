@@ -131,5 +131,5 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 		Get(ctx, NewWithT(GinkgoT()), set)
 		Expect(*set.Spec.Replicas).To(BeEquivalentTo(1))
 		Expect(set.Spec.VolumeClaimTemplates).To(BeEmpty())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 })

@@ -58,10 +58,10 @@ var _ = Describe("A good neighbour", func() {
 
 		By("starting again when they are gone")
 		Remove(ctx, foreign)
-		Eventually(Gone(ctx, foreign)).WithContext(ctx).Should(BeTrue())
+		Eventually(goneInTheEnd(ctx, foreign)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
 		theManager.start(ctx)
 		importSample(ctx, namespace, s)
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(4*time.Minute))
 
 	It("deploys without taking over by force what others manage", func(ctx context.Context) {
 		deploy := func(image string) (string, error) { return deployManager(ctx, image) }

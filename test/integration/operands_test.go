@@ -277,7 +277,8 @@ var _ = Describe("Operand requests", func() {
 
 	It("are not handled beside the Operand Deployment Lifecycle Manager", func(ctx context.Context) {
 		p := startOperands(ctx)
-		Expect(Gone(ctx, &operandsv1alpha1.OperandConfig{ObjectMeta: configMap(ManagerNamespace, "default").ObjectMeta})(NewWithT(GinkgoT()))).To(BeFalse())
+		made := &operandsv1alpha1.OperandConfig{ObjectMeta: configMap(ManagerNamespace, "default").ObjectMeta}
+		Eventually(Gone(ctx, made)).WithContext(ctx).Should(BeFalse())
 		namespace := newNamespace(ctx)
 		foreign := deployment(namespace, "operand-deployment-lifecycle-manager")
 		foreign.Spec = deploymentSpec(newSample(), "registry.invalid/odlm")
@@ -288,5 +289,5 @@ var _ = Describe("Operand requests", func() {
 		var exit *exec.ExitError
 		Expect(errors.As(err, &exit)).To(BeTrue(), string(output))
 		Expect(string(output)).To(And(ContainSubstring(`Deployment "operand-deployment-lifecycle-manager" in namespace "`+namespace+`"`), ContainSubstring("remove it first")))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 })

@@ -53,7 +53,10 @@ func withPackages(ctx context.Context) {
 		openCRD("packages.operators.coreos.com", "packagemanifests", "PackageManifest"), openCRD("jenkins.example", "jenkinses", "Jenkins"),
 	} {
 		Create(ctx, crd)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { // Other specs create it again.
+			Remove(ctx, crd)
+			Eventually(goneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
+		}, NodeTimeout(3*time.Minute))
 		Eventually(func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue())
@@ -109,6 +112,7 @@ func grantKind(ctx context.Context, namespace, group, resource string) {
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
 	})
+	awaitOperandsGrant(ctx, namespace, "create", resource, group)
 }
 
 func (t *ci) request(ctx context.Context, namespace, name string, operands ...string) *operandsv1alpha1.OperandRequest {

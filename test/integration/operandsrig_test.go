@@ -106,7 +106,8 @@ func (p *operandsProcess) kill() {
 	_ = p.command.Wait()
 }
 
-// grantOperands lets the component write in a namespace, as an administrator does with the command in its messages.
+// grantOperands lets the component write in a namespace, as an administrator does with the command in its messages. It returns when the
+// API server knows: the component asks again after a minute only.
 func grantOperands(ctx context.Context, namespace, role string) {
 	GinkgoHelper()
 	Create(ctx, &rbacv1.RoleBinding{
@@ -114,6 +115,20 @@ func grantOperands(ctx context.Context, namespace, role string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
 	})
+	resource, group := "things", SharedGroup
+	switch role {
+	case operandsBindingsRole:
+		resource, group = "secrets", ""
+	case operandsOLMRole:
+		resource, group = "subscriptions", "operators.coreos.com"
+	}
+	awaitOperandsGrant(ctx, namespace, "create", resource, group)
+}
+
+// awaitOperandsGrant waits until the API server lets the component do something.
+func awaitOperandsGrant(ctx context.Context, namespace, verb, resource, group string) {
+	GinkgoHelper()
+	Eventually(func() bool { return may(ctx, operandsUser, namespace, verb, resource, group) }).WithContext(ctx).Should(BeTrue())
 }
 
 // tools is a namespace with an installed collection, and an OperandRegistry and OperandConfig named tools.

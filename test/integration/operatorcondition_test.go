@@ -32,6 +32,9 @@ func ownCondition(ctx context.Context) *operatorsv2.OperatorCondition {
 		Get(ctx, g, definition)
 		return established(definition)
 	}).WithContext(ctx).Should(BeTrue())
+	Eventually(func() error { // Its discovery follows.
+		return K8s.List(ctx, &operatorsv2.OperatorConditionList{})
+	}).WithContext(ctx).Should(Succeed())
 	own := metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator.v0.1.0"}
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: own}
 	Create(ctx, condition,

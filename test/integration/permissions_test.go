@@ -268,8 +268,9 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		for _, role := range []string{"view", "edit", "admin"} {
 			bind(ctx, namespace, role, "a-"+role)
 		}
-		Eventually(func() bool { return may(ctx, "a-admin", namespace, "deletecollection", s.plural(), SharedGroup) }).
-			WithContext(ctx).Should(BeTrue())
+		for user, verb := range map[string]string{"a-view": "get", "a-edit": "create", "a-admin": "deletecollection"} {
+			Eventually(func() bool { return may(ctx, user, namespace, verb, s.plural(), SharedGroup) }).WithContext(ctx).Should(BeTrue(), user)
+		}
 		for _, row := range []struct {
 			verb  string
 			users []string

@@ -156,7 +156,9 @@ var _ = Describe("A personal credential", func() {
 			spec := map[string]any{"zosendpoint": "lpar1", "title": "a"}
 			ofAlice, ofNobody := withCredential(jobIn(group, namespace, "of-alice", spec), "alice"), jobIn(group, namespace, "of-nobody", spec)
 			ofNobody.SetLabels(map[string]string{"a": "b"})
-			Expect(as(alice).Create(ctx, ofAlice.DeepCopy())).To(Succeed(), "the Secret need not exist")
+			Eventually(func() error { // The discovery of the kind follows its CRD.
+				return as(alice).Create(ctx, ofAlice.DeepCopy())
+			}).WithContext(ctx).Should(Succeed(), "the Secret need not exist")
 			Expect(as(bob).Create(ctx, ofNobody.DeepCopy())).To(Succeed())
 			for _, u := range uses(jobIn(group, namespace, "new", spec), ofAlice, ofNobody) {
 				u.expectFrom(ctx, namespace)

@@ -43,6 +43,9 @@ func newPersonalPod(ctx context.Context, namespace string) *operatorPod {
 	grantTo(ctx, namespace, gateOperator, operatorOf(namespace), all(personalGroup, "jobs", "jobs/status"), all("zoscb.ibm.com", "runs", "zosendpoints"),
 		all("coordination.k8s.io", "leases"), all("", "pods", "events"),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{endpoint.StateName(e)}, Verbs: []string{"get", "update"}})
+	Eventually(func() bool {
+		return may(ctx, operatorOf(namespace), namespace, "create", "jobs", personalGroup)
+	}).WithContext(ctx).Should(BeTrue())
 	p.api.writeKubeconfig(filepath.Join(p.dir, "kubeconfig"), operatorOf(namespace))
 	return p
 }

@@ -33,9 +33,8 @@ var _ = Describe("A required boolean", func() {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: s.crdName()}}
 		Get(ctx, NewWithT(GinkgoT()), crd)
 		Expect(flagOf(crd, s.apiVersion()).Default).To(BeNil())
-		err := K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll)
-		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
-		Expect(err).To(MatchError(ContainSubstring("spec.flag: Required value")))
+		Eventually(func() error { return K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll) }).WithContext(ctx).
+			Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("spec.flag: Required value"))))
 
 		By("publishing the version as earlier managers did")
 		Eventually(func(g Gomega) {

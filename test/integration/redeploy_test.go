@@ -169,12 +169,12 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 			theManager.upload(s.name, s.version, s.archive())
 			Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(ConditionAbsent())
 		},
-		Entry("where spec.digest pins the archive", NodeTimeout(time.Minute), func(archive []byte) v2beta2.OperatorCollectionSpec {
+		Entry("where spec.digest pins the archive", NodeTimeout(2*time.Minute), func(archive []byte) v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{Digest: DigestOf(archive)}
 		}, func(s *sample) []byte { return s.changed("changed").archive() }, v2beta2.ReasonDigestMismatch, "spec.digest"),
-		Entry("when it is older", NodeTimeout(time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+		Entry("when it is older", NodeTimeout(2*time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
 			func(s *sample) []byte { return s.at("0.9.0").archive() }, v2beta2.ReasonArtifactChanged, "0.9.0"),
-		Entry("when it is no archive", NodeTimeout(time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+		Entry("when it is no archive", NodeTimeout(2*time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
 			func(*sample) []byte { return []byte("no archive") }, v2beta2.ReasonArchiveNotGzip, "gzip"),
 	)
 

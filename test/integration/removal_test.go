@@ -158,7 +158,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		Create(ctx, s.instance(namespace, "one"))
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		Remove(ctx, object)
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, object)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 		for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
 			Expect(clusterRoleIsGone(ctx, kind, s.clusterRole(namespace))).To(BeTrue(), kind)
@@ -190,7 +190,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 			WithReason(v2beta2.ReasonInstancesExist), WithMessage(other+"/two"), WithMessage("spec.deletionPolicy")))
 		Expect(Gone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
 		Remove(ctx, elsewhere)
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, object)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
@@ -214,7 +214,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+other+"/one", false)
 
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, object)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
 		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 })

@@ -74,10 +74,13 @@ func watchTakeover(ctx context.Context, namespace string, from, to *sample) *tak
 func (t *takeover) expectDone(ctx context.Context, namespace, holder string) {
 	GinkgoHelper()
 	crd := customResourceDefinition(t.to.crdName())
-	Get(ctx, NewWithT(GinkgoT()), crd)
-	Expect(crd.Labels).To(HaveKeyWithValue("operator-name", t.to.name))
-	Expect(crd.Annotations).To(And(HaveKeyWithValue(claimAnnotation, namespace), HaveKeyWithValue("zoscb.ibm.com/held-by", namespace+"/"+holder),
-		Not(HaveKey("zoscb.ibm.com/unused"))))
+	Eventually(func(g Gomega) { // An OperatorCollection may be Ready before the CRD names it.
+		crd = customResourceDefinition(crd.Name)
+		Get(ctx, g, crd)
+		g.Expect(crd.Labels).To(HaveKeyWithValue("operator-name", t.to.name))
+		g.Expect(crd.Annotations).To(And(HaveKeyWithValue(claimAnnotation, namespace),
+			HaveKeyWithValue("zoscb.ibm.com/held-by", namespace+"/"+holder), Not(HaveKey("zoscb.ibm.com/unused"))))
+	}).WithContext(ctx).Should(Succeed())
 	var names []string
 	for _, version := range crd.Spec.Versions {
 		names = append(names, version.Name)

@@ -186,7 +186,7 @@ var _ = Describe("A version that nothing uses", func() {
 		}}))))).To(Succeed())
 
 		By("warning those that use it")
-		withFlags(ctx, shortLives(time.Second, 4*time.Second)...)
+		withFlags(ctx, shortLives(time.Second, 8*time.Second)...)
 		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("deprecated"))
 		Eventually(warningsFor(ctx, first.instance(namespace, "one"))).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(
 			ConsistOf(ContainSubstring("version v1minor0patch0 of " + s.kind + " is deprecated and ends on")))
@@ -232,7 +232,9 @@ var _ = Describe("A version that nothing uses", func() {
 		AddReportEntry("time for 15 imports", time.Since(begun).String())
 		definition := customResourceDefinition(s.crdName())
 		Eventually(func(g Gomega) []string {
+			definition = customResourceDefinition(s.crdName())
 			Get(ctx, g, definition)
+			g.Expect(definition.Annotations).To(HaveLen(2*crd.NewestKept+2), "nothing is left of what was removed")
 			var names []string
 			for _, version := range definition.Spec.Versions {
 				names = append(names, version.Name)
@@ -240,7 +242,6 @@ var _ = Describe("A version that nothing uses", func() {
 			return names
 		}).WithContext(ctx).Should(And(HaveLen(crd.NewestKept), HaveEach(MatchRegexp("^v1minor([6-9]|1[0-5])patch0$"))),
 			func() string { return fmt.Sprint(definition.Annotations, definition.Status.StoredVersions) })
-		Expect(definition.Annotations).To(HaveLen(2*crd.NewestKept+2), "nothing is left of what was removed")
 		live := Live(ctx, NewWithT(GinkgoT()), s.instance(namespace, "one"))
 		Expect(live.GetGeneration()).To(Equal(int64(1)))
 		Expect(live.Object["spec"]).To(Equal(one.Object["spec"]))
@@ -249,7 +250,7 @@ var _ = Describe("A version that nothing uses", func() {
 	It("ends only after all resources were rewritten, also if the manager is killed meanwhile", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importOnly(ctx, namespace, s)
-		const number = 220
+		const number = 320
 		managers := map[string]any{}
 		for i := range number {
 			resource := s.instance(namespace, fmt.Sprintf("r%03d", i))
@@ -273,7 +274,8 @@ var _ = Describe("A version that nothing uses", func() {
 			Get(ctx, g, oc)
 			return oc.Status.Warnings
 		}).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(ContainElement(And(
-			HavePrefix("custom resources are being rewritten, so that old versions of their CRDs can end: "+s.crdName()), HaveSuffix(" of 220"))))
+			HavePrefix("custom resources are being rewritten, so that old versions of their CRDs can end: "+s.crdName()),
+			HaveSuffix(fmt.Sprintf(" of %d", number)))))
 		theManager.kill()
 		at := recorded(NewWithT(GinkgoT()))
 		Expect(at.Done).To(BeNumerically("<", number))

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -213,16 +214,20 @@ var _ = Describe("The runs of playbooks", func() {
 		crd := customResourceDefinition("operatorcollections.zoscb.ibm.com")
 		Get(ctx, NewWithT(GinkgoT()), crd)
 		present := crd.Spec.DeepCopy()
-		runtime := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["runtime"]
+		former := present.DeepCopy()
+		runtime := former.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["runtime"]
 		period := runtime.Properties["reconcilePeriod"]
 		period.XValidations = nil
 		runtime.Properties["reconcilePeriod"] = period
-		Expect(K8s.Update(ctx, crd)).To(Succeed())
-		restore := func(ctx context.Context) {
-			Get(ctx, NewWithT(GinkgoT()), crd)
-			crd.Spec = *present
-			Expect(K8s.Update(ctx, crd)).To(Succeed())
+		update := func(ctx context.Context, spec *apiextensionsv1.CustomResourceDefinitionSpec) {
+			Eventually(func(g Gomega) {
+				Get(ctx, g, crd)
+				crd.Spec = *spec.DeepCopy()
+				g.Expect(K8s.Update(ctx, crd)).To(Succeed())
+			}).WithContext(ctx).Should(Succeed())
 		}
+		update(ctx, former)
+		restore := func(ctx context.Context) { update(ctx, present) }
 		DeferCleanup(restore, NodeTimeout(time.Minute))
 		oc := newCollection(namespace, "oc", s.pinned())
 		oc.Spec.Runtime = &v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{Duration: time.Minute}}

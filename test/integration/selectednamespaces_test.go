@@ -46,6 +46,9 @@ func selectNamespaces(ctx context.Context, selected ...string) {
 		Eventually(func() bool { return may(ctx, managerUser, "default", "list", "secrets", "") }).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(time.Minute))
 	Eventually(func() bool { return may(ctx, managerUser, "default", "get", "secrets", "") }).WithContext(ctx).Should(BeFalse())
+	for _, namespace := range selected {
+		Eventually(func() bool { return may(ctx, managerUser, namespace, "list", "secrets", "") }).WithContext(ctx).Should(BeTrue())
+	}
 }
 
 var _ = Describe("A manager for selected namespaces", func() {

@@ -64,7 +64,7 @@ func certificates(bundle string) int { return strings.Count(bundle, "BEGIN CERTI
 
 var _ = Describe("Archives over TLS", func() {
 	It("are trusted by operators while the authority is replaced, without a rollout, also of one that is suspended", func(ctx context.Context) {
-		serveTLS(ctx, "--serving-ca-overlap=6s")
+		serveTLS(ctx, "--serving-ca-overlap=12s") // The certificate of the restored authority has to be seen within this time.
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		config, operator := runtimeConfigMap(namespace, s), deployment(namespace, s.operator())
@@ -163,7 +163,7 @@ var _ = Describe("Archives over TLS", func() {
 			g.Expect(second).NotTo(Equal(first))
 			g.Expect(issuer(g, follower)).To(Equal(second))
 		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
@@ -209,6 +209,10 @@ var _ = Describe("Archives over TLS", func() {
 		ExpectReady(ctx, oc)
 		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: excluded}}, `{"metadata":{"annotations":{"zoscb.ibm.com/managed":"false"}}}`)
 		before := runtimeConfigMap(excluded, s)
+		asManager := theManager.withToken()
+		Eventually(func() error {
+			return asManager.Patch(ctx, runtimeConfigMap(excluded, s), merge(`{"data":{"ca.crt":"other"}}`), client.DryRunAll)
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("zoscb.ibm.com/managed")), "the API server knows it")
 		Get(ctx, NewWithT(GinkgoT()), before)
 		Remove(ctx, servingSecret())
 		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "zoscb.ibm.com/managed", false)

@@ -84,10 +84,12 @@ func notes(ctx context.Context, object client.Object, reason string) func(Gomega
 // setRunning says on an instance's status that its playbook runs, or does not.
 func setRunning(ctx context.Context, thing *unstructured.Unstructured, status string) {
 	GinkgoHelper()
-	Get(ctx, NewWithT(GinkgoT()), thing)
 	conditions := []any{map[string]any{"type": "Running", "status": status, "reason": "Running"}}
-	Expect(unstructured.SetNestedSlice(thing.Object, conditions, "status", "conditions")).To(Succeed())
-	Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
+	Eventually(func(g Gomega) {
+		Get(ctx, g, thing)
+		g.Expect(unstructured.SetNestedSlice(thing.Object, conditions, "status", "conditions")).To(Succeed())
+		g.Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // expectOperatorOf waits until the operator in a namespace was made for a SubOperatorConfig.
@@ -540,7 +542,8 @@ var _ = Describe("A kind that another collection has", func() {
 		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
-		Patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
+		err := TryPatch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
+		Expect(client.IgnoreNotFound(err)).To(Succeed(), "it may be gone already")
 		Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
 
 		By("working with them")

@@ -59,7 +59,7 @@ var _ = Describe("The gate in a pod that is terminating", Ordered, func() {
 		Expect(pod.reconcile(ctx, other)).To(Equal("10s"))
 		Expect(pod.plays()).To(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), other).Object).NotTo(HaveKey("status"))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("ends a run before the pod ends, tells it, and the next pod runs it again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)

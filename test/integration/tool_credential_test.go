@@ -74,5 +74,5 @@ var _ = Describe("A credential", func() {
 		}).WithContext(ctx).Should(And(
 			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_passphrase", "open sesame"), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)),
 			HaveKeyWithValue("lpar2_key", theirs), HaveKeyWithValue("lpar2_vars.yaml", ContainSubstring(`"THEIRS"`))))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 })

@@ -133,8 +133,11 @@ var _ = Describe("kubectl collection", func() {
 		allow(ctx, namespace, "reader", rbacv1.PolicyRule{
 			APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"operatorcollections", "suboperatorconfigs"}, Verbs: []string{"get", "list"},
 		})
-		Eventually(func() string { return runTool(ctx, 0, binary, "status", "-n", namespace, "--as=reader") }).WithContext(ctx).
-			Should(MatchRegexp(`(?m)^   └─ left out +you may not list %s in namespace %s$`, s.plural(), namespace))
+		Eventually(func(g Gomega) string {
+			session := startTool(binary, "status", "-n", namespace, "--as=reader")
+			g.Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+			return string(session.Out.Contents())
+		}).WithContext(ctx).Should(MatchRegexp(`(?m)^   └─ left out +you may not list %s in namespace %s$`, s.plural(), namespace))
 
 		By("and nothing that does not exist")
 		runTool(ctx, 2, binary, "status", "absent", "-n", namespace)

@@ -95,6 +95,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		expectUntouched()
 
 		By("writing nothing and fetching nothing while nothing changes")
+		expectRest(ctx)
 		mark := markAudit()
 		poke(ctx, oc)
 		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
@@ -190,6 +191,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		Eventually(func(g Gomega) {
 			Get(ctx, g, soc)
+			g.Expect(soc.Status.ObservedGeneration).To(Equal(soc.Generation))
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Ready", true), HaveField("Message", ContainSubstring("keeps its version")))))
 			g.Expect(soc.Status.Version).To(Equal("1.0.0"))
 		}).WithContext(ctx).Should(Succeed())

@@ -98,8 +98,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		By("granting them")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
 		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
-		Get(ctx, NewWithT(GinkgoT()), subscription)
-		Expect(subscription.Spec.Channel).To(HaveSuffix("1.1.0"))
+		Eventually(Field(ctx, subscription, "spec", "channel")).WithContext(ctx).Should(HaveSuffix("1.1.0"))
 
 		By("removing it")
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)

@@ -152,8 +152,10 @@ func (u *upgraded) follow(ctx context.Context, archive []byte) {
 // expectNeverEarly checks the history up to the present state.
 func (u *upgraded) expectNeverEarly(ctx context.Context) {
 	GinkgoHelper()
-	Get(ctx, NewWithT(GinkgoT()), u.oc)
-	Eventually(func() bool { return u.has(u.oc) }).WithContext(ctx).Should(BeTrue())
+	for _, object := range []client.Object{u.oc, defaultSOC(u.oc), deployment(u.oc.Namespace, u.sample.operator())} {
+		Get(ctx, NewWithT(GinkgoT()), object)
+		Eventually(func() bool { return u.has(object) }).WithContext(ctx).Should(BeTrue())
+	}
 	Expect(u.early()).To(BeEmpty())
 }
 

@@ -37,6 +37,10 @@ func uploaderToken(ctx context.Context, namespace string, audiences ...string) s
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account.Name}},
 	}
 	Create(ctx, account, role)
+	user := "system:serviceaccount:" + namespace + ":" + account.Name
+	Eventually(func() bool {
+		return may(ctx, user, namespace, "update", "operatorcollections", "zoscb.ibm.com")
+	}).WithContext(ctx).Should(BeTrue())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	secretValues[fmt.Sprintf("token of an uploader (%d)", len(secretValues))] = request.Status.Token
@@ -139,18 +143,19 @@ var _ = Describe("An upload", func() {
 		By("being imported at once, with a token for the API server or for the manager alone")
 		push(ctx, mine, token, archive)
 		oc := newCollection(mine, "oc", skipping)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(DigestOf(archive)))
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(DigestOf(archive)))
 		s.version = "1.0.1"
 		newer := s.archive()
 		push(ctx, mine, uploaderToken(ctx, mine, "collection-operator"), newer)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(DigestOf(newer)))
+		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(DigestOf(newer)))
 
 		By("not being touched by the same collection of another tenant")
 		s.variables = "{name: other, displayName: Other, type: integer}"
 		push(ctx, theirs, stranger, s.archive())
 		Eventually(Condition(ctx, newCollection(theirs, "oc", skipping), v2beta2.ConditionReady)).WithContext(ctx).
 			Should(And(ConditionFalse(), WithMessage(mine)))
-		Expect(pushed()).To(HaveExactElements(ContainSubstring("/"+theirs+"/oc/")), "uploads are kept until they are imported")
+		Eventually(pushed).WithContext(ctx).Should(HaveExactElements(ContainSubstring("/"+theirs+"/oc/")),
+			"uploads are kept until they are imported")
 		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(newer)))
 		attack.Repelled("Uploads", "upload another archive with the name and version of another tenant's collection",
 			"each OperatorCollection has its own uploads", "the other tenant's archive is unchanged")
@@ -184,7 +189,7 @@ var _ = Describe("An upload", func() {
 			return status
 		}).WithContext(ctx).Should(Equal(http.StatusCreated))
 		Eventually(importedDigest(ctx, newCollection(namespace, "oc", skipping))).WithContext(ctx).Should(Equal(DigestOf(archive)))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("is verified, does not run when it is older, and is not mistaken for an earlier one", func(ctx context.Context) {
 		serveTLS(ctx)
@@ -281,5 +286,5 @@ var _ = Describe("An upload", func() {
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, "--allow-exec-uploads=false", false)
 		attack.Repelled("Uploads", "copy an archive into the manager's pod, which is switched off", "it is ignored, and the status says so", oc.Status.Message)
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 })

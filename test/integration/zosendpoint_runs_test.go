@@ -409,8 +409,10 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 		operator := account(other, s.operator())
 		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(e), e.DeepCopy()) }).WithContext(ctx).Should(Succeed())
 		secret := stateSecret(e)
-		Expect(operator.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
-		Expect(operator.Update(ctx, secret)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(operator.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+			g.Expect(operator.Update(ctx, secret)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed(), "unless the manager writes it just then")
 		for name, stranger := range map[string]client.Client{"of another collection": account(other, rival.operator()), "of another namespace": account(own, rival.operator())} {
 			refusal := stranger.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy())
 			Expect(refusal).To(MatchError(ContainSubstring("forbidden")), name)
