@@ -85,8 +85,9 @@ FROM $ANSIBLE_OPERATOR AS runtime
 ARG OPERATOR_SDK_UTIL=operator_sdk.util:0.5.0
 ARG KUBERNETES_CORE="kubernetes.core:>=5.0.0,<6.0.0"
 USER 0
-# The base image has no SSH client. nss_wrapper provides a user name for any user ID, which ssh requires.
-RUN microdnf install -y --nodocs --setopt=install_weak_deps=0 openssh-clients nss_wrapper-libs \
+# The base image has no SSH client. nss_wrapper provides a user name for any user ID, which ssh requires. `kubectl cp`, with which authors
+# bring a key to zoscb-encrypt, requires tar.
+RUN microdnf install -y --nodocs --setopt=install_weak_deps=0 openssh-clients nss_wrapper-libs tar \
     && microdnf clean all \
     && rm -rf /var/cache/dnf
 # Not in /opt/ansible/collections, where a volume is mounted.
