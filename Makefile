@@ -94,6 +94,7 @@ GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --v
 # Each process has a control plane and a manager of its own.
 INTEGRATION_PROCS ?= 3
 .PHONY: test-integration
+test-integration: export DEVCLUSTER_GOGC ?= 400
 test-integration:
 	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood && !scale' $(ARGS) ./test/integration
 
@@ -102,6 +103,7 @@ E2E_PROCS ?= 5
 E2E := $(GINKGO) --procs=$(E2E_PROCS) --tags e2e
 
 .PHONY: e2e
+e2e: export DEVCLUSTER_GOGC ?= 400
 e2e: cluster-up images ## Run the end-to-end specs on a real node, without and then with OLM (Linux, root).
 	$(E2E) --label-filter '!olm && !bench' $(ARGS) ./test/e2e
 	$(DEVCLUSTER) up --olm

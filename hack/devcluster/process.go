@@ -209,13 +209,17 @@ func (p process) fingerprint() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// cleanEnvironment keeps proxies out: the components talk to each other only.
+// cleanEnvironment keeps proxies out: the components talk to each other only. DEVCLUSTER_GOGC is their GOGC: with 400,
+// integration specs need a quarter less processor time, and their API servers more memory.
 func cleanEnvironment() []string {
 	var keep []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
 		if value, ok := os.LookupEnv(name); ok {
 			keep = append(keep, name+"="+value)
 		}
+	}
+	if value, ok := os.LookupEnv("DEVCLUSTER_GOGC"); ok {
+		keep = append(keep, "GOGC="+value)
 	}
 	return keep
 }
