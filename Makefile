@@ -92,7 +92,7 @@ test-engine:
 GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --vet=off
 
 # Each process has a control plane and a manager of its own.
-INTEGRATION_PROCS ?= 3
+INTEGRATION_PROCS ?= 4
 .PHONY: test-integration
 test-integration: export DEVCLUSTER_GOGC ?= 400
 test-integration:
