@@ -101,7 +101,7 @@ func (t *authorsTool) note() *unstructured.Unstructured {
 func (t *authorsTool) removeRest(ctx context.Context) {
 	for _, object := range []client.Object{t.collection.DeepCopy(), t.note()} {
 		if K8s.Get(ctx, client.ObjectKeyFromObject(object), object) == nil { // Its kind may not exist.
-			patchRest(ctx, object, `{"metadata":{"finalizers":[]}}`)
+			PatchIfFound(ctx, object, `{"metadata":{"finalizers":[]}}`)
 			Remove(ctx, object)
 		}
 	}

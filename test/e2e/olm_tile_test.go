@@ -110,7 +110,7 @@ func (e *olmEnvironment) removeTile(ctx context.Context) {
 	kubectl(ctx, "delete", "clusterserviceversions", "-n", tileNamespace, "--all", "--timeout=1m")
 	page := e.page(tileNamespace, "tile", "")
 	if K8s.Get(ctx, client.ObjectKeyFromObject(page), page) == nil {
-		patchRest(ctx, page, `{"metadata":{"finalizers":null}}`)
+		PatchIfFound(ctx, page, `{"metadata":{"finalizers":null}}`)
 	}
 	Remove(ctx, space)
 	Eventually(Gone(ctx, space)).WithContext(ctx).Should(BeTrue())

@@ -47,7 +47,7 @@ func tearDown(ctx context.Context) {
 	var collections v2beta2.OperatorCollectionList
 	if err := K8s.List(ctx, &collections, client.InNamespace(namespace)); err == nil {
 		for i := range collections.Items {
-			patchRest(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`)
+			PatchIfFound(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`)
 			Remove(ctx, &collections.Items[i])
 		}
 		deadline := time.Now().Add(90 * time.Second)
@@ -59,12 +59,6 @@ func tearDown(ctx context.Context) {
 	forceRemoval(ctx)
 	Remove(ctx, space)
 	Eventually(Gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
-}
-
-// patchRest is Patch for what may go at any time, because it is being deleted.
-func patchRest(ctx context.Context, object client.Object, changes string) {
-	GinkgoHelper()
-	Expect(client.IgnoreNotFound(TryPatch(ctx, object, changes))).To(Succeed())
 }
 
 // forceRemoval strips the finalizers of all that is left of the specs and removes the CRDs of their collections.
@@ -86,7 +80,7 @@ func forceRemoval(ctx context.Context) {
 		}
 		for j := range list.Items {
 			if len(list.Items[j].GetFinalizers()) > 0 {
-				patchRest(ctx, &list.Items[j], `{"metadata":{"finalizers":null}}`)
+				PatchIfFound(ctx, &list.Items[j], `{"metadata":{"finalizers":null}}`)
 			}
 			Remove(ctx, &list.Items[j])
 		}

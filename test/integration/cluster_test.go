@@ -46,7 +46,7 @@ func removeCollections(ctx context.Context, namespace string) {
 	collections := &v2beta2.OperatorCollectionList{}
 	Expect(K8s.List(ctx, collections, client.InNamespace(namespace))).To(Succeed())
 	for i := range collections.Items {
-		Expect(client.IgnoreNotFound(TryPatch(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`))).To(Succeed())
+		PatchIfFound(ctx, &collections.Items[i], `{"spec":{"deletionPolicy":"Finalize"}}`)
 		Remove(ctx, &collections.Items[i])
 	}
 	for i := range collections.Items {

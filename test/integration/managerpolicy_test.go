@@ -126,9 +126,7 @@ var _ = Describe("The manager's token", func() {
 		}
 		Create(ctx, binding)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) }, NodeTimeout(time.Minute))
-		Eventually(func() bool {
-			return may(ctx, "system:serviceaccount:"+namespace+":"+powerful.Name, "", "escalate", "clusterroles", rbacv1.GroupName)
-		}).WithContext(ctx).Should(BeTrue(), "once the API server knows the binding")
+		awaitRight(ctx, "system:serviceaccount:"+namespace+":"+powerful.Name, "", "escalate", "clusterroles", rbacv1.GroupName)
 		system := powerful.DeepCopy()
 		system.Namespace, system.Annotations[ownerAnnotation] = "kube-system", "kube-system/oc-soc"
 		tryAll([]abuse{

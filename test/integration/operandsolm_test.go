@@ -112,7 +112,7 @@ func grantKind(ctx context.Context, namespace, group, resource string) {
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
 	})
-	awaitOperandsGrant(ctx, namespace, "create", resource, group)
+	awaitRight(ctx, operandsUser, namespace, "create", resource, group)
 }
 
 func (t *ci) request(ctx context.Context, namespace, name string, operands ...string) *operandsv1alpha1.OperandRequest {

@@ -170,7 +170,7 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
 		})
-		awaitOperandsGrant(ctx, t.namespace, "list", "jobs", "jenkins.example")
+		awaitRight(ctx, operandsUser, t.namespace, "list", "jobs", "jenkins.example")
 		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
 		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
 		expectGone(ctx, t)

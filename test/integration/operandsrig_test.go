@@ -122,13 +122,7 @@ func grantOperands(ctx context.Context, namespace, role string) {
 	case operandsOLMRole:
 		resource, group = "subscriptions", "operators.coreos.com"
 	}
-	awaitOperandsGrant(ctx, namespace, "create", resource, group)
-}
-
-// awaitOperandsGrant waits until the API server lets the component do something.
-func awaitOperandsGrant(ctx context.Context, namespace, verb, resource, group string) {
-	GinkgoHelper()
-	Eventually(func() bool { return may(ctx, operandsUser, namespace, verb, resource, group) }).WithContext(ctx).Should(BeTrue())
+	awaitRight(ctx, operandsUser, namespace, "create", resource, group)
 }
 
 // tools is a namespace with an installed collection, and an OperandRegistry and OperandConfig named tools.

@@ -37,7 +37,7 @@ func subscriber(ctx context.Context, namespace, user string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	})
-	Eventually(func() bool { return may(ctx, user, namespace, "create", "subscriptions", "operators.coreos.com") }).WithContext(ctx).Should(BeTrue())
+	awaitRight(ctx, user, namespace, "create", "subscriptions", "operators.coreos.com")
 	Expect(may(ctx, user, namespace, "create", "operatorgroups", "operators.coreos.com")).To(BeFalse())
 }
 

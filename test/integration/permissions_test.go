@@ -241,6 +241,13 @@ func may(ctx context.Context, user, namespace, verb, resource, group string) boo
 	return review.Status.Allowed
 }
 
+// awaitRight waits until the API server, which learns of a binding a moment later, lets a user do something.
+func awaitRight(ctx context.Context, user, namespace, verb, resource, group string) {
+	GinkgoHelper()
+	Eventually(func() bool { return may(ctx, user, namespace, verb, resource, group) }).WithContext(ctx).
+		Should(BeTrue(), "%s may %s %s", user, verb, resource)
+}
+
 var _ = Describe("The manager's own permissions", func() {
 	It("hold none that would let it give what it does not hold, or be somebody else", attack.Label, func(ctx context.Context) {
 		const rbac = "rbac.authorization.k8s.io"
@@ -269,7 +276,7 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 			bind(ctx, namespace, role, "a-"+role)
 		}
 		for user, verb := range map[string]string{"a-view": "get", "a-edit": "create", "a-admin": "deletecollection"} {
-			Eventually(func() bool { return may(ctx, user, namespace, verb, s.plural(), SharedGroup) }).WithContext(ctx).Should(BeTrue(), user)
+			awaitRight(ctx, user, namespace, verb, s.plural(), SharedGroup)
 		}
 		for _, row := range []struct {
 			verb  string

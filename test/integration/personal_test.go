@@ -60,7 +60,7 @@ func letUse(ctx context.Context, namespace, group string) {
 	grantTo(ctx, namespace, "syncer", syncer, change, read())
 	grantTo(ctx, namespace, gateOperator, operatorOf(namespace), change, read(), record)
 	for _, user := range []string{alice, bob, syncer, carol, operatorOf(namespace)} {
-		Eventually(func() bool { return may(ctx, user, namespace, "create", "jobs", group) }).WithContext(ctx).Should(BeTrue())
+		awaitRight(ctx, user, namespace, "create", "jobs", group)
 	}
 }
 

@@ -43,9 +43,7 @@ func newPersonalPod(ctx context.Context, namespace string) *operatorPod {
 	grantTo(ctx, namespace, gateOperator, operatorOf(namespace), all(personalGroup, "jobs", "jobs/status"), all("zoscb.ibm.com", "runs", "zosendpoints"),
 		all("coordination.k8s.io", "leases"), all("", "pods", "events"),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{endpoint.StateName(e)}, Verbs: []string{"get", "update"}})
-	Eventually(func() bool {
-		return may(ctx, operatorOf(namespace), namespace, "create", "jobs", personalGroup)
-	}).WithContext(ctx).Should(BeTrue())
+	awaitRight(ctx, operatorOf(namespace), namespace, "create", "jobs", personalGroup)
 	p.api.writeKubeconfig(filepath.Join(p.dir, "kubeconfig"), operatorOf(namespace))
 	return p
 }
@@ -54,7 +52,7 @@ func newPersonalPod(ctx context.Context, namespace string) *operatorPod {
 func letRead(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	grantTo(ctx, namespace, "personal", operatorOf(namespace), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
-	Eventually(func() bool { return may(ctx, operatorOf(namespace), namespace, "get", "secrets", "") }).WithContext(ctx).Should(BeTrue())
+	awaitRight(ctx, operatorOf(namespace), namespace, "get", "secrets", "")
 }
 
 // personalJob makes a resource that uses a Secret, or none.

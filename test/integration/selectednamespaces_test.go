@@ -43,11 +43,11 @@ func selectNamespaces(ctx context.Context, selected ...string) {
 	before := setRules(ctx, narrow.Rules)
 	DeferCleanup(func(ctx context.Context) {
 		setRules(ctx, before)
-		Eventually(func() bool { return may(ctx, managerUser, "default", "list", "secrets", "") }).WithContext(ctx).Should(BeTrue())
+		awaitRight(ctx, managerUser, "default", "list", "secrets", "")
 	}, NodeTimeout(time.Minute))
 	Eventually(func() bool { return may(ctx, managerUser, "default", "get", "secrets", "") }).WithContext(ctx).Should(BeFalse())
 	for _, namespace := range selected {
-		Eventually(func() bool { return may(ctx, managerUser, namespace, "list", "secrets", "") }).WithContext(ctx).Should(BeTrue())
+		awaitRight(ctx, managerUser, namespace, "list", "secrets", "")
 	}
 }
 

@@ -542,8 +542,7 @@ var _ = Describe("A kind that another collection has", func() {
 		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
-		err := TryPatch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Expect(client.IgnoreNotFound(err)).To(Succeed(), "it may be gone already")
+		PatchIfFound(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
 		Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
 
 		By("working with them")

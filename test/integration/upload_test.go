@@ -38,9 +38,7 @@ func uploaderToken(ctx context.Context, namespace string, audiences ...string) s
 	}
 	Create(ctx, account, role)
 	user := "system:serviceaccount:" + namespace + ":" + account.Name
-	Eventually(func() bool {
-		return may(ctx, user, namespace, "update", "operatorcollections", "zoscb.ibm.com")
-	}).WithContext(ctx).Should(BeTrue())
+	awaitRight(ctx, user, namespace, "update", "operatorcollections", "zoscb.ibm.com")
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	secretValues[fmt.Sprintf("token of an uploader (%d)", len(secretValues))] = request.Status.Token
