@@ -20,17 +20,21 @@ import (
 type component struct {
 	name    string
 	folder  string // below hack/devcluster
-	pkg     string
+	pkg     string // a path of the module, or of a package of the folder, which begins with a dot
 	version string // module whose version is stamped into the binary, if any
 }
 
+// clusterFolder pins Kubernetes, etcd and CoreDNS, with the versions of the product where both use a module: each package is
+// compiled once.
+const clusterFolder = "components/cluster"
+
 func kubernetesComponent(name string) component {
-	return component{name: name, folder: "components/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, version: "k8s.io/kubernetes"}
+	return component{name: name, folder: clusterFolder, pkg: "k8s.io/kubernetes/cmd/" + name, version: "k8s.io/kubernetes"}
 }
 
 var (
-	etcd              = component{name: "etcd", folder: "components/etcd", pkg: "go.etcd.io/etcd/server/v3"}
-	coreDNS           = component{name: "coredns", folder: "components/coredns", pkg: "github.com/coredns/coredns"}
+	etcd              = component{name: "etcd", folder: clusterFolder, pkg: "go.etcd.io/etcd/server/v3"}
+	coreDNS           = component{name: "coredns", folder: clusterFolder, pkg: "./coredns"}
 	ansibleOperator   = component{name: "ansible-operator", folder: "components/ansible-operator", pkg: "github.com/operator-framework/ansible-operator-plugins/cmd/ansible-operator"}
 	pause             = component{name: "pause", folder: ".", pkg: "./pause"}
 	apiServer         = kubernetesComponent("kube-apiserver")
@@ -113,8 +117,8 @@ func (c component) stamp(p project) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), c.pkg)
 	files := []string{"go.mod", "go.sum"}
-	if c.folder == "." {
-		files = []string{filepath.Join(c.pkg, "main.go")}
+	if strings.HasPrefix(c.pkg, "./") {
+		files = append(files, filepath.Join(c.pkg, "main.go"))
 	}
 	for _, name := range files {
 		content, err := os.ReadFile(p.source(c.folder, name))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 )
@@ -36,6 +38,40 @@ func TestComponentsHaveStampsAndVersions(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// The product and the cluster share Kubernetes' libraries and others: where the versions are equal, a package is compiled once for both.
+func TestTheClusterHasTheVersionsOfTheProduct(t *testing.T) {
+	p, err := findProject()
+	if err != nil {
+		t.Fatal(err)
+	}
+	product, cluster := moduleVersions(t, filepath.Join(p.root, "go.mod")), moduleVersions(t, p.source(clusterFolder, "go.mod"))
+	if len(product) < 50 || len(cluster) < 50 {
+		t.Fatalf("read %d and %d modules", len(product), len(cluster))
+	}
+	for module, version := range cluster {
+		if want, shared := product[module]; shared && version != want {
+			t.Errorf("%s is %s in %s and %s in the product's go.mod", module, version, clusterFolder, want)
+		}
+	}
+}
+
+// moduleVersions returns the versions of a go.mod's modules, after replacements.
+func moduleVersions(t *testing.T, file string) map[string]string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, match := range requireLine.FindAllSubmatch(content, -1) {
+		versions[string(match[1])] = string(match[2])
+	}
+	for _, match := range regexp.MustCompile(`(?m)^\s*(\S+) => \S+ (v\S+)$`).FindAllSubmatch(content, -1) {
+		versions[string(match[1])] = string(match[2])
+	}
+	return versions
 }
 
 func TestTail(t *testing.T) {
