@@ -9,13 +9,14 @@ VERSION ?= 0.1.0
 DEV_IMAGES := localhost/collection-operator
 
 export PATH := $(CURDIR)/.devcluster/bin:$(PATH)
-# Programs, tests and images are built in the same way, so that each package is compiled once. `make lint` vets it.
+# Programs, tests, linters and images are built in the same way, so that each package is compiled once. `make lint` vets it.
 export CGO_ENABLED := 0
-TEST_FLAGS := -trimpath -vet=off
+export GOFLAGS := -trimpath -buildvcs=false
+TEST_FLAGS := -vet=off
 DEVCLUSTER := .devcluster/bin/devcluster
 TOOL := go tool -modfile=hack/tools/go.mod
 # The chart's settings are the flags in the manager's help, without the defaults that it takes from the environment.
-CHART := env -u GALAXY_URL -u PIP_INDEX_URL -u POD_NAME -u POD_NAMESPACE go run -trimpath ./cmd/manager --help | go run -C hack/chart -trimpath .
+CHART := env -u GALAXY_URL -u PIP_INDEX_URL -u POD_NAME -u POD_NAMESPACE go run ./cmd/manager --help | go run -C hack/chart .
 
 .DEFAULT_GOAL := help
 
@@ -26,7 +27,7 @@ help: ## Print this text.
 	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: cluster-up images ## Set up a cluster on this machine and watch a collection become an operator (Linux, root).
+demo: cluster-up images bin/kubectl-collection ## Set up a cluster on this machine and watch a collection become an operator (Linux, root).
 	hack/demo.sh
 
 .PHONY: deploy
@@ -56,85 +57,91 @@ sbom: ## Write SPDX documents of what the images contain to sbom/: make sbom IMG
 
 ##@ Test
 
-.PHONY: test
-test: build devcluster ## Run unit tests, the engine's, and integration specs against real API servers (no root needed).
-	hack/test-packages.sh
-	$(DEVCLUSTER) build --control-plane
-	hack/parts.sh 'unit=nice make test-unit' 'engine=nice -n 5 make test-engine' 'chart=nice make test-chart' 'integration=make test-integration'
+# What `make test` reports: the seconds of each part, and what Ginkgo and gotestsum write of each spec.
+REPORTS := $(CURDIR)/.devcluster/log/reports
+GOTESTSUM = $(TOOL) gotestsum --format standard-quiet --jsonfile $(REPORTS)/$@.test.json --
 
-# Prints the slowest tests of what gotestsum wrote down.
-SLOWEST := echo "the slowest tests"; $(TOOL) gotestsum tool slowest --num 15 --jsonfile
+# Specs take the time, and wait for much of it: what they do not depend on gives way to them.
+.PHONY: test
+test: build devcluster ## Prove a change: linters, generated files, tests beside the code, the engine, specs against API servers, stories on a node (Linux, root).
+	rm -rf $(REPORTS) && mkdir -p $(REPORTS)
+	hack/test-packages.sh
+	code=0; REPORTS=$(REPORTS) hack/parts.sh \
+	  'test-api=make test-api' 'test-stories=make test-stories' 'test-olm=make test-olm' -- \
+	  'build=nice $(DEVCLUSTER) build --olm --images' 'generated=nice hack/generated.sh' 'lint=nice make lint' \
+	  'test-unit=nice make test-unit' 'test-engine=nice make test-engine' || code=1; \
+	go run ./hack/proof $(REPORTS) || code=1; exit $$code
+
+.PHONY: test-full
+test-full: build devcluster ## Prove everything else too, or PARTS="olm audit" of it; what passed with the same inputs is not repeated.
+	hack/test-packages.sh
+	hack/test-full.sh $(PARTS)
 
 .PHONY: test-unit
-test-unit:
-	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
-	@$(SLOWEST) .devcluster/log/unit.json
-	cd hack/devcluster && go test .
-	cd hack/monitoring && go test -vet=off .
+test-unit: ## Run the tests beside the code.
+	@mkdir -p $(REPORTS)
+	$(GOTESTSUM) $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
+	go test -C hack/devcluster $(TEST_FLAGS) .
+
+# They wait for SSH servers and package indexes most of the time.
+.PHONY: test-engine
+test-engine: ## Run the tests of the runtime's engine: Ansible without a cluster.
+	@mkdir -p $(REPORTS)
+	$(GOTESTSUM) $(TEST_FLAGS) -parallel 6 -timeout 30m ./internal/engine ./internal/localrun ./internal/scenario/suite
+
+.PHONY: test-api
+test-api: devcluster ## Run the specs against API servers: ARGS="--focus 'some text'".
+	hack/specs.sh api test-api --label-filter '!flood && !scale && !soak' $(ARGS)
+
+.PHONY: test-stories
+test-stories: devcluster ## Run the stories on a real node (Linux, root).
+	hack/specs.sh node test-stories --label-filter 'story && !olm' $(ARGS)
+
+.PHONY: test-olm
+test-olm: devcluster ## Run the story with the Operator Lifecycle Manager (Linux, root).
+	hack/specs.sh olm test-olm --label-filter 'story && olm' $(ARGS)
+
+.PHONY: test-monitoring
+test-monitoring: ## Test the alerts and the dashboard with Prometheus' engine.
+	go test -C hack/monitoring $(TEST_FLAGS) .
 
 .PHONY: helm
 helm:
-	go build -C hack/chart -trimpath -o $(CURDIR)/.devcluster/bin/helm helm.sh/helm/v3/cmd/helm
+	go build -C hack/chart -o $(CURDIR)/.devcluster/bin/helm helm.sh/helm/v3/cmd/helm
 
-# Helm installs the chart in a control plane of its own.
 .PHONY: test-chart
-test-chart: devcluster helm
+test-chart: devcluster helm ## Compare the Helm chart with kustomize, and install it in a control plane of its own.
 	$(DEVCLUSTER) control-plane -- env CHART_INSTALLATION=true go test -C hack/chart $(TEST_FLAGS) -count=1 .
 
-# Its tests wait for SSH servers and package indexes most of the time.
-.PHONY: test-engine
-test-engine:
-	@mkdir -p .devcluster/log
-	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/engine.json -- $(TEST_FLAGS) -count=1 -parallel 6 -timeout 30m ./internal/engine ./internal/localrun ./internal/scenario/suite
-	@$(SLOWEST) .devcluster/log/engine.json
-
-GINKGO := $(TOOL) ginkgo --no-color --fail-on-empty --timeout 60m --trimpath --vet=off
-
-# Each process has a control plane and a manager of its own.
-INTEGRATION_PROCS ?= 4
-.PHONY: test-integration
-test-integration: export DEVCLUSTER_GOGC ?= 400
-test-integration:
-	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood && !scale' $(ARGS) ./test/integration
-
-# The processes share the cluster, and each container of specs has namespaces of its own.
-E2E_PROCS ?= 5
-E2E := $(GINKGO) --procs=$(E2E_PROCS) --tags e2e
-
-.PHONY: e2e
-e2e: export DEVCLUSTER_GOGC ?= 400
-e2e: cluster-up images ## Run the end-to-end specs on a real node, without and then with OLM (Linux, root).
-	$(E2E) --label-filter '!olm && !bench' $(ARGS) ./test/e2e
-	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(E2E) --label-filter 'olm && !times && !upgrades' $(ARGS) ./test/e2e
+.PHONY: test-architectures
+test-architectures: ## Build the programs for ppc64le and s390x; run unit tests of pure packages on an emulated s390x (Debian).
+	hack/test-architectures.sh
 
 .PHONY: attacks
-attacks: build devcluster cluster-up images ## Try the attacks of docs/security.md and print what was seen (Linux, root).
-	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter attack ./test/integration
-	$(E2E) --label-filter attack ./test/e2e
+attacks: build devcluster ## Try the attacks of docs/security.md and print what was seen (Linux, root).
+	hack/specs.sh api attacks-api --label-filter attack
+	hack/specs.sh node attacks-node --label-filter attack
 
 .PHONY: chaos
-chaos: cluster-up images ## Kill the manager, operators, the API server and a system at random, CHAOS times (Linux, root).
-	CHAOS=$(or $(CHAOS),100) $(E2E) --procs=1 --label-filter chaos ./test/e2e
+chaos: devcluster ## Kill the manager, operators, the API server and a system at random, CHAOS times (Linux, root).
+	CHAOS=$(or $(CHAOS),100) E2E_PROCS=1 hack/specs.sh node chaos --label-filter chaos
 
-UPGRADES := $(GINKGO) --tags e2e --procs=2 --focus 'An upgrade under living|An upgrade in four|A migration' $(ARGS)
+UPGRADES := --focus 'An upgrade under living|An upgrade in four|A migration' $(ARGS)
 .PHONY: upgrades
 upgrades: export UPGRADE_RESOURCES ?= 50
-upgrades: cluster-up images ## Upgrade, migrate and go back under UPGRADE_RESOURCES custom resources, without and then with OLM (Linux, root).
-	$(UPGRADES) --label-filter '!olm' ./test/e2e
-	$(DEVCLUSTER) up --olm
-	COMPONENTS=olm $(UPGRADES) --label-filter olm ./test/e2e
-	SCHEMA_CHANGES=all $(GINKGO) --focus 'The judge of an upgrade' ./test/integration
+upgrades: export E2E_PROCS = 2
+upgrades: devcluster ## Upgrade, migrate and go back under UPGRADE_RESOURCES custom resources, without and then with OLM (Linux, root).
+	hack/specs.sh node upgrades $(UPGRADES) --label-filter '!olm'
+	hack/specs.sh olm upgrades-olm $(UPGRADES) --label-filter olm
+	SCHEMA_CHANGES=all hack/specs.sh api upgrades-api --focus 'The judge of an upgrade'
 
 .PHONY: caps
-caps: cluster-up images ## Run CAPS custom resources against two systems with four places each (Linux, root).
-	CAPS=$(or $(CAPS),200) $(E2E) --procs=1 --label-filter caps ./test/e2e
+caps: devcluster ## Run CAPS custom resources against two systems with four places each (Linux, root).
+	CAPS=$(or $(CAPS),200) E2E_PROCS=1 hack/specs.sh node caps --label-filter caps
 
 .PHONY: flood
 flood: build devcluster ## Flood the manager with hostile objects and downloads, and draw its memory: FLOOD=0.1 for a small one.
-	$(DEVCLUSTER) build --control-plane
-	FLOOD=$(or $(FLOOD),1) FLOOD_OUTPUT=$(or $(FLOOD_OUTPUT),$(CURDIR)/docs/benchmarks) $(GINKGO) --label-filter flood ./test/integration
+	FLOOD=$(or $(FLOOD),1) FLOOD_OUTPUT=$(or $(FLOOD_OUTPUT),$(CURDIR)/docs/benchmarks) INTEGRATION_PROCS=1 hack/specs.sh api flood --label-filter flood
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
@@ -151,8 +158,8 @@ bench-archives: ## Measure the way from an archive to its objects: time and memo
 	go run ./test/bench -runs $(or $(RUNS),9)
 
 .PHONY: bench-node
-bench-node: cluster-up images ## Measure what operators cost on a node: BENCH_PODS of them together (Linux, root).
-	BENCH_OUTPUT=$(BENCH_FILES)/node $(GINKGO) --tags e2e --label-filter bench ./test/e2e
+bench-node: devcluster ## Measure what operators cost on a node: BENCH_PODS of them together (Linux, root).
+	BENCH_OUTPUT=$(BENCH_FILES)/node E2E_PROCS=1 hack/specs.sh node bench --label-filter bench
 	go run ./test/bench figures $(BENCH_FILES)/node
 
 .PHONY: bench-scale
@@ -161,20 +168,21 @@ bench-scale: build devcluster helm ## Measure many collections on a control plan
 	hack/bench-scale.sh
 
 .PHONY: bench-olm
-bench-olm: cluster-up images ## Measure how long OLM takes to install a collection, beside kubectl apply (Linux, root).
-	$(DEVCLUSTER) up --olm
-	BENCH_OUTPUT=$(BENCH_FILES)/node COMPONENTS=olm $(GINKGO) --tags e2e --label-filter times ./test/e2e
+bench-olm: devcluster ## Measure how long OLM takes to install a collection, beside kubectl apply (Linux, root).
+	BENCH_OUTPUT=$(BENCH_FILES)/node E2E_PROCS=1 hack/specs.sh olm bench-olm --label-filter times
 	go run ./test/bench figures $(BENCH_FILES)/node
-
-.PHONY: test-architectures
-test-architectures: ## Build the programs for ppc64le and s390x; run unit tests of pure packages on an emulated s390x (Debian).
-	hack/test-architectures.sh
 
 ##@ Change
 
+bin/kubectl-collection: FORCE
+	go build -o bin/ ./cmd/kubectl-collection
+
+.PHONY: FORCE
+FORCE:
+
 .PHONY: build
 build: ## Build the manager, kubectl-collection and zoscb-encrypt into bin/.
-	go build -trimpath -o bin/ ./cmd/manager ./cmd/kubectl-collection ./cmd/zoscb-encrypt
+	go build -o bin/ ./cmd/manager ./cmd/kubectl-collection ./cmd/zoscb-encrypt
 
 .PHONY: generate
 generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart.
@@ -186,9 +194,8 @@ generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart
 	$(CHART) -output=$(CURDIR)/charts
 
 .PHONY: dashboard
-dashboard: build devcluster ## Draw the picture of the dashboard in docs/operations.md from metrics of the integration specs.
-	$(DEVCLUSTER) build --control-plane
-	METRICS_OUTPUT=$(CURDIR)/hack/monitoring/testdata/recorded.prom $(GINKGO) --focus "metrics of runs" ./test/integration
+dashboard: devcluster ## Draw the picture of the dashboard in docs/operations.md from metrics of the integration specs.
+	METRICS_OUTPUT=$(CURDIR)/hack/monitoring/testdata/recorded.prom INTEGRATION_PROCS=1 hack/specs.sh api dashboard --focus "metrics of runs"
 	cd hack/monitoring && go test -vet=off . -update
 
 .PHONY: lint
@@ -199,18 +206,15 @@ lint: ## Run the linters.
 audit: ## Check the licences of what we link, and known vulnerabilities if the database can be reached.
 	hack/audit.sh
 
-.PHONY: generated
-generated: generate ## Fail if anything generated is out of date.
-	@git diff --exit-code && test -z "$$(git ls-files --others --exclude-standard charts)" || { echo "generated files are out of date: run make generate and commit"; exit 1; }
-
 .PHONY: verify
-verify: lint generated ## Run the linters and fail if anything generated is out of date.
+verify: lint ## Run the linters and fail if anything generated is out of date.
+	hack/generated.sh
 
 ##@ Cluster on this machine
 
 .PHONY: devcluster
 devcluster:
-	go build -C hack/devcluster -o $(CURDIR)/$(DEVCLUSTER) .
+	@go build -C hack/devcluster -o $(CURDIR)/$(DEVCLUSTER) .
 
 .PHONY: cluster-up
 cluster-up: devcluster ## Build and start a real cluster from package registries alone, or repair it (Linux, root).

@@ -107,7 +107,7 @@ start_target() {
 }
 
 build_archive() {
-	digest=$(CGO_ENABLED=0 go run ./cmd/kubectl-collection build test/collections/files --output "$state" --force | awk '{print $NF}')
+	digest=$(bin/kubectl-collection build test/collections/files --output "$state" --force | awk '{print $NF}')
 }
 
 serve_archive() {

@@ -1,65 +1,58 @@
 #!/usr/bin/env bash
-# Runs commands side by side: hack/parts.sh NAME=COMMAND... What one prints is shown in one piece when it ends. In the end
-# come the seconds and the summary lines of each; the exit code says whether all succeeded. PARTS_AT_ONCE limits how many run
-# at a time: the others wait for their turn, in this order.
+# Runs lanes of commands side by side, each lane one command after the other:
+#
+#   parts.sh NAME=COMMAND... [-- NAME=COMMAND...]...
+#
+# What a command prints is shown in one piece when it ends. Last comes what each failed test expected, since the end of a long
+# output is what is read first. FOLDER/parts.tsv gets a line with name, exit code and seconds for each command, where REPORTS names
+# FOLDER. A command that fails does not keep the others from running.
 set -euo pipefail
 
 logs=$(mktemp -d)
-declare -A pids=()
-names=()
+table=${REPORTS:-$logs}/parts.tsv
+lanes=()
 finish() {
 	trap - EXIT INT TERM
-	# Each part leads a process group of its own, and specs clean up before they end.
-	for pid in "${pids[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
-	for pid in "${pids[@]}"; do timeout 60 bash -c "while kill -0 -- -$pid; do sleep 1; done" 2>/dev/null || kill -KILL -- "-$pid" || true; done
+	# Each command leads a process group of its own, and specs clean up before they end.
+	for pid in "${lanes[@]}" $(cat "$logs"/*.pid 2>/dev/null || true); do
+		kill -TERM -- "-$pid" 2>/dev/null || continue
+		timeout 60 bash -c "while kill -0 -- -$pid; do sleep 1; done" 2>/dev/null || kill -KILL -- "-$pid" || true
+	done
 	rm -rf "$logs"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-begin() {
-	local name=${1%%=*}
+# run NAME=COMMAND
+run() {
+	local name=${1%%=*} began=$SECONDS code=0
 	set -m
-	(
-		began=$SECONDS code=0
-		bash -euc "${1#*=}" >"$logs/$name" 2>&1 </dev/null || code=$?
-		echo "$code $((SECONDS - began))" >"$logs/$name.end"
-	) &
+	bash -euc "${1#*=}" >"$logs/$name" 2>&1 </dev/null &
 	set +m
-	pids[$name]=$!
+	echo $! >"$logs/$name.pid"
+	wait $! || code=$?
+	rm "$logs/$name.pid"
+	printf '%s\t%s\t%s\n' "$name" "$code" $((SECONDS - began)) >>"$table"
+	flock "$logs" cat - "$logs/$name" <<<$'\n'"===== $name: exit code $code after $((SECONDS - began)) s ====="
 }
 
-parts=("$@")
-for part in "$@"; do names+=("${part%%=*}"); done
-echo "run ${PARTS_AT_ONCE:-all} at a time: ${names[*]}"
+lane() { for part; do run "$part"; done; }
 
-while [[ ${#parts[@]} -gt 0 || ${#pids[@]} -gt 0 ]]; do
-	while [[ ${#parts[@]} -gt 0 && ${#pids[@]} -lt ${PARTS_AT_ONCE:-$#} ]]; do
-		begin "${parts[0]}"
-		parts=("${parts[@]:1}")
-	done
-	wait -n "${pids[@]}" || true
-	for name in "${!pids[@]}"; do
-		kill -0 "${pids[$name]}" 2>/dev/null && continue
-		unset "pids[$name]"
-		read -r code seconds <"$logs/$name.end" || code=1 seconds=0
-		printf '\n===== %s: exit code %s after %s s =====\n' "$name" "$code" "$seconds"
-		cat "$logs/$name"
-	done
+lane=()
+for argument in "$@" --; do
+	if [[ $argument != -- ]]; then
+		lane+=("$argument")
+		continue
+	fi
+	set -m
+	lane "${lane[@]}" &
+	set +m
+	lanes+=($!)
+	lane=()
 done
+wait
 
-failed=0
-printf '\n===== summary =====\n'
-for name in "${names[@]}"; do
-	read -r code seconds <"$logs/$name.end" || code=1 seconds=0
-	verdict=passed
-	[[ $code == 0 ]] || verdict=FAILED failed=1
-	printf '%-12s %s after %s s\n' "$name" "$verdict" "$seconds"
-	grep -aE '^(FAIL|---) .*[0-9]s|^Ran [0-9]+ of|^(SUCCESS|FAIL)!|^DONE |^[a-z-]+ +(passed|FAILED) after|\[FAIL\]|^=== FAIL' "$logs/$name" | sed 's/^/    /' || true
+for log in "$logs"/*; do
+	sed -En '/^ *\[(FAILED|TIMEDOUT|PANICKED)\]/,/^ *In \[|^$/p; /^ *--- FAIL/,/^ *(---|===|FAIL)/p' "$log" | cut -c1-300 | head -n 60
 done
-
-# Last, since the end of a long output is what is read first: what each failed spec or test expected.
-for name in "${names[@]}"; do
-	sed -En '/^ *\[(FAILED|TIMEDOUT|PANICKED)\]/,/^ *In \[|^$/p; /^ *--- FAIL/,/^ *(---|===|FAIL)/p' "$logs/$name" | cut -c1-300 | head -n 60
-done
-[[ $failed == 0 ]]
+! grep -qvP '\t0\t' "$table"

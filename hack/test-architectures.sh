@@ -4,14 +4,14 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export CGO_ENABLED=0
+export CGO_ENABLED=0 GOFLAGS=-trimpath
 
 # What reads and writes the bytes of archives, signatures, digests, signed records and messages.
 packages=(archive collection dialguard findings galaxy gate printable verify)
 
 for architecture in ppc64le s390x; do
 	began=$SECONDS
-	GOARCH=$architecture go build -trimpath -o /dev/null ./cmd/...
+	GOARCH=$architecture go build -o /dev/null ./cmd/...
 	echo "programs for $architecture: $((SECONDS - began)) s"
 done
 
@@ -26,4 +26,4 @@ if ! command -v $emulator >/dev/null; then
 fi
 
 # The emulator does not always deliver the signals that preempt goroutines.
-GODEBUG=asyncpreemptoff=1 GOARCH=s390x go test -trimpath -vet=off -exec "$emulator -cpu max" -timeout 10m "${packages[@]/#/./internal/}"
+GODEBUG=asyncpreemptoff=1 GOARCH=s390x go test -vet=off -exec "$emulator -cpu max" -timeout 10m "${packages[@]/#/./internal/}"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fails if a generated file is not what `make generate` makes, and prints the difference. It generates in a copy, so that tests
+# can run meanwhile.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+copy=.devcluster/generated
+rm -rf "$copy"
+mkdir -p "$copy"
+git ls-files -z --cached --others --exclude-standard | xargs -0 -I{} sh -c 'test ! -e "$1" || echo "$1"' _ {} | tar -cT - | tar -xC "$copy"
+git -C "$copy" init -q
+git -C "$copy" add -A
+make -s -C "$copy" generate
+if ! git -C "$copy" diff --exit-code || [[ -n $(git -C "$copy" ls-files --others --exclude-standard) ]]; then
+	git -C "$copy" ls-files --others --exclude-standard
+	echo "generated files are out of date: run make generate and commit" >&2
+	exit 1
+fi
+rm -rf "$copy"
