@@ -308,7 +308,7 @@ func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.Credential
 	Eventually(Gone(ctx, note)).WithContext(ctx).Should(BeTrue())
 }
 
-var _ = Describe("Authors' tools", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Authors' tools", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	t := newAuthorsTool("e2e-clients", ManagerNamespace, v2beta2.InstallDirect)
 	BeforeAll(t.start, NodeTimeout(5*time.Minute))
 	AfterEach(t.explain, NodeTimeout(time.Minute))

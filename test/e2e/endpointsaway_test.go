@@ -26,7 +26,7 @@ import (
 )
 
 // Endpoints that refuse a credential, are away for a time, or for good. E2E_OUTAGE is how long one is away (default 30s).
-var _ = Describe("Endpoints that are of no use", Ordered, ContinueOnFailure, func() {
+var _ = Describe("Endpoints that are of no use", Label("story"), Ordered, ContinueOnFailure, func() {
 	p := newPlaysOf("e2e-away", "away-lab", "Distant")
 	refused, away := &refusedSpecs{plays: p}, &awaySpecs{plays: p}
 

@@ -20,7 +20,7 @@ import (
 
 // When playbooks run, and what resources tell of it. Specs that stop more than their own operator are in
 // interruption_test.go.
-var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, func() {
 	p := newPlays("e2e-runs")
 	s := &runSpecs{plays: p, neighbor: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "e2e-runs-neighbor", Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": p.namespace},

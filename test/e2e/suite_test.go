@@ -73,7 +73,7 @@ func connect() {
 	Connect(kubeconfig)
 }
 
-var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Collection Operator", Label("story"), Slow, Ordered, ContinueOnFailure, func() {
 	BeforeAll(setUp, NodeTimeout(8*time.Minute))
 	AfterEach(explainFailure, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {
