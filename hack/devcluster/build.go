@@ -107,8 +107,7 @@ func buildFolder(ctx context.Context, p project, folder string, components []com
 	}
 	note("build %s", strings.Join(names, ", "))
 	built := p.state("bin", ".built")
-	what := "compile " + filepath.Base(p.source(folder))
-	if err := goBuild(ctx, what, p.source(folder), packages, "-ldflags", linkerFlags(goMod), "-o", built+"/"); err != nil {
+	if err := goBuild(ctx, filepath.Base(p.source(folder)), p.source(folder), packages, "-ldflags", linkerFlags(goMod), "-o", built+"/"); err != nil {
 		return err
 	}
 	for i, c := range wanted {
@@ -205,7 +204,7 @@ func requiredVersion(goMod []byte, module string) (string, error) {
 
 // goBuild builds packages of the module in a folder, with the flags of the Makefile: what others have compiled is not compiled
 // again.
-func goBuild(ctx context.Context, what, folder string, packages []string, flags ...string) error {
+func goBuild(ctx context.Context, name, folder string, packages []string, flags ...string) error {
 	command := func(args ...string) *exec.Cmd {
 		args = slices.Concat(args, []string{"-mod=readonly", "-buildvcs=false", "-trimpath"}, packages)
 		command := exec.CommandContext(ctx, "go", args...)
@@ -216,9 +215,9 @@ func goBuild(ctx context.Context, what, folder string, packages []string, flags 
 	var stale bytes.Buffer
 	list := command("list", "-deps", "-f={{if .Stale}}{{.ImportPath}}{{end}}")
 	list.Stdout = &stale
-	if err := runNoting(what, list, downloadProgress()); err != nil {
+	if err := runNoting("download modules of "+name, list, downloadProgress()); err != nil {
 		return err
 	}
 	total := len(bytes.Fields(stale.Bytes()))
-	return runNoting(what, command(append([]string{"build", "-v"}, flags...)...), compileProgress(total))
+	return runNoting("compile "+name, command(append([]string{"build", "-v"}, flags...)...), compileProgress(total))
 }

@@ -40,7 +40,7 @@ func buildImages(ctx context.Context, p project, only []string, compiled chan st
 			return err
 		}
 		// Programs are linked in the build stage of the Dockerfile.
-		if err := goBuild(ctx, "compile Collection Operator", p.root, []string{"./api/...", "./internal/..."}); err != nil {
+		if err := goBuild(ctx, "Collection Operator", p.root, []string{"./api/...", "./internal/..."}); err != nil {
 			return err
 		}
 		close(compiled)
@@ -116,7 +116,7 @@ func checkImageNames(names []string) error {
 func (b buildah) buildPrograms(ctx context.Context) error {
 	download := exec.CommandContext(ctx, "go", "mod", "download") // The build may have no network.
 	download.Dir = b.root
-	if err := runNoting("download Go modules", download, lastLine); err != nil {
+	if err := runNoting("download modules for images", download, lastLine); err != nil {
 		return err
 	}
 	volumes, err := goVolumes(ctx)
