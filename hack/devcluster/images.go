@@ -70,7 +70,8 @@ func assembleImages(ctx context.Context, p project, only []string, compiled <-ch
 	if err := b.buildPrograms(ctx); err != nil {
 		return err
 	}
-	built := map[string]image{}
+	built, uses := map[string]image{}, errgroup.Group{}
+	uses.SetLimit(1) // An image is imported while the next one is built.
 	for _, wanted := range builtImages {
 		if len(only) > 0 && !slices.Contains(only, wanted.name) {
 			continue
@@ -78,15 +79,13 @@ func assembleImages(ctx context.Context, p project, only []string, compiled <-ch
 		i, ok := built[wanted.target]
 		if !ok {
 			if i, err = b.imageOf(ctx, wanted.target); err != nil {
-				return fmt.Errorf("image %s: %w", wanted.name, err)
+				return errors.Join(fmt.Errorf("image %s: %w", wanted.name, err), uses.Wait())
 			}
 			built[wanted.target] = i
 		}
-		if err := use(ctx, i.named(wanted.name)); err != nil {
-			return err
-		}
+		uses.Go(func() error { return use(ctx, i.named(wanted.name)) })
 	}
-	return errors.Join(b.prune(ctx), b.sweep())
+	return errors.Join(uses.Wait(), b.prune(ctx), b.sweep())
 }
 
 // named returns the image under a name, and with another digest if the name is that of the next image.

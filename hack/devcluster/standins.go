@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const sshTarget = imagePrefix + "ssh-target"
@@ -45,18 +47,18 @@ func (b buildah) standIns(ctx context.Context, compiled <-chan struct{}) error {
 	if err == nil && string(have) == stamp && b.has(ctx, names["GO_IMAGE"], names["UBI_IMAGE"], names["ANSIBLE_OPERATOR"], sshTarget) {
 		return await(ctx, compiled)
 	}
-	for _, build := range []imageBuild{
-		{target: "ansible", name: imagePrefix + "ansible"},
-		{target: "ubi-minimal", name: names["UBI_IMAGE"]},
-		{target: "golang", name: names["GO_IMAGE"], arguments: arguments},
-		{target: "ssh-target", name: sshTarget},
-	} {
-		build.context = folder
-		if err := b.build(ctx, build); err != nil {
-			return err
-		}
+	if err := b.build(ctx, imageBuild{context: folder, target: "ubi-minimal", name: names["UBI_IMAGE"]}); err != nil {
+		return err
 	}
-	if err := await(ctx, compiled); err != nil {
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, build := range []imageBuild{
+		{context: folder, target: "ansible", name: imagePrefix + "ansible"},
+		{context: folder, target: "ssh-target", name: sshTarget},
+		{context: folder, target: "golang", name: names["GO_IMAGE"], arguments: arguments},
+	} {
+		group.Go(func() error { return b.build(groupCtx, build) })
+	}
+	if err := errors.Join(group.Wait(), await(ctx, compiled)); err != nil {
 		return err
 	}
 	if err := os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)); err != nil {
