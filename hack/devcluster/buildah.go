@@ -81,7 +81,7 @@ func (b buildah) build(ctx context.Context, i imageBuild) error {
 	for _, volume := range i.volumes {
 		args = append(args, "--volume="+volume)
 	}
-	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...), instruction)
+	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...), imageProgress())
 }
 
 func (b buildah) run(ctx context.Context, args ...string) error {

@@ -115,13 +115,18 @@ func downloadProgress() progress {
 
 var buildahStep = regexp.MustCompile(`^(?:\[\d+/\d+\] )?STEP (\d+)/(\d+): (.*)`)
 
-// instruction returns which instruction of a Dockerfile buildah runs.
-func instruction(line string) string {
-	match := buildahStep.FindStringSubmatch(line)
-	if match == nil {
-		return ""
+// imageProgress returns which instruction of a Dockerfile buildah runs, and the last line that it has printed.
+func imageProgress() progress {
+	step := ""
+	return func(line string) string {
+		if match := buildahStep.FindStringSubmatch(line); match != nil {
+			step, line = fmt.Sprintf("step %s of %s: ", match[1], match[2]), match[3]
+		}
+		if line == "" {
+			return ""
+		}
+		return step + lastLine(line)
 	}
-	return fmt.Sprintf("step %s of %s: %s", match[1], match[2], lastLine(match[3]))
 }
 
 // lastLine returns the beginning of a line.

@@ -13,12 +13,13 @@ func TestProgress(t *testing.T) {
 		printed []string
 		want    string
 	}{
-		"compile":        {compileProgress(3), []string{"go: finding module\nk8s.io/a", "pi/v1\nbytes\n", "os"}, "2 of 3 packages"},
-		"link":           {compileProgress(1), []string{"bytes\n"}, "links programs"},
-		"only links":     {compileProgress(0), nil, "3 s"},
-		"download":       {downloadProgress(), []string{"go: downloading a v1\ngo: downloading b v1\n"}, "2 modules downloaded"},
-		"build an image": {instruction, []string{"STEP 1/7: FROM a\nhash\n[2/2] STEP 2/7: RUN ", strings.Repeat("x", 80) + "\nSetting up b\n"}, "step 2 of 7: RUN " + strings.Repeat("x", 56)},
-		"anything else":  {lastLine, []string{"a\nb\n\n", "c"}, "b"},
+		"compile":         {compileProgress(3), []string{"go: finding module\nk8s.io/a", "pi/v1\nbytes\n", "os"}, "2 of 3 packages"},
+		"link":            {compileProgress(1), []string{"bytes\n"}, "links programs"},
+		"only links":      {compileProgress(0), nil, "3 s"},
+		"download":        {downloadProgress(), []string{"go: downloading a v1\ngo: downloading b v1\n"}, "2 modules downloaded"},
+		"build an image":  {imageProgress(), []string{"STEP 1/7: FROM a\nhash\n[2/2] STEP 2/7: RUN ", strings.Repeat("x", 80) + "\n\n"}, "step 2 of 7: RUN " + strings.Repeat("x", 56)},
+		"run in an image": {imageProgress(), []string{"STEP 2/7: RUN a\nSetting up b\n"}, "step 2 of 7: Setting up b"},
+		"anything else":   {lastLine, []string{"a\nb\n\n", "c"}, "b"},
 	} {
 		printed := &transcript{read: test.read}
 		for _, part := range test.printed {
