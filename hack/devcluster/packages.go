@@ -25,21 +25,29 @@ var hostPackages = []struct{ name, program string }{
 
 const cniPlugins = "/usr/lib/cni"
 
-// installPackages installs missing packages.
-func installPackages(ctx context.Context, p project) error {
-	unlock, err := lock(p, "packages.lock")
-	if err != nil {
-		return err
-	}
-	defer unlock()
+func missingPackages() []string {
 	var missing []string
 	for _, wanted := range hostPackages {
 		if _, err := exec.LookPath(wanted.program); err != nil {
 			missing = append(missing, wanted.name)
 		}
 	}
-	if len(missing) == 0 {
+	return missing
+}
+
+// installPackages installs missing packages.
+func installPackages(ctx context.Context, p project) error {
+	if len(missingPackages()) == 0 {
 		return nil
+	}
+	unlock, err := lock(p, "packages.lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	missing := missingPackages()
+	if len(missing) == 0 {
+		return nil // Another step has installed them.
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("install these first (there is no apt-get here): %s", strings.Join(missing, " "))

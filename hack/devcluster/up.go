@@ -127,7 +127,7 @@ func lock(p project, name string) (unlock func(), err error) {
 		return nil, err
 	}
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		note("wait for %s, which another step or command holds", p.state(name))
+		note("wait for another step or command, which holds %s", p.state(name))
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
