@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -64,23 +65,9 @@ func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, wit
 	return buildImages(ctx, p, nil, make(chan struct{}), func(context.Context, image) error { return nil })
 }
 
-// buildAll builds the components that are missing or whose sources have changed. Those of a folder are built together: the
-// compiler then has work for all cores until the last program is linked.
+// buildAll builds the components that are missing or whose sources have changed. It waits for builds of other devcluster
+// commands: a package that both need is then compiled once.
 func buildAll(ctx context.Context, p project, components ...component) error {
-	for len(components) > 0 {
-		folder := components[0].folder
-		elsewhere := func(c component) bool { return c.folder != folder }
-		if err := buildFolder(ctx, p, folder, slices.DeleteFunc(slices.Clone(components), elsewhere)); err != nil {
-			return err
-		}
-		components = slices.DeleteFunc(slices.Clone(components), func(c component) bool { return !elsewhere(c) })
-	}
-	return nil
-}
-
-// buildFolder keeps each binary whose stamp names the same sources. It waits for builds of other devcluster commands: a package
-// that both need is then compiled once.
-func buildFolder(ctx context.Context, p project, folder string, components []component) error {
 	wanted, err := missing(p, components)
 	if err != nil || len(wanted) == 0 {
 		return err
@@ -90,15 +77,30 @@ func buildFolder(ctx context.Context, p project, folder string, components []com
 		return err
 	}
 	defer unlock()
-	if wanted, err = missing(p, components); err != nil || len(wanted) == 0 {
+	if wanted, err = missing(p, wanted); err != nil {
 		return err
 	}
+	folders := map[string][]component{}
+	for _, c := range wanted {
+		folders[c.folder] = append(folders[c.folder], c)
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		if err := buildFolder(ctx, p, folder, folders[folder]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildFolder builds the components of a folder together: the compiler then has work for all cores until the last program is
+// linked.
+func buildFolder(ctx context.Context, p project, folder string, components []component) error {
 	goMod, err := os.ReadFile(p.source(folder, "go.mod"))
 	if err != nil {
 		return err
 	}
 	var names, packages, stamps []string
-	for _, c := range wanted {
+	for _, c := range components {
 		stamp, err := c.stamp(p)
 		if err != nil {
 			return err
@@ -110,7 +112,7 @@ func buildFolder(ctx context.Context, p project, folder string, components []com
 	if err := goBuild(ctx, filepath.Base(p.source(folder)), p.source(folder), packages, "-ldflags", linkerFlags(goMod), "-o", built+"/"); err != nil {
 		return err
 	}
-	for i, c := range wanted {
+	for i, c := range components {
 		if err := errors.Join(os.Rename(filepath.Join(built, c.output()), p.binary(c.name)), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
 			return err
 		}
