@@ -63,7 +63,6 @@ type adoptedCluster struct {
 }
 
 func (a *adoptedCluster) prepare(ctx context.Context) {
-	a.buildTool(ctx)
 	a.archives = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": a.folder("1.0.0", "")})
 	a.start(ctx, a.archives)
 	a.zos = a.connectTo(ctx, "zos1")

@@ -36,7 +36,6 @@ var _ = Describe("Endpoints that are of no use", Label("story"), Ordered, Contin
 		away.zos = p.system("zos3")
 		away.zos.stoppable = true
 		p.connect(ctx, away.zos, v2beta2.ZosEndpointSpec{})
-		p.buildTool(ctx)
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(0)})
 	}, NodeTimeout(10*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))

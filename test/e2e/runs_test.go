@@ -32,7 +32,6 @@ var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, 
 		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
 		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
-		s.buildTool(ctx)
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))
