@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -35,6 +36,8 @@ type OperatorCollectionReconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
+	// Metadata lists kinds without discovery, whose answers grow with the number of collections. SetupWithManager sets it.
+	Metadata metadata.Interface
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Collections are those of the archives in the store.
@@ -119,6 +122,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.acceptWithinBudgets,
 		r.awaitCRDs,
 		r.awaitCopies,
+		r.awaitServed,
 		r.ensureDefaultSubOperatorConfig,
 		r.collectSubOperatorConfigs,
 	}
@@ -140,7 +144,11 @@ func (r *OperatorCollectionReconciler) SetupWithManager(mgr ctrl.Manager) error 
 	r.Source.working = newNamespaceLimit(workers.Total, workers.PerNamespace)
 	r.Source.downloads = newNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
 	r.copies = make(chan event.GenericEvent)
-	if err := mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
+	var err error
+	if r.Metadata, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
+		return err
+	}
+	if err = mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).

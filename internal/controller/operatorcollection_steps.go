@@ -13,8 +13,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -195,6 +197,32 @@ func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta
 		return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// awaitServed waits until the API server serves every kind of the collection. It does so a moment after it says that a CRD is
+// established, and some API servers learn late of a CRD: whoever waits for Imported creates custom resources next.
+func (r *OperatorCollectionReconciler) awaitServed(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
+	if imported != nil && imported.Status == metav1.ConditionTrue && imported.ObservedGeneration == oc.Generation {
+		return nil
+	}
+	var unserved []string
+	for _, resource := range scope.collection.Resources {
+		kind := schema.GroupVersionResource{Group: groupOf(oc, scope.collection), Version: scope.collection.APIVersion(), Resource: resource.Plural()}
+		_, err := r.Metadata.Resource(kind).Namespace(oc.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err):
+			unserved = append(unserved, kind.GroupResource().String())
+		case apierrors.IsForbidden(err): // The manager may not look at an API group of the collection's own.
+		case err != nil:
+			return fmt.Errorf("listing %s: %w", kind.GroupResource(), err)
+		}
+	}
+	if len(unserved) == 0 {
+		return nil
+	}
+	slices.Sort(unserved)
+	return status.Waiting(v2beta2.ReasonProgressing, intervals.Conflict, "waiting until the API server serves %s", strings.Join(unserved, ", "))
 }
 
 // missingCRDs names the CRDs of a collection that do not serve its version yet, or belong to one that it replaces.
