@@ -71,6 +71,7 @@ test-unit:
 	$(TOOL) gotestsum --format standard-quiet --jsonfile .devcluster/log/unit.json -- $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
 	@$(SLOWEST) .devcluster/log/unit.json
 	cd hack/devcluster && go test .
+	cd hack/devcluster/components/kubernetes-oldest && go test $(TEST_FLAGS) .
 	cd hack/monitoring && go test -vet=off .
 
 .PHONY: helm
