@@ -99,6 +99,12 @@ test-integration: export DEVCLUSTER_GOGC ?= 400
 test-integration:
 	$(GINKGO) --procs=$(INTEGRATION_PROCS) --label-filter '!flood && !scale' $(ARGS) ./test/integration
 
+.PHONY: test-oldest
+test-oldest: export KUBEBUILDER_ASSETS := $(CURDIR)/.devcluster/bin/oldest
+test-oldest: build devcluster ## Run the integration specs against the oldest supported version of Kubernetes.
+	$(DEVCLUSTER) build --control-plane --oldest
+	$(MAKE) test-integration
+
 # The processes share the cluster, and each container of specs has namespaces of its own.
 E2E_PROCS ?= 5
 E2E := $(GINKGO) --procs=$(E2E_PROCS) --tags e2e

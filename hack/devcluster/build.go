@@ -28,6 +28,13 @@ func kubernetesComponent(name string) component {
 	return component{name: name, folder: "components/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name, version: "k8s.io/kubernetes"}
 }
 
+// oldestComponent is of the oldest supported version of Kubernetes. Its binary has a folder of its own, for KUBEBUILDER_ASSETS.
+func oldestComponent(name string) component {
+	c := kubernetesComponent(name)
+	c.name, c.folder = "oldest/"+name, "components/kubernetes-oldest"
+	return c
+}
+
 var (
 	etcd              = component{name: "etcd", folder: "components/etcd", pkg: "go.etcd.io/etcd/server/v3"}
 	coreDNS           = component{name: "coredns", folder: "components/coredns", pkg: "github.com/coredns/coredns"}
@@ -43,18 +50,27 @@ var (
 	// Specs run ansible-operator beside a control plane.
 	controlPlaneComponents = []component{apiServer, controllerManager, kubectl, etcd, ansibleOperator}
 	nodeComponents         = []component{scheduler, kubelet, kubeProxy, coreDNS, pause}
+	oldestComponents       = []component{oldestComponent("kube-apiserver"), oldestComponent("kube-controller-manager")}
 	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
 
-func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withImages bool) error {
+// buildOptions are the flags of the command build.
+type buildOptions struct {
+	controlPlaneOnly, oldest, olm, images bool
+}
+
+func buildCommand(ctx context.Context, p project, o buildOptions) error {
 	wanted := controlPlaneComponents
-	if !controlPlaneOnly {
+	if !o.controlPlaneOnly {
 		wanted = slices.Concat(wanted, nodeComponents)
 	}
-	if withOLM {
+	if o.oldest {
+		wanted = slices.Concat(wanted, oldestComponents)
+	}
+	if o.olm {
 		wanted = slices.Concat(wanted, olmComponents)
 	}
-	if err := buildAll(ctx, p, wanted...); err != nil || !withImages {
+	if err := buildAll(ctx, p, wanted...); err != nil || !o.images {
 		return err
 	}
 	return buildImages(ctx, p, nil, func(image) error { return nil })
@@ -77,7 +93,7 @@ func (c component) build(ctx context.Context, p project) error {
 	if err != nil || c.built(p, stamp) {
 		return err
 	}
-	unlock, err := lock(p, "build-"+c.name+".lock")
+	unlock, err := lock(p, "build-"+strings.ReplaceAll(c.name, "/", "-")+".lock")
 	if err != nil {
 		return err
 	}
