@@ -101,9 +101,9 @@ test-integration:
 
 .PHONY: test-oldest
 test-oldest: export KUBEBUILDER_ASSETS := $(CURDIR)/.devcluster/bin/oldest
-test-oldest: build devcluster ## Run the integration specs against the oldest supported version of Kubernetes.
+test-oldest: build devcluster ## Run integration specs, and install the Helm chart, on the oldest supported version of Kubernetes.
 	$(DEVCLUSTER) build --control-plane --oldest
-	$(MAKE) test-integration
+	$(MAKE) test-chart test-integration
 
 # The processes share the cluster, and each container of specs has namespaces of its own.
 E2E_PROCS ?= 5
