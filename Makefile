@@ -115,6 +115,14 @@ helm:
 test-chart: devcluster helm ## Compare the Helm chart with kustomize, and install it in a control plane of its own.
 	$(DEVCLUSTER) control-plane -- env CHART_INSTALLATION=true go test -C hack/chart $(TEST_FLAGS) -count=1 .
 
+.PHONY: test-oldest
+test-oldest: export KUBEBUILDER_ASSETS := $(CURDIR)/.devcluster/bin/oldest
+test-oldest: build devcluster ## Run the specs, and install the Helm chart, on the oldest supported version of Kubernetes.
+	go test -C hack/devcluster/components/kubernetes-oldest $(TEST_FLAGS) .
+	$(DEVCLUSTER) build --control-plane --oldest
+	$(MAKE) test-chart
+	hack/specs.sh api test-oldest --label-filter '!flood && !scale && !soak' $(ARGS)
+
 .PHONY: test-architectures
 test-architectures: ## Build the programs for ppc64le and s390x; run unit tests of pure packages on an emulated s390x (Debian).
 	hack/test-architectures.sh

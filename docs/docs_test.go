@@ -2,6 +2,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 func read(t *testing.T, path string) string {
@@ -27,6 +29,27 @@ func read(t *testing.T, path string) string {
 func TestReadmeShowsTheSample(t *testing.T) {
 	if sample := read(t, "../config/samples/all-in-one.yaml"); !strings.Contains(read(t, "../README.md"), "```yaml\n"+sample+"```\n") {
 		t.Error("README.md does not show config/samples/all-in-one.yaml as it is")
+	}
+}
+
+// The control plane of `make test-oldest` is of that version. OpenShift 4.x contains Kubernetes 1.(x+13).
+func TestTheOldestKubernetesIsTheSameEverywhere(t *testing.T) {
+	var minor int
+	if _, err := fmt.Sscanf(render.MinKubeVersion, "1.%d.0", &minor); err != nil {
+		t.Fatalf("MinKubeVersion %s: %v", render.MinKubeVersion, err)
+	}
+	platforms := fmt.Sprintf("Kubernetes 1.%d or later, or OpenShift 4.%d or later", minor, minor-13)
+	for path, want := range map[string]string{
+		"../README.md":                             platforms,
+		"install.md":                               platforms,
+		"../hack/chart/files/Chart.yaml":           `kubeVersion: ">=` + render.MinKubeVersion + `-0"`,
+		"../charts/collection-operator/Chart.yaml": `kubeVersion: ">=` + render.MinKubeVersion + `-0"`,
+		"../config/manifests/bases/collection-operator.clusterserviceversion.yaml": "minKubeVersion: " + render.MinKubeVersion + "\n",
+		"../hack/devcluster/components/kubernetes-oldest/go.mod":                   fmt.Sprintf("k8s.io/kubernetes v1.%d.", minor),
+	} {
+		if !strings.Contains(read(t, path), want) {
+			t.Errorf("%s does not contain %q", path, want)
+		}
 	}
 }
 

@@ -103,10 +103,12 @@ const (
 
 // EgressDestination is a network that an operator's pods may connect to.
 type EgressDestination struct {
+	// The rule has "in" instead of "==", for which Kubernetes before 1.32 estimates an unlimited cost, and refuses the CRD.
+
 	// cidr is a network such as 192.0.2.0/24, or a single address such as 192.0.2.1/32.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).masked() == cidr(self)",message="must be a network such as 192.0.2.0/24, with nothing but zeros after the prefix, or a single address such as 192.0.2.1/32"
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self).masked() in [cidr(self)]",message="must be a network such as 192.0.2.0/24, with nothing but zeros after the prefix, or a single address such as 192.0.2.1/32"
 	CIDR string `json:"cidr"`
 
 	// ports are TCP ports. If empty, all ports of all protocols are allowed.

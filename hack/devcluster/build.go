@@ -33,6 +33,13 @@ func kubernetesComponent(name string) component {
 	return component{name: name, folder: clusterFolder, pkg: "k8s.io/kubernetes/cmd/" + name}
 }
 
+// oldestComponent is of the oldest supported version of Kubernetes. Its binary has a folder of its own, for KUBEBUILDER_ASSETS.
+func oldestComponent(name string) component {
+	c := kubernetesComponent(name)
+	c.name, c.folder = "oldest/"+name, "components/kubernetes-oldest"
+	return c
+}
+
 var (
 	etcd              = component{name: "etcd", folder: clusterFolder, pkg: "go.etcd.io/etcd/server/v3"}
 	coreDNS           = component{name: "coredns", folder: clusterFolder, pkg: "./coredns"}
@@ -48,18 +55,27 @@ var (
 	// Specs run ansible-operator beside a control plane.
 	controlPlaneComponents = []component{apiServer, controllerManager, kubectl, etcd, ansibleOperator}
 	nodeComponents         = []component{scheduler, kubelet, kubeProxy, coreDNS, pause}
+	oldestComponents       = []component{oldestComponent("kube-apiserver"), oldestComponent("kube-controller-manager")}
 	olmComponents          = []component{olmComponent("olm", "olm"), olmComponent("olm-catalog", "catalog"), olmComponent("olm-package-server", "package-server")}
 )
 
-func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, withImages bool) error {
+// buildOptions are the flags of the command build.
+type buildOptions struct {
+	controlPlaneOnly, oldest, olm, images bool
+}
+
+func buildCommand(ctx context.Context, p project, o buildOptions) error {
 	wanted := controlPlaneComponents
-	if !controlPlaneOnly {
+	if !o.controlPlaneOnly {
 		wanted = slices.Concat(wanted, nodeComponents)
 	}
-	if withOLM {
+	if o.oldest {
+		wanted = slices.Concat(wanted, oldestComponents)
+	}
+	if o.olm {
 		wanted = slices.Concat(wanted, olmComponents)
 	}
-	if err := buildAll(ctx, p, wanted...); err != nil || !withImages {
+	if err := buildAll(ctx, p, wanted...); err != nil || !o.images {
 		return err
 	}
 	return buildImages(ctx, p, nil, make(chan struct{}), func(context.Context, image) error { return nil })
@@ -113,7 +129,7 @@ func buildFolder(ctx context.Context, p project, folder string, components []com
 		return err
 	}
 	for i, c := range components {
-		if err := errors.Join(os.Rename(filepath.Join(built, c.output()), p.binary(c.name)), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p.binary(c.name)), 0o755), os.Rename(filepath.Join(built, c.output()), p.binary(c.name)), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func TestComponentsHaveStamps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range slices.Concat(controlPlaneComponents, nodeComponents, olmComponents) {
+	for _, c := range slices.Concat(controlPlaneComponents, nodeComponents, oldestComponents, olmComponents) {
 		if _, err := os.Stat(p.source(c.folder, "go.mod")); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -88,7 +88,7 @@ func (p plane) apiServer(extra ...string) process {
 			"--etcd-servers=https://" + address(loopback, p.ports.etcd),
 			"--etcd-cafile=" + p.pki.cert(clusterCA), "--etcd-certfile=" + p.pki.cert("apiserver-etcd"), "--etcd-keyfile=" + p.pki.key("apiserver-etcd"),
 			"--authorization-mode=Node,RBAC",
-			"--enable-admission-plugins=NodeRestriction",
+			"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement", // OpenShift enables both.
 			"--allow-privileged=true",
 			"--service-cluster-ip-range=" + p.serviceCIDR,
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",

@@ -70,7 +70,7 @@ func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, 
 			path := filepath.Join(assets, name)
 			if _, err := os.Stat(path); err == nil {
 				given[name] = path
-			} else if name != "kube-controller-manager" {
+			} else if name == "kube-apiserver" {
 				return nil, fmt.Errorf("KUBEBUILDER_ASSETS: %w", err)
 			}
 		}

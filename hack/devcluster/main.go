@@ -20,7 +20,7 @@ const usage = `Usage: devcluster COMMAND
                                 import images meanwhile, those that --only A,B names or all
   down                          stop the cluster and remove its state; binaries and caches stay
   images [--only A,B]           build and import images: manager, runtime, ssh-target, manager-next, runtime-next
-  build [--control-plane] [--olm] [--images]  build the binaries only, and the images
+  build [--control-plane] [--oldest] [--olm] [--images]  build the binaries only, and the images
   control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
   stop COMPONENT                kill a component, such as kube-apiserver
   start COMPONENT               start it again, and wait until it is ready
@@ -55,6 +55,7 @@ func run(command string, args []string) error {
 	only := flags.String("only", "", "images, up --images: comma-separated names, default all")
 	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane and the specs against it need")
 	withOLM := flags.Bool("olm", false, "up, build: with the Operator Lifecycle Manager")
+	oldest := flags.Bool("oldest", false, "build: the API server and controller manager of the oldest supported Kubernetes, too")
 	withImages := flags.Bool("images", false, "up, build: the images too; build without a cluster (Linux, root)")
 	lines := flags.Int("lines", 50, "logs: how many lines")
 	if err := flags.Parse(args); err != nil {
@@ -73,7 +74,7 @@ func run(command string, args []string) error {
 	case "images":
 		return images(ctx, project, splitList(*only))
 	case "build":
-		return buildCommand(ctx, project, *controlPlaneOnly, *withOLM, *withImages)
+		return buildCommand(ctx, project, buildOptions{controlPlaneOnly: *controlPlaneOnly, oldest: *oldest, olm: *withOLM, images: *withImages})
 	case "control-plane":
 		stop() // control-plane forwards signals to its command.
 		return controlPlane(project, flags.Args())

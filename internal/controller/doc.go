@@ -16,7 +16,6 @@ package controller
 
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections;suboperatorconfigs;zosendpoints,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/status;suboperatorconfigs/status;zosendpoints/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections/finalizers;suboperatorconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=zoscloudbrokers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=zoscloudbrokers/status,verbs=patch
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=runs,verbs=record

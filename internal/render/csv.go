@@ -27,8 +27,8 @@ const (
 	labelLinux        = "operatorframework.io/os.linux"
 )
 
-// minKubeVersion is the oldest version of Kubernetes that the manager supports (docs/install.md).
-const minKubeVersion = "1.30.0"
+// MinKubeVersion is the oldest version of Kubernetes that is supported. `make test-oldest` runs specs against it.
+const MinKubeVersion = "1.31.0"
 
 // allArchitectures are the architectures of an image without a restriction.
 var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
@@ -79,7 +79,7 @@ func ClusterServiceVersion(c *collection.Collection, o ClusterServiceVersionOpti
 			Links:          links(c),
 			Icon:           []operatorsv1alpha1.Icon{icon(c)},
 			Maturity:       maturity(c),
-			MinKubeVersion: minKubeVersion,
+			MinKubeVersion: MinKubeVersion,
 			InstallModes:   installModes(),
 			// Tools find what belongs to the operator by the identity of its collection.
 			Labels:   IdentityLabels(c.ID()),

@@ -159,7 +159,7 @@ func TestClusterServiceVersionSelectsItsObjects(t *testing.T) {
 	if !selector.Matches(labels.Set(pods)) || !selector.Matches(labels.Set(spec.Labels)) || selector.Matches(labels.Set{LabelDomain: "other", LabelName: c.Name, LabelManagedBy: ManagedBy}) {
 		t.Errorf("the selector %s does not select just what has the labels %v", selector, pods)
 	}
-	if spec.MinKubeVersion != "1.30.0" {
+	if spec.MinKubeVersion != MinKubeVersion {
 		t.Errorf("minKubeVersion is %q", spec.MinKubeVersion)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/discovery"
 
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -23,6 +24,8 @@ import (
 // What the specs of a process share.
 var (
 	controlPlane ControlPlane
+	// kubernetesVersion is that of the API server.
+	kubernetesVersion string
 	// binaries is the folder with all programs of cmd.
 	binaries string
 	// theManager is the one under test.
@@ -64,6 +67,9 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 	controlPlane = StartControlPlane(projectDir())
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
 	Connect(controlPlane.Kubeconfig)
+	version, err := discovery.NewDiscoveryClientForConfigOrDie(RestConfig).ServerVersion()
+	Expect(err).NotTo(HaveOccurred())
+	kubernetesVersion = version.GitVersion
 	applyManifests(ctx, filepath.Join(projectDir(), "config"))
 	web = StartWebServer()
 	DeferCleanup(web.Close)
@@ -83,7 +89,7 @@ var _ = AfterEach(func(ctx context.Context) {
 }, NodeTimeout(time.Minute))
 
 var _ = ReportAfterSuite("times", func(report Report) {
-	fmt.Print("\nTimes\n\n", Times(report))
+	fmt.Printf("\nTimes with Kubernetes %s\n\n%s", kubernetesVersion, Times(report))
 })
 
 var _ = ReportAfterSuite("attacks", func(report Report) {
