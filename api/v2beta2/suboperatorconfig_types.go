@@ -2,6 +2,7 @@ package v2beta2
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // CredentialType specifies whose credentials playbooks use.
@@ -202,6 +203,11 @@ type SubOperatorConfigStatus struct {
 	// message is the message of the Ready condition.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// operatorCollectionUID is the UID of the OperatorCollection that was last found imported under the name in spec. The
+	// SubOperatorConfig is deleted when that does not exist any more.
+	// +optional
+	OperatorCollectionUID types.UID `json:"operatorCollectionUID,omitempty"`
 
 	// collection identifies the installed collection, independent of its version.
 	// +optional

@@ -38,8 +38,7 @@ ServiceAccount, roles and their bindings, the NetworkPolicy, the runtime's Confi
 OperatorCollection in namespace NS that is alone in having the collection, sets neither runtime nor dependencies, and is mapped
 to NS, under a manager that config/default installs.
 
-Some things only a cluster knows: owner references, the annotation zoscb.ibm.com/suboperatorconfig, and whatever the API server
-adds. Secrets are never printed. A folder is built in memory first, so that the digest is that of the archive that build makes.`,
+Some things only a cluster knows: the annotation zoscb.ibm.com/suboperatorconfig, and whatever the API server adds. Secrets are never printed. A folder is built in memory first, so that the digest is that of the archive that build makes.`,
 		Example: `  # What would be installed
   kubectl collection render example-zos_files-1.0.0.tar.gz --namespace zos
 

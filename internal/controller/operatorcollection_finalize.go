@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
@@ -65,14 +66,9 @@ func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.
 		return err
 	}
 	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
-	items, abandoned, err := f.servedInstances(ctx, oc, existing)
-	if err != nil || len(items)+len(abandoned) == 0 {
+	items, err := f.servedInstances(ctx, oc, existing)
+	if err != nil || len(items) == 0 {
 		return err
-	}
-	if len(abandoned) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
-			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s with kubectl collection abandon KIND/NAME",
-			abandoned[0].GetNamespace(), instances.Describe(abandoned), render.Finalizer)
 	}
 	if oc.Spec.DeletionPolicy != v2beta2.DeletionFinalize {
 		return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
@@ -94,12 +90,14 @@ func deletionPoll(oc *v2beta2.OperatorCollection) time.Duration {
 }
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
-// consent to it. Those in namespaces that are being deleted are abandoned: their operator goes with the namespace.
-func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) (served, abandoned []unstructured.Unstructured, err error) {
+// consent to it. It is an error with a reason if no operator is there for some of them.
+func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) ([]unstructured.Unstructured, error) {
 	socs, err := subOperatorConfigsOf(ctx, f.Reader, oc)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var served []unstructured.Unstructured
+	var stuck []error
 	for _, soc := range socs {
 		for _, namespace := range installedNamespaces(oc, &soc) {
 			err := mapping.Consent(ctx, f.Reader, soc.Namespace, namespace)
@@ -107,24 +105,50 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 				continue // They belong to others now, or their operator is being removed.
 			}
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			items, err := existing.List(ctx, f.Collections.recordedID(oc), namespace)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			terminating, err := instances.IsTerminating(ctx, f.Reader, namespace)
+			err = f.checkOperator(ctx, oc, namespace, items)
 			switch {
+			case status.Is(err):
+				stuck = append(stuck, err)
 			case err != nil:
-				return nil, nil, err
-			case terminating:
-				abandoned = append(abandoned, items...)
-			default:
-				served = append(served, items...)
+				return nil, err
 			}
+			served = append(served, items...)
 		}
 	}
-	return served, abandoned, nil
+	return served, status.Join(stuck...)
+}
+
+// checkOperator returns why no operator can run the finalizer playbooks of custom resources in a namespace, or nil.
+func (f *collectionFinalizer) checkOperator(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string, items []unstructured.Unstructured) error {
+	if len(items) == 0 {
+		return nil
+	}
+	terminating, err := instances.IsTerminating(ctx, f.Reader, namespace)
+	switch {
+	case err != nil:
+		return err
+	case terminating:
+		return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
+			"namespace %q is being deleted, and the operator in it, so no finalizer playbook can run for %s: clean up the z/OS resources they represent, then remove their finalizer %s with kubectl collection abandon KIND/NAME",
+			namespace, instances.Describe(items), render.Finalizer)
+	}
+	items = slices.DeleteFunc(slices.Clone(items), func(item unstructured.Unstructured) bool {
+		return !controllerutil.ContainsFinalizer(&item, render.Finalizer)
+	})
+	deployment := client.ObjectKey{Namespace: namespace, Name: f.Collections.recordedID(oc).OperatorName()}
+	exists, err := install.HasOperator(ctx, f.Reader, deployment)
+	if err != nil || exists || len(items) == 0 {
+		return err
+	}
+	return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
+		"Deployment %q does not exist, so no finalizer playbook can run for %s: set spec.deletionPolicy to %s and import the collection again, or remove them without a run with kubectl collection abandon KIND/NAME",
+		deployment, instances.Describe(items), v2beta2.DeletionOrphan)
 }
 
 // installedNamespaces are the namespaces where the collection is installed for a SubOperatorConfig. One that was restored without status

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,6 +72,8 @@ type configScope struct {
 	soc *v2beta2.SubOperatorConfig
 	// oc is the OperatorCollection that soc names.
 	oc *v2beta2.OperatorCollection
+	// served is the UID of the OperatorCollection if it is imported, also if it is suspended.
+	served types.UID
 	// suspended is true if oc is suspended: operators are only uninstalled.
 	suspended bool
 	// collection is loaded from oc's archive.
@@ -104,10 +105,10 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		r.ensureFinalizer,
 		r.yieldDefault,
 		r.resolveNamespaces,
+		r.removeOwners,
 		r.uninstallUnmapped,
 		r.updateAuthorities,
 		r.findCollection,
-		r.setOwner,
 		r.loadCollection,
 		r.uninstallReplaced,
 		r.awaitCRDs,
@@ -122,6 +123,7 @@ func (r *SubOperatorConfigReconciler) Reconcile(ctx context.Context, req ctrl.Re
 		}
 		steps = []func(context.Context, *configScope) error{
 			r.resolveNamespaces,
+			r.removeOwners,
 			r.uninstallUnmapped,
 			r.updateAuthorities, // The operator may have to start again to run deletion playbooks.
 			r.awaitCollection,
@@ -217,14 +219,23 @@ func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *con
 		read = r.seen.getLive // What it has imported decides whether the SubOperatorConfig becomes Ready.
 	}
 	err := read(ctx, s.soc.UID, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
+	if apierrors.IsNotFound(err) {
+		return r.followCollection(ctx, s, err)
+	}
 	switch {
-	case apierrors.IsNotFound(err):
-		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.Watched,
-			"OperatorCollection %q does not exist in namespace %q", s.soc.Spec.OperatorCollection, s.soc.Namespace)
 	case err != nil:
 		return fmt.Errorf("reading OperatorCollection %q: %w", s.soc.Spec.OperatorCollection, err)
 	case oc.DeletionTimestamp != nil:
+		kept, err := r.keptNamespaces(ctx, s)
+		if err != nil {
+			return err
+		}
+		_ = r.observeKept(ctx, s, kept) // It is in the results.
 		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.Watched, "OperatorCollection %q is being deleted", oc.Name)
+	case oc.Status.Artifact != nil:
+		s.served = oc.UID
+	}
+	switch {
 	case oc.Spec.Suspend:
 		s.suspended = true
 		return nil
@@ -234,19 +245,6 @@ func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *con
 	}
 	s.oc = oc
 	return nil
-}
-
-// setOwner adds an owner reference, so that the garbage collector deletes the SubOperatorConfig after its
-// OperatorCollection.
-func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configScope) error {
-	before := s.soc.DeepCopy()
-	if err := controllerutil.SetOwnerReference(s.oc, s.soc, r.Client.Scheme()); err != nil {
-		return err
-	}
-	if equality.Semantic.DeepEqual(before.OwnerReferences, s.soc.OwnerReferences) {
-		return nil
-	}
-	return r.Client.Patch(ctx, s.soc, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
 }
 
 func (r *SubOperatorConfigReconciler) loadCollection(_ context.Context, s *configScope) error {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	}
 	before := s.soc.DeepCopy()
 	now := &s.soc.Status
+	now.OperatorCollectionUID = cmp.Or(s.served, now.OperatorCollectionUID)
 	setInstallations(now, s.soc, s.results)
 	if s.suspended {
 		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {

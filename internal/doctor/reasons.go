@@ -63,7 +63,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonSchemaConflict:          act("rename the field that the message names, or publish another version of the collection"),
 	v2beta2.ReasonVersionConflict:         act("publish one of the two archives under another version"),
 	v2beta2.ReasonRulesBroken:             wait("tell the author of the collection"),
-	v2beta2.ReasonInstancesExist:          act("delete the custom resources that the message names, or change spec.deletionPolicy"),
+	v2beta2.ReasonInstancesExist:          act("follow its message: delete the custom resources that it names, or change spec.deletionPolicy"),
 	v2beta2.ReasonFinalizingInstances:     wait("wait for the deletion playbooks: kubectl collection status"),
 
 	v2beta2.ReasonCollectionNotFound:    act("create the OperatorCollection, or another SubOperatorConfig with the right name"),

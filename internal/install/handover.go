@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +47,6 @@ func (r *Installer) leaveKey(ctx context.Context, soc *v2beta2.SubOperatorConfig
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	if err == nil && OwnedBy(soc)(live) { // Otherwise it is somebody else's.
 		metav1.SetMetaDataAnnotation(&live.ObjectMeta, annotationLeft, "true")
-		live.OwnerReferences = slices.DeleteFunc(live.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == soc.UID })
 		live.Data = map[string][]byte{gate.RecordKeyFile: live.Data[gate.RecordKeyFile]}
 		err = r.Client.Update(ctx, live, client.FieldOwner(apply.FieldOwner))
 		if apierrors.IsForbidden(err) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
 	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/printable"
@@ -100,7 +101,7 @@ func (r *Installer) judge(ctx context.Context, s *scope, key types.NamespacedNam
 	if Available(deployment) {
 		return nil
 	}
-	reason, message := r.describePods(ctx, s, deployment)
+	reason, message := r.describePods(ctx, s.Collection.ID(), deployment)
 	return unavailable(key, reason, message)
 }
 
@@ -117,7 +118,7 @@ func (r *Installer) explain(ctx context.Context, s *scope, waits error, deployme
 	if !helpable || deployment == nil || Available(deployment) {
 		return waits
 	}
-	reason, message := r.describePods(ctx, s, deployment)
+	reason, message := r.describePods(ctx, s.Collection.ID(), deployment)
 	if reason == v2beta2.ReasonProgressing {
 		return waits
 	}
@@ -154,9 +155,9 @@ func Available(deployment *appsv1.Deployment) bool {
 }
 
 // describePods returns what the pods of a Deployment wait for by what the cache has of them, and the reason for the condition.
-func (r *Installer) describePods(ctx context.Context, s *scope, deployment *appsv1.Deployment) (reason, message string) {
+func (r *Installer) describePods(ctx context.Context, id collection.ID, deployment *appsv1.Deployment) (reason, message string) {
 	pods := &corev1.PodList{}
-	err := r.Cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(s.Collection.ID())))
+	err := r.Cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(id)))
 	if err != nil || len(pods.Items) == 0 {
 		return v2beta2.ReasonProgressing, noPod
 	}

@@ -10,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
@@ -181,8 +180,9 @@ func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
 	r.rememberContent(s.Owner, kindSecret, key, string(recordKey))
+	setOwner(s.Owner, secret)
 	s.endpoints = secret
-	return r.setOwner(s.Owner, secret)
+	return nil
 }
 
 func (r *Installer) readKey(ctx context.Context, s *scope, key client.ObjectKey) ([]byte, error) {
@@ -227,19 +227,18 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 		return err
 	}
 	for _, object := range plan.Objects {
-		if err := r.setOwner(s.Owner, object); err != nil {
-			return err
-		}
+		setOwner(s.Owner, object)
 	}
 	plan.Objects = slices.Concat([]client.Object{s.endpoints}, plan.Objects)
 	s.plan, s.result.Warnings = plan, slices.Concat(plan.Warnings, render.EgressWarnings(s.options))
 	return nil
 }
 
-// setOwner marks an object as created for a SubOperatorConfig. Objects that installations share have no owner.
-func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) error {
+// setOwner marks an object as created for a SubOperatorConfig, without an owner reference: the garbage collector follows those before
+// finalizers have run. Objects that installations share have no owner.
+func setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) {
 	if IsSharedGroup(object) {
-		return nil
+		return
 	}
 	annotations := object.GetAnnotations()
 	if annotations == nil {
@@ -247,10 +246,6 @@ func (r *Installer) setOwner(soc *v2beta2.SubOperatorConfig, object client.Objec
 	}
 	annotations[AnnotationOwner] = soc.Namespace + "/" + soc.Name
 	object.SetAnnotations(annotations)
-	if object.GetNamespace() != soc.Namespace {
-		return nil
-	}
-	return controllerutil.SetOwnerReference(soc, object, r.Client.Scheme())
 }
 
 // checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace, or that other controllers may act

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -270,5 +268,6 @@ func (r *Installer) mayReport(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		return false
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: RecordedCollection(soc).OperatorName()}
-	return apierrors.IsNotFound(r.Reader.Get(ctx, key, &appsv1.Deployment{}))
+	exists, err := HasOperator(ctx, r.Reader, key)
+	return err == nil && !exists
 }

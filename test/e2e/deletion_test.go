@@ -28,7 +28,8 @@ func deletionSpecs() {
 	It("refuses to delete a collection that has instances, and says which", func(ctx context.Context) {
 		Create(ctx, keeper.DeepCopy())
 		expectSuccess(ctx, keeper)
-		Remove(ctx, files.DeepCopy())
+		// As Argo CD deletes. Then the garbage collector deletes what has an owner reference, at once.
+		Expect(K8s.Delete(ctx, files.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 		Eventually(Condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInstancesExist), WithMessage("keeper")))
 

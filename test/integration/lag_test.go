@@ -32,9 +32,17 @@ type laggingAPI struct {
 	url, certificate string
 	// late is the resource.
 	late atomic.Pointer[string]
-	// unserved is a resource that this API server does not know yet.
-	unserved atomic.Pointer[string]
+	// refused is a resource that this API server does not serve now.
+	refused atomic.Pointer[refusal]
 }
+
+// refusal is the answer to all requests for a resource. With 404, the API server does not know it yet.
+type refusal struct {
+	resource string
+	code     int
+}
+
+func (a *laggingAPI) refuse(resource string, code int) { a.refused.Store(&refusal{resource, code}) }
 
 // laggingWatch is the body of a watch.
 type laggingWatch struct {
@@ -70,8 +78,8 @@ func startLaggingAPI() *laggingAPI {
 		},
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if unserved := api.unserved.Load(); unserved != nil && slices.Contains(strings.Split(r.URL.Path, "/"), *unserved) {
-			http.NotFound(w, r)
+		if refused := api.refused.Load(); refused != nil && slices.Contains(strings.Split(r.URL.Path, "/"), refused.resource) {
+			http.Error(w, "no", refused.code)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -147,8 +155,7 @@ var _ = Describe("An API server that does not serve a kind yet", func() {
 		soc, thing := defaultSOC(oc), s.instance(namespace, "one")
 		Create(ctx, thing)
 		before := versions(installed(ctx, soc))
-		plural := s.plural()
-		api.unserved.Store(&plural)
+		api.refuse(s.plural(), http.StatusNotFound)
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "custom resources of "+s.crdName()+": the API server does not serve it", false)
 		Consistently(func(g Gomega) {
@@ -158,7 +165,7 @@ var _ = Describe("An API server that does not serve a kind yet", func() {
 		}).WithContext(ctx).Should(Succeed())
 
 		By("waiting for them when it serves the kind")
-		api.unserved.Store(nil)
+		api.refused.Store(nil)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
 		Remove(ctx, thing)
 		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())

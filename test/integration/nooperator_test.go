@@ -116,9 +116,8 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
 			Remove(ctx, oc)
 		}, NodeTimeout(3*time.Minute)),
-		Entry("after authors' tools removed the finalizer of the OperatorCollection and deleted it", func(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+		Entry("after authors' tools removed the finalizer of the OperatorCollection and deleted it", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			removeByForce(ctx, oc)
-			Remove(ctx, soc) // As the garbage collector does.
 		}, NodeTimeout(3*time.Minute)),
 	)
 

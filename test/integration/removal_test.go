@@ -105,6 +105,22 @@ var _ = Describe("Removing", func() {
 		ExpectReady(ctx, oc)
 	}, NodeTimeout(3*time.Minute))
 
+	It("a SubOperatorConfig by force leaves its operator to the next one of its name, which removes it", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc := installSample(ctx, namespace, s)
+		soc := defaultSOC(oc)
+		made, uid := madeIn(ctx, namespace), Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()
+		removeByForce(ctx, soc)
+		Expect(append(madeIn(ctx, namespace), "SubOperatorConfig/"+soc.Name)).To(ConsistOf(made), "nobody knows of them")
+		again := newSOC(namespace, soc.Name, "oc", mapTo(namespace)...)
+		Create(ctx, again)
+		ExpectReady(ctx, again)
+		Expect(Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
+		Remove(ctx, again)
+		Eventually(Gone(ctx, again)).WithContext(ctx).Should(BeTrue())
+		Expect(madeIn(ctx, namespace)).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
+
 	It("an OperatorCollection by force leaves custom resources and CRDs to the one that is created again", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)

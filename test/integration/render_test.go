@@ -120,7 +120,6 @@ func nameOf(objects []*unstructured.Unstructured, kind string) string {
 // takeOwner gives a printed object what only a cluster knows: the SubOperatorConfig that it is made for, the OperatorCollections that
 // have a kind, and when its version was published.
 func takeOwner(object, live *unstructured.Unstructured) {
-	object.SetOwnerReferences(live.GetOwnerReferences())
 	for annotation, owner := range live.GetAnnotations() {
 		if !slices.Contains([]string{"zoscb.ibm.com/suboperatorconfig", "zoscb.ibm.com/held-by"}, annotation) && !strings.HasPrefix(annotation, "life.zoscb.ibm.com/") {
 			continue

@@ -80,6 +80,7 @@ var _ = Describe("Another version of the manager", func() {
 			}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
 			Expect(keptState(ctx, namespace, s, oc, soc, lpar, thing)).To(Equal(before))
 			if binary == present { // Former versions rendered titles, which hide forms in consoles, and no category.
+				expectNoOwners(ctx, soc)
 				Eventually(func(g Gomega) {
 					crd := customResourceDefinition(s.crdName())
 					Get(ctx, g, crd)

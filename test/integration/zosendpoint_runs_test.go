@@ -176,9 +176,12 @@ var _ = Describe("The state of a security domain", func() {
 		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue(), "no endpoint needs it")
 		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(one))(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
 
-		By("losing a limit with the endpoint that had it")
+		By("losing a limit with the endpoint that had it, whatever the propagation policy of its deletion")
 		Eventually(limit).WithContext(ctx).Should(Equal(2))
-		Remove(ctx, one)
+		shared := Live(ctx, NewWithT(GinkgoT()), stateSecret(one)).GetUID()
+		removeWith(ctx, one, metav1.DeletePropagationForeground)
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(two))(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
+		Expect(Live(ctx, NewWithT(GinkgoT()), stateSecret(two)).GetUID()).To(Equal(shared))
 		Get(ctx, NewWithT(GinkgoT()), two)
 		Eventually(func(g Gomega) {
 			g.Expect(stateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
