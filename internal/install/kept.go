@@ -23,7 +23,7 @@ import (
 const maxKept = 1000
 
 // findKept returns the names of the Secrets that the living custom resources of an installation name, as JSON: it was made by a manager
-// that asked for no label. Those that do not exist, and the product's own, are not among them.
+// that asked for no label. Those that do not exist, the product's own, and tokens of ServiceAccounts are not among them.
 func (r *Installer) findKept(ctx context.Context, s *scope, recordKey gate.Key) ([]byte, error) {
 	named, err := r.secretsInUse(ctx, s, recordKey)
 	if err != nil {
@@ -40,7 +40,8 @@ func (r *Installer) findKept(ctx context.Context, s *scope, recordKey gate.Key) 
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading Secret %s/%s from the cache: %w", s.Namespace, name, err)
 		}
-		if err == nil && len(kept) < maxKept {
+		isToken := metav1.HasAnnotation(secret.ObjectMeta, corev1.ServiceAccountNameKey)
+		if err == nil && !isToken && len(kept) < maxKept {
 			kept = append(kept, name)
 		}
 	}

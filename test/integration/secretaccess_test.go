@@ -31,6 +31,12 @@ func userSecret(ctx context.Context, namespace, name, allows string, keys ...str
 	return secret
 }
 
+// tokenOf is a Secret with a token of a ServiceAccount.
+func tokenOf(meta metav1.ObjectMeta) *corev1.Secret {
+	meta.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeServiceAccountToken}
+}
+
 // allowReading labels a Secret for the gate's operator.
 func allowReading(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
@@ -83,11 +89,7 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 			userSecret(ctx, namespace, name, "true", "key")
 		}
 		userSecret(ctx, namespace, own[3], "true", "key")
-		token := &corev1.Secret{
-			ObjectMeta: namedIn(namespace, "token", "true"), Type: corev1.SecretTypeServiceAccountToken,
-		}
-		token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
-		Create(ctx, token)
+		Create(ctx, tokenOf(namedIn(namespace, "token", "true")))
 
 		for i, name := range []string{"for-all", "for-this", "old-client", "ssh-auth", "logon"} {
 			job := naming(ctx, namespace, fmt.Sprintf("allowed%d", i), map[string]any{"password": name})
@@ -239,6 +241,7 @@ var _ = Describe("Secrets that living resources name", func() {
 		for _, name := range []string{"db", "other", "unused"} {
 			userSecret(ctx, namespace, name, "", "password")
 		}
+		Create(ctx, tokenOf(namedIn(namespace, "token", "")))
 		create := func(name string, spec map[string]any) {
 			thing := s.instance(namespace, name)
 			for key, value := range spec {
@@ -247,7 +250,7 @@ var _ = Describe("Secrets that living resources name", func() {
 			Create(ctx, thing)
 		}
 		create("one", map[string]any{"logon": "db", "note": "unused"})
-		create("two", map[string]any{"logon": endpoints.Name, "rows": []any{map[string]any{"token": "other"}, map[string]any{"token": "missing"}, map[string]any{"token": "x/../db"}}})
+		create("two", map[string]any{"logon": endpoints.Name, "rows": []any{map[string]any{"token": "other"}, map[string]any{"token": "missing"}, map[string]any{"token": "token"}, map[string]any{"token": "x/../db"}}})
 		Expect(kept(NewWithT(GinkgoT()))).To(Equal("[]"), "a new installation keeps none")
 
 		By("looking for them where an earlier manager has left none")
