@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	"internal/snapshot/reader": {"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/render", "internal/snapshot"},
 	"internal/doctor": {
 		"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/endpoint", "internal/explain", "internal/findings",
-		"internal/printable", "internal/render", "internal/runstatus", "internal/snapshot",
+		"internal/gate", "internal/printable", "internal/render", "internal/runstatus", "internal/snapshot",
 	},
 	"internal/mustgather": {"internal/doctor", "internal/findings", "internal/gate", "internal/printable", "internal/render", "internal/snapshot"},
 	"internal/preflight":  {"internal/intervals", "api/v2beta2", "internal/apply", "internal/status", "internal/upgrade"},
@@ -84,7 +84,7 @@ var layers = map[string][]string{
 	},
 	"internal/install": {
 		"internal/intervals",
-		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/environment", "internal/gate", "internal/grants", "internal/instances",
+		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/endpoint", "internal/environment", "internal/gate", "internal/grants", "internal/instances",
 		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/runstatus", "internal/status",
 	},
 	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},

@@ -241,7 +241,8 @@ const (
 	// namespace of the installation.
 	ReasonRuntimeObjectMissing = "RuntimeObjectMissing"
 	// ReasonRuntimeObjectNotAllowed signals that such an object does not have the label zoscb.ibm.com/runtime, or, in another namespace
-	// than that of the SubOperatorConfig, does not exist.
+	// than that of the SubOperatorConfig, does not exist. In status.waiting of a custom resource, it signals the same of a Secret that
+	// the resource names, and that no label allows the use of the product's own Secrets.
 	ReasonRuntimeObjectNotAllowed = "RuntimeObjectNotAllowed"
 	// ReasonSettingsInvalid is the reason of an event about the ConfigMap collection-operator-settings: the manager cannot use it.
 	ReasonSettingsInvalid = "SettingsInvalid"

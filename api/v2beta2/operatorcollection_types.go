@@ -194,7 +194,8 @@ type RuntimeSpec struct {
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
 	// env adds environment variables to the operator container. Variables that the operator itself requires take
-	// precedence.
+	// precedence. Secrets and ConfigMaps in valueFrom need the label zoscb.ibm.com/runtime, also if they are optional, and are
+	// possible only in the namespace of the SubOperatorConfig.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -2,8 +2,9 @@ package v2beta2
 
 import corev1 "k8s.io/api/core/v1"
 
-// LabelRuntime on a Secret, ConfigMap or PersistentVolumeClaim lets operators in its namespace use it through spec.runtime: all of
-// them with the value "true", or one with its name, <domain>-<name>-operator.
+// LabelRuntime on a Secret, ConfigMap or PersistentVolumeClaim lets operators in its namespace use it through spec.runtime, and lets
+// their playbooks read a Secret that a custom resource names: all of them with the value "true", or one with its name,
+// <domain>-<name>-operator.
 const LabelRuntime = "zoscb.ibm.com/runtime"
 
 // LabelRuntimeAll is the value of LabelRuntime for all operators.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -207,7 +208,7 @@ func (a *adoption) readAccounts(ctx context.Context) error {
 	return nil
 }
 
-// readCredentials looks at the Secrets that SubOperatorConfigs name, not at their content.
+// readCredentials looks at the Secrets that SubOperatorConfigs name. Of their content, it looks whether a key is one.
 func (a *adoption) readCredentials(ctx context.Context) error {
 	seen := map[adopt.Credential]bool{}
 	for _, object := range a.state.Objects["suboperatorconfigs."+adopt.Group] {
@@ -231,12 +232,18 @@ func (a *adoption) readCredentials(ctx context.Context) error {
 					return err
 				}
 				credential.Exists = err == nil
-				credential.Usable = credential.Exists && (secret.Type == corev1.SecretTypeSSHAuth || secret.Labels[endpoint.LabelCredential] == "true")
+				credential.Usable = credential.Exists && isUsable(secret)
 				a.state.Credentials = append(a.state.Credentials, credential)
 			}
 		}
 	}
 	return nil
+}
+
+// isUsable reports whether a Secret is a credential, and not one that the product may have encrypted: that has no marks, and no key.
+func isUsable(secret *corev1.Secret) bool {
+	isMarked := secret.Type == corev1.SecretTypeSSHAuth || secret.Labels[endpoint.LabelCredential] == "true"
+	return isMarked || endpoint.IsCredential(secret) && bytes.HasPrefix(bytes.TrimSpace(endpoint.PrivateKey(secret)), []byte("-----BEGIN "))
 }
 
 // readArchives reads the archives that the user has.

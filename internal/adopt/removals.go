@@ -263,8 +263,8 @@ func (p *Plan) noteCredentials(s State) {
 		case !c.Exists:
 			p.Notices = append(p.Notices, fmt.Sprintf("Secret %s/%s, which a SubOperatorConfig names, does not exist: playbooks wait for it", c.Namespace, c.Name))
 		case !c.Usable:
-			p.Notices = append(p.Notices, fmt.Sprintf("Secret %s/%s is neither of type kubernetes.io/ssh-auth nor labelled as a credential, so playbooks do not get it. "+
-				"If it has an SSH key that is not encrypted by the product, label it with zoscb.ibm.com/credential=true; otherwise make a new one: kubectl collection credential %s -n %s --user <user> --key <file> --apply",
+			p.Notices = append(p.Notices, fmt.Sprintf("Secret %s/%s is neither of type kubernetes.io/ssh-auth nor labelled as a credential, and has no private key in ssh_key: playbooks cannot use it. "+
+				"If it has another credential that is not encrypted by the product, label it with zoscb.ibm.com/credential=true; otherwise make a new one: kubectl collection credential %s -n %s --user <user> --key <file> --apply",
 				c.Namespace, c.Name, c.Name, c.Namespace))
 		}
 	}

@@ -82,7 +82,7 @@ type Archive struct {
 // Credential is what is known of a Secret.
 type Credential struct {
 	Namespace, Name string
-	// Exists is false if there is no such Secret, and Usable if it is neither of the type for SSH keys nor labelled as a credential.
+	// Exists is false if there is no such Secret. Usable is true if it is a credential that the product has not encrypted.
 	Exists, Usable bool
 }
 

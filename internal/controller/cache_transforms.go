@@ -27,7 +27,7 @@ var (
 	cachedLabels = []string{
 		render.LabelManagedBy, render.LabelDomain, render.LabelName, render.LabelVersion, operatorsv1alpha1.CopiedLabelKey,
 	}
-	cachedAnnotations = []string{install.AnnotationOwner}
+	cachedAnnotations = []string{install.AnnotationOwner, corev1.ServiceAccountNameKey}
 )
 
 // keepMetadata transforms objects for the cache of which controllers read only the metadata, and of Deployments whether their pods run.

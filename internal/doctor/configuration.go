@@ -26,6 +26,13 @@ type secretUse struct {
 	field string
 	// isSent is true if the Secret must be marked as a credential.
 	isSent bool
+	// isLogon is true if it is for logons at endpoints.
+	isLogon bool
+}
+
+// mayBeOfOldClients reports whether a Secret may be a credential that is not marked: its keys, which are not read, say so.
+func mayBeOfOldClients(secret *snapshot.Secret) bool {
+	return secret.Type == string(corev1.SecretTypeOpaque) && (secret.Keys == 2 || secret.Keys == 3)
 }
 
 func secretRef(namespace, name string) Ref {
@@ -38,7 +45,7 @@ func (v *view) addUses() {
 	add := func(user Ref, name, field string, isSent bool) {
 		if name != "" {
 			secret := secretRef(user.Namespace, name)
-			v.uses = append(v.uses, secretUse{secret, user, field, isSent})
+			v.uses = append(v.uses, secretUse{secret, user, field, isSent, user.Kind != snapshot.OperatorCollection.Kind})
 			v.secretsOf[user] = append(v.secretsOf[user], secret)
 		}
 	}
@@ -78,6 +85,8 @@ func checkSecrets(d *diagnosis) {
 			continue
 		case secret == nil:
 			f.Reason, f.Message, f.Next = "NotFound", "the Secret does not exist; "+named, "create it: docs/credentials.md"
+		case use.isLogon && mayBeOfOldClients(secret): // If not, the SubOperatorConfig says so.
+			continue
 		case use.isSent && secret.Type != string(corev1.SecretTypeSSHAuth) && secret.Labels[endpoint.LabelCredential] != "true":
 			f.Reason, f.Message = "NotLabelled", "the Secret is not marked as a credential, so that it is sent nowhere; "+named
 			f.Next = "if it is meant to be sent: kubectl label secret " + secret.Name + " -n " + secret.Namespace + " " + endpoint.LabelCredential + "=true"

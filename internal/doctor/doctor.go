@@ -93,6 +93,7 @@ var checks = []check{
 	{"namespaces", checkNamespaces},
 	{"crds", checkDefinitions},
 	{"secrets", checkSecrets},
+	{"labels", checkLabels},
 	{"imports", checkImports},
 	{"endpoints", checkEndpoints},
 	{"olm", checkOLM},

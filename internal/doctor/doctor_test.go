@@ -217,6 +217,11 @@ const deleted = `metadata: {deletionTimestamp: "2026-11-22T11:00:00Z"}` + "\n"
 var crashing = `status: {phase: Running, conditions: null, containerStatuses: [{name: manager, ready: false, restartCount: 9,` +
 	`state: {waiting: {reason: CrashLoopBackOff, message: back-off 5m}}, lastState: {terminated: {exitCode: 2, reason: Error}}}]}`
 
+// passwords is the ConfigMap of an operator whose kind has variables of type password.
+const passwords = `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: zos, name: acme-files-operator-runtime}, data: {runs.json: '` +
+	`{"group": "suboperator.zoscb.ibm.com", "kinds": {"DataFile": {"plural": "datafiles", "variables": [{"name": "logon", "secret": true},` +
+	`{"name": "others", "fields": [{"name": "token", "secret": true}]}]}}}'}}`
+
 const unavailable = `status: {conditions: [{type: Available, status: "False"}]}`
 
 // diagnoses are findings by what differs from healthy.
@@ -297,6 +302,29 @@ var diagnoses = map[string]struct {
 	},
 	"a Secret without keys": {
 		prepare: func(s *snapshot.Snapshot) { s.Secrets[1].Keys = 0 }, want: []string{"error secret/logon in zos: Empty"},
+	},
+	"a credential as old clients make it": {prepare: func(s *snapshot.Snapshot) { s.Secrets[1].Type, s.Secrets[1].Keys = "Opaque", 3 }},
+	"a Secret of a resource without the label": {
+		changes: change{"runtime": passwords, "hello": "spec: {logon: db}", "world": "spec: {logon: db, others: [{token: for-all}, {token: acme-files-operator-endpoints}]}"},
+		prepare: func(s *snapshot.Snapshot) {
+			s.Secrets = append(s.Secrets, snapshot.Secret{Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1},
+				snapshot.Secret{Namespace: "zos", Name: "for-all", Type: "Opaque", Keys: 1, Labels: map[string]string{v2beta2.LabelRuntime: "true"}},
+				snapshot.Secret{Namespace: "zos", Name: "acme-files-operator-endpoints", Type: "Opaque", Keys: 2})
+		},
+		want: []string{"warning secret/db in zos: RuntimeObjectNotAllowed"},
+	},
+	"a Secret of a resource that is labelled for another operator, and a run that waits for it": {
+		changes: change{"runtime": passwords, "hello": "spec: {logon: db}\n" + waiting("RuntimeObjectNotAllowed")},
+		prepare: func(s *snapshot.Snapshot) {
+			s.Secrets = append(s.Secrets, snapshot.Secret{
+				Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1, Labels: map[string]string{v2beta2.LabelRuntime: "other-operator"},
+			})
+		},
+		want: []string{"error secret/db in zos: RuntimeObjectNotAllowed; affects datafile/hello in zos"},
+	},
+	"a run that waits for a Secret of another resource": {
+		changes: change{"runtime": passwords, "hello": "spec: {logon: logon}\n" + waiting("RuntimeObjectNotAllowed")},
+		want:    []string{"error datafile/hello in zos: RuntimeObjectNotAllowed"},
 	},
 	"permissions that are not granted": {
 		changes: change{

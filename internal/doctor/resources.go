@@ -35,6 +35,7 @@ var waits = map[string]advice{
 	"PersonalCredentialInvalid":               act("correct the Secret, or annotation zoscb.ibm.com/credential of the resource: docs/credentials.md"),
 	"PersonalCredentialUnreadable":            act("wait a minute; if it stays so, see the SubOperatorConfig and the log of the manager"),
 	"PersonalCredentialUnprotected":           act("an administrator must apply policy collection-operator-personal-credentials: docs/permissions.md"),
+	v2beta2.ReasonRuntimeObjectNotAllowed:     act("label the Secret that the message names, or name another one: docs/credentials.md"),
 	"MigrationStopped":                        act("correct the resource that the message names, run it again, or delete it"),
 }
 
@@ -143,6 +144,10 @@ func (d *diagnosis) waits(r *resource) {
 	}
 	if i, _ := d.installation(r); i != nil {
 		causes = append(causes, i.ref())
+	}
+	if waiting.Reason == v2beta2.ReasonRuntimeObjectNotAllowed {
+		d.report(f, d.secretsOf[r.ref()]...)
+		return
 	}
 	if waiting.Reason == "MigrationStopped" || slices.ContainsFunc(causes, d.has) {
 		d.report(f, causes...)

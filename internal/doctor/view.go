@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"encoding/json"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/snapshot"
@@ -33,9 +35,34 @@ type view struct {
 	// installations by namespace and collection.
 	installations map[installationKey]*installation
 	olm           olmView
+	// variables that operators hand over to playbooks, by namespace and kind.
+	variables map[NamespacedKind]gate.KindSettings
 	// uses are the Secrets that objects name, in their order, and secretsOf those of each object.
 	uses      []secretUse
 	secretsOf map[Ref][]Ref
+}
+
+// NamespacedKind is a kind of custom resources in a namespace: what is installed elsewhere says nothing about them.
+type NamespacedKind struct {
+	Namespace string
+	schema.GroupKind
+}
+
+// runtimeSuffix ends the names of the ConfigMaps of operators with the settings of their gate.
+const runtimeSuffix = "-operator" + render.ConfigMapSuffix
+
+// EachKind calls visit for what the operators of a snapshot do with each of their kinds.
+func EachKind(s *snapshot.Snapshot, visit func(NamespacedKind, gate.KindSettings)) {
+	for _, object := range s.Of(snapshot.ConfigMap) {
+		text, _, _ := unstructured.NestedString(object.Object, "data", gate.SettingsFile)
+		var settings gate.Settings
+		if text == "" || !strings.HasSuffix(object.GetName(), runtimeSuffix) || json.Unmarshal([]byte(text), &settings) != nil {
+			continue
+		}
+		for kind, of := range settings.Kinds {
+			visit(NamespacedKind{object.GetNamespace(), schema.GroupKind{Group: settings.Group, Kind: kind}}, of)
+		}
+	}
 }
 
 type installationKey struct {
@@ -104,6 +131,8 @@ func viewOf(s *snapshot.Snapshot) *view {
 	v.addKinds()
 	v.addInstallations()
 	v.olm = olmViewOf(s)
+	v.variables = map[NamespacedKind]gate.KindSettings{}
+	EachKind(s, func(kind NamespacedKind, of gate.KindSettings) { v.variables[kind] = of })
 	v.addUses()
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +40,29 @@ func PrivateKey(secret *corev1.Secret) []byte {
 	return secret.Data[KeyAuthorsTools]
 }
 
+// IsCredential reports whether a Secret may be used to log on: its type is kubernetes.io/ssh-auth, or it has the label, or it is as
+// authors' tools of the closed product make it, which set neither: Opaque, with a user ID, a private key, and at most its passphrase.
+// Logging on with a key gives away no part of the Secret.
+func IsCredential(secret *corev1.Secret) bool {
+	return secret.Type == corev1.SecretTypeSSHAuth || secret.Labels[LabelCredential] == "true" || isOfAuthorsTools(secret)
+}
+
+func isOfAuthorsTools(secret *corev1.Secret) bool {
+	if secret.Type != corev1.SecretTypeOpaque || len(secret.Data[keyUsername]) == 0 || len(secret.Data[KeyAuthorsTools]) == 0 {
+		return false
+	}
+	for key := range secret.Data {
+		if !slices.Contains([]string{keyUsername, KeyAuthorsTools, keyPassphrase}, key) {
+			return false
+		}
+	}
+	return true
+}
+
 // ParseCredential returns the credential in a Secret. userKnown is true if the user ID need not be in it. The error completes a
 // sentence that begins with the Secret, and has nothing of its content.
 func ParseCredential(secret *corev1.Secret, userKnown bool) (Credential, error) {
-	if secret.Type != corev1.SecretTypeSSHAuth && secret.Labels[LabelCredential] != "true" {
+	if !IsCredential(secret) {
 		return Credential{}, fmt.Errorf("is not a credential: set the type %s or add the label %s=true", corev1.SecretTypeSSHAuth, LabelCredential)
 	}
 	c := Credential{

@@ -24,6 +24,8 @@ func TestParseCredential(t *testing.T) {
 	}{
 		"key":            {secret: corev1.Secret{Type: corev1.SecretTypeSSHAuth, Data: data("username", " U\n", "ssh-privatekey", "k", "passphrase", "p")}},
 		"authors' tools": {secret: corev1.Secret{ObjectMeta: labelled, Data: data("username", "U", "ssh_key", "k")}},
+		"not labelled":   {secret: corev1.Secret{Type: corev1.SecretTypeOpaque, Data: data("username", "U", "ssh_key", "k", "passphrase", "p")}},
+		"one key more":   {secret: corev1.Secret{Type: corev1.SecretTypeOpaque, Data: data("username", "U", "ssh_key", "k", "password", "s3cret")}, want: "is not a credential"},
 		"password":       {secret: corev1.Secret{ObjectMeta: labelled, Data: data("username", "U", "password", "p")}},
 		"user elsewhere": {secret: corev1.Secret{ObjectMeta: labelled, Data: data("password", "p")}, userKnown: true},
 		"no credential":  {secret: corev1.Secret{Data: data("username", "U", "password", "s3cret")}, want: "is not a credential"},

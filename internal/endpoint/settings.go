@@ -108,9 +108,12 @@ func Domain(e *v2beta2.ZosEndpoint) string {
 	return cmp.Or(e.Spec.SecurityDomain, strings.ToLower(e.Spec.Host))
 }
 
+// prefixState begins the names of Secrets with states.
+const prefixState = "zosendpoint-"
+
 // StateName returns the name of the Secret, in the namespace of the ZosEndpoint, with the State of its security domain: zosendpoint-
 // and a hash.
 func StateName(e *v2beta2.ZosEndpoint) string {
 	hash := sha256.Sum256([]byte(Domain(e)))
-	return "zosendpoint-" + hex.EncodeToString(hash[:16])
+	return prefixState + hex.EncodeToString(hash[:16])
 }

@@ -19,6 +19,11 @@ const RecordKeyFile = "record.key"
 // ZosEndpoints.
 const EndpointsNamespaceFile = "namespace"
 
+// KeptSecretsFile is the key of the endpoints Secret, and the name of the file in its mount, with the names of Secrets, as a JSON list,
+// that playbooks may read without a label: resources named them before the manager asked for it. The key is there once the manager has
+// looked for them, with an empty list if there are none.
+const KeptSecretsFile = "kept-secrets"
+
 // RecordKeyBytes is the length of the key.
 const RecordKeyBytes = 32
 

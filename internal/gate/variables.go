@@ -165,21 +165,26 @@ func (v Variable) defaultValue() (value any, ok bool) {
 func named(declared []Variable, values map[string]any, name func(Variable, string) string) []string {
 	var names []string
 	for _, v := range declared {
-		items, isList := values[v.Name].([]any)
-		if !isList {
-			items = []any{values[v.Name]}
-		}
-		for _, item := range items {
-			switch item := item.(type) {
-			case string:
-				if n := name(v, item); n != "" && item != "" {
-					names = append(names, n)
-				}
-			case map[string]any:
-				names = append(names, named(v.Fields, item, name)...)
-			}
-		}
+		names = append(names, v.named(values[v.Name], name)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+func (v Variable) named(value any, name func(Variable, string) string) []string {
+	switch value := value.(type) {
+	case string:
+		if n := name(v, value); n != "" && value != "" {
+			return []string{n}
+		}
+	case map[string]any:
+		return named(v.Fields, value, name)
+	case []any:
+		var names []string
+		for _, item := range value {
+			names = append(names, v.named(item, name)...)
+		}
+		return names
+	}
+	return nil
 }

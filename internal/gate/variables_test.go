@@ -189,6 +189,7 @@ func TestNamesInVariables(t *testing.T) {
 			[]string{"queues/q1", "queues/q2", "topics/x"},
 		},
 		"nested in a list": {`{"owner_info":[{"token":"t2"},{"token":"t1"}]}`, []string{"t1", "t2"}, nil},
+		"lists in lists":   {`{"passwords":[["s2"],[["s1"]]],"owner_info":[[{"token":"t1"}]]}`, []string{"s1", "s2", "t1"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vars, _ := kind.Declared(decode(t, tc.spec, true))

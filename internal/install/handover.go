@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +21,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
-// annotationLeft marks a Secret of an installation that was removed because another collection replaces its own. It has nothing but the
-// key that the records of runs are signed with, for the next installation of a SubOperatorConfig in the same namespace.
+// annotationLeft marks a Secret of an installation that was removed because another collection replaces its own. It has nothing but
+// what must not change, for the next installation of a SubOperatorConfig in the same namespace.
 const annotationLeft = "zoscb.ibm.com/left-for-replacement"
 
 // isLeftTo reports whether a replaced installation has left an object to those of the namespace of a SubOperatorConfig.
@@ -39,15 +40,15 @@ func secretReference(namespace, name string) v2beta2.ObjectReference {
 	return v2beta2.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret", Namespace: namespace, Name: name}
 }
 
-// leaveKey leaves the key that records of runs are signed with to the next installation, without endpoints and their credentials. It
-// removes the Secret if a namespace does not consent any more.
+// leaveKey leaves the key that records of runs are signed with, and the names of Secrets that are kept, to the next installation, without
+// endpoints and their credentials. It removes the Secret if a namespace does not consent any more.
 func (r *Installer) leaveKey(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
 	ref := endpointsOf(soc, namespace)
 	live := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	if err == nil && OwnedBy(soc)(live) { // Otherwise it is somebody else's.
 		metav1.SetMetaDataAnnotation(&live.ObjectMeta, annotationLeft, "true")
-		live.Data = map[string][]byte{gate.RecordKeyFile: live.Data[gate.RecordKeyFile]}
+		maps.DeleteFunc(live.Data, func(key string, _ []byte) bool { return key != gate.RecordKeyFile && key != gate.KeptSecretsFile })
 		err = r.Client.Update(ctx, live, client.FieldOwner(apply.FieldOwner))
 		if apierrors.IsForbidden(err) {
 			return r.remove(ctx, soc, []v2beta2.ObjectReference{ref})
@@ -61,32 +62,36 @@ func (r *Installer) leaveKey(ctx context.Context, soc *v2beta2.SubOperatorConfig
 	return saveStatus(ctx, r.Client, soc, before)
 }
 
-// findKey returns the key that records of runs are signed with: of the live Secret of this installation, or else of the one that it
-// replaces, whose Secret is then removed with what else is obsolete. Live is empty if it does not exist.
-func (r *Installer) findKey(ctx context.Context, s *scope, live *corev1.Secret) ([]byte, error) {
-	own := live.Data[gate.RecordKeyFile]
+// findLasting returns what must not change: that of the live Secret of this installation, or else of the one that it replaces, whose
+// Secret is then removed with what else is obsolete. Live is empty if it does not exist. A new installation keeps no Secrets.
+func (r *Installer) findLasting(ctx context.Context, s *scope, live *corev1.Secret) (render.Lasting, error) {
+	own := lastingOf(live)
 	if isLeftTo(s.Owner, live) { // The collection is back before another one took its place.
 		s.created = false
 		err := r.Client.Delete(ctx, live, client.Preconditions{UID: &live.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("deleting Secret %s/%s: %w", live.Namespace, live.Name, err)
+			return own, fmt.Errorf("deleting Secret %s/%s: %w", live.Namespace, live.Name, err)
 		}
-		if len(own) == gate.RecordKeyBytes {
+		if len(own.RecordKey) == gate.RecordKeyBytes {
 			return own, nil
 		}
 	}
-	inherited, err := r.findLeftKey(ctx, s)
+	inherited, err := r.findLeft(ctx, s)
 	switch {
 	case err != nil:
-		return nil, err
-	case s.created && len(own) == gate.RecordKeyBytes:
+		return own, err
+	case s.created && len(own.RecordKey) == gate.RecordKeyBytes:
 		return own, nil
-	case len(inherited) == gate.RecordKeyBytes:
+	case len(inherited.RecordKey) == gate.RecordKeyBytes:
 		return inherited, nil
 	}
 	key := make([]byte, gate.RecordKeyBytes)
 	_, _ = rand.Read(key) // It never fails.
-	return key, nil
+	return render.Lasting{RecordKey: key, Kept: []byte("[]")}, nil
+}
+
+func lastingOf(secret *corev1.Secret) render.Lasting {
+	return render.Lasting{RecordKey: secret.Data[gate.RecordKeyFile], Kept: secret.Data[gate.KeptSecretsFile]}
 }
 
 // mayInherit reports whether the cache has a Secret that a replaced installation may have left: it is there long before the collection that
@@ -100,23 +105,23 @@ func (r *Installer) mayInherit(ctx context.Context, s *scope) bool {
 	return cached || err != nil
 }
 
-func (r *Installer) findLeftKey(ctx context.Context, s *scope) ([]byte, error) {
+func (r *Installer) findLeft(ctx context.Context, s *scope) (render.Lasting, error) {
 	if s.Collection.Replaces == (collection.ID{}) {
-		return nil, nil
+		return render.Lasting{}, nil
 	}
 	name := render.EndpointsSecretNameOf(s.Collection.Replaces)
 	left := &corev1.Secret{}
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, left)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return render.Lasting{}, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", s.Namespace, name, err)
+		return render.Lasting{}, fmt.Errorf("reading Secret %s/%s: %w", s.Namespace, name, err)
 	case render.IDOf(left.Labels) != s.Collection.Replaces || !isLeftTo(s.Owner, left):
-		return nil, nil
+		return render.Lasting{}, nil
 	}
 	s.left = []v2beta2.ObjectReference{secretReference(s.Namespace, name)}
-	return left.Data[gate.RecordKeyFile], nil
+	return lastingOf(left), nil
 }
 
 // checkReplaced waits until the operator of a collection that this one replaces is gone from the namespace. The manager has removed its

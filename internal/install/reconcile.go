@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/environment"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -55,6 +57,8 @@ type scope struct {
 	endpoints client.Object
 	// created is true if the Secret existed before this reconciliation, and was created for the same owner.
 	created bool
+	// unkept is why it is not known which Secrets living resources name, or nil. Until it is, the pods stay as they are.
+	unkept error
 	// current is true once the Secret was applied as planned.
 	current bool
 	plan    *Plan
@@ -163,36 +167,48 @@ func (r *Installer) finish(ctx context.Context, s *scope) {
 	s.result.Err = status.Join(s.result.Err, s.pruning)
 }
 
-// renderEndpoints renders the Secret with the endpoints. The key that records of runs are signed with is created once: it is
-// taken from the live Secret if there is one. That is read if it is not known to be as it was rendered.
+// renderEndpoints renders the Secret with the endpoints. What must not change of it is taken from the live Secret if there is one. That is
+// read if it is not known to be as it was rendered.
 func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: render.EndpointsSecretName(s.Collection)}
 	known, isKnown := r.content(ctx, s.Owner, kindSecret, key)
-	recordKey, err := []byte(known), error(nil)
+	lasting, err := lastingIn(known), error(nil)
 	if s.created = isKnown; !isKnown || r.mayInherit(ctx, s) {
-		recordKey, err = r.readKey(ctx, s, key)
+		lasting, err = r.readLasting(ctx, s, key)
 	}
 	if err != nil {
 		return err
 	}
-	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Owner.Namespace, s.Endpoints, recordKey)
+	if lasting.Kept == nil {
+		lasting.Kept, s.unkept = r.findKept(ctx, s, lasting.RecordKey)
+	}
+	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Owner.Namespace, s.Endpoints, lasting)
 	if err != nil {
 		return status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
-	r.rememberContent(s.Owner, kindSecret, key, string(recordKey))
+	r.rememberContent(s.Owner, kindSecret, key, string(lasting.RecordKey)+string(lasting.Kept))
 	setOwner(s.Owner, secret)
 	s.endpoints = secret
 	return nil
 }
 
-func (r *Installer) readKey(ctx context.Context, s *scope, key client.ObjectKey) ([]byte, error) {
+// lastingIn returns what renderEndpoints has remembered.
+func lastingIn(content string) render.Lasting {
+	lasting := render.Lasting{RecordKey: []byte(content[:min(len(content), gate.RecordKeyBytes)])}
+	if len(content) > gate.RecordKeyBytes {
+		lasting.Kept = []byte(content[gate.RecordKeyBytes:])
+	}
+	return lasting
+}
+
+func (r *Installer) readLasting(ctx context.Context, s *scope, key client.ObjectKey) (render.Lasting, error) {
 	live := &corev1.Secret{}
 	err := r.Reader.Get(ctx, key, live)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading Secret %q: %w", key, err)
+		return render.Lasting{}, fmt.Errorf("reading Secret %q: %w", key, err)
 	}
 	s.created = err == nil && OwnedBy(s.Owner)(live)
-	return r.findKey(ctx, s, live)
+	return r.findLasting(ctx, s, live)
 }
 
 // keepTrusted reads the authorities that an operator has, as long as it cannot be told others.
@@ -212,8 +228,8 @@ func (r *Installer) keepTrusted(ctx context.Context, s *scope) error {
 
 // render plans the installation without access to the cluster.
 func (r *Installer) render(_ context.Context, s *scope) error {
-	if s.Blocked != nil {
-		return s.Blocked
+	if err := cmp.Or(s.Blocked, s.unkept); err != nil {
+		return err
 	}
 	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, artifact.URLPath(s.Digest))
 	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -34,11 +36,27 @@ func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %q: %w", ref.Kind, s.Namespace+"/"+ref.Name, err)
 		}
-		if err := refuseReference(s, ref, err == nil, object.Labels[v2beta2.LabelRuntime]); err != nil {
-			return err
+		refusal := refuseReference(s, ref, err == nil, object.Labels[v2beta2.LabelRuntime])
+		if refusal == nil {
+			continue
+		}
+		if isUsed, err := r.podsUse(ctx, s, ref); err != nil || !isUsed {
+			return cmp.Or(err, refusal)
 		}
 	}
 	return nil
+}
+
+// podsUse reports whether the pods have variables of the environment from an object already: earlier managers asked for no label on it.
+func (r *Installer) podsUse(ctx context.Context, s *scope, ref render.Reference) (bool, error) {
+	if ref.Field != render.FieldEnv || ref.Kind == kindSecret && endpoint.IsOwnSecret(ref.Name) {
+		return false, nil
+	}
+	live, key := &appsv1.Deployment{}, client.ObjectKey{Namespace: s.Namespace, Name: s.Collection.OperatorName()}
+	if err := r.Reader.Get(ctx, key, live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return slices.ContainsFunc(live.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return ref.ReadsFrom(&c) }), nil
 }
 
 // changesPods reports whether the planned Deployment or Subscription is not known to be what the cluster has.
@@ -57,9 +75,13 @@ func (r *Installer) changesPods(ctx context.Context, s *scope) bool {
 // it, does not learn which objects exist there.
 func refuseReference(s *scope, ref render.Reference, exists bool, label string) error {
 	operator, key := s.Collection.OperatorName(), s.Namespace+"/"+ref.Name
+	if ref.Kind == kindSecret && endpoint.IsOwnSecret(ref.Name) {
+		return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, intervals.Missing,
+			"runtime.%s: Secret %q belongs to Collection Operator, and no pod may use it: name another one", ref.Field, key)
+	}
 	needs := fmt.Sprintf("it needs the label %[1]s=%[2]s, or %[1]s=%[3]s", v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll, operator)
 	switch {
-	case exists && (label == v2beta2.LabelRuntimeAll || label == operator):
+	case exists && endpoint.IsRuntimeLabel(label, operator):
 		return nil
 	case s.Namespace != s.Owner.Namespace:
 		return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, intervals.Missing,

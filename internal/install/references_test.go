@@ -25,6 +25,11 @@ func TestRefuseReference(t *testing.T) {
 			t.Errorf("allowed for %s: %v", name, err)
 		}
 	}
+	ref.Name = "it-things-operator-endpoints"
+	if err := refuse("own", true, "true"); err == nil || !strings.Contains(err.Error(), "belongs to Collection Operator") {
+		t.Errorf("a Secret of the product, labelled by somebody: %v", err)
+	}
+	ref.Name = "proxy"
 	if err := refuse("own", false, ""); status.AsError(err).Reason != v2beta2.ReasonRuntimeObjectMissing {
 		t.Errorf("missing: %v", err)
 	}

@@ -67,23 +67,45 @@ func (f *Finder) List(ctx context.Context, id collection.ID, namespace string) (
 // whether there are any: one of several servers may learn late of a CRD. Then it is an error with a reason, unless the CRD was
 // deleted, or was never established.
 func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string) ([]unstructured.Unstructured, error) {
+	page, err := f.page(ctx, crd, namespace, "")
+	return page.Items, err
+}
+
+// EachOf calls visit for all custom resources of one kind. The errors are those of ListOf.
+func (f *Finder) EachOf(
+	ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace string, visit func(*unstructured.Unstructured),
+) error {
+	for next := ""; ; {
+		page, err := f.page(ctx, crd, namespace, next)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+func (f *Finder) page(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, namespace, next string) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{
 		Group: crd.Spec.Group, Version: servedVersion(crd), Kind: crd.Spec.Names.ListKind,
 	})
-	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit))
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, f.checkGone(ctx, crd)
-	}
-	if apierrors.IsForbidden(err) {
-		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
+	err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit), client.Continue(next))
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return &unstructured.UnstructuredList{}, f.checkGone(ctx, crd)
+	case apierrors.IsForbidden(err):
+		return list, status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
 			"the manager may not list %s: bind a ClusterRole with all verbs on all resources of API group %s to the manager's ServiceAccount",
 			crd.Name, crd.Spec.Group)
+	case err != nil:
+		return list, fmt.Errorf("listing %s: %w", crd.Name, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", crd.Name, err)
-	}
-	return list.Items, nil
+	return list, nil
 }
 
 // checkGone returns nil if a kind that is not served has no custom resources for sure.

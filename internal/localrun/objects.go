@@ -233,7 +233,8 @@ func findSecret(objects []Object, name string) (*corev1.Secret, error) {
 	return nil, nil
 }
 
-// SecretValue is one key of a Secret that is not in a file with objects.
+// SecretValue is one key of a Secret that is not in a file with objects. Playbooks may read a Secret that is in no file; one in a file
+// needs the label, as in a cluster.
 type SecretValue struct {
 	Secret, Key string
 	Value       []byte
@@ -255,8 +256,9 @@ func secretsOf(objects []Object, values []SecretValue, namespace string) (map[st
 	for _, v := range values {
 		if secrets[v.Secret] == nil {
 			secrets[v.Secret] = &corev1.Secret{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: v.Secret},
-				Data: map[string][]byte{},
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Name: v.Secret, Labels: map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}},
+				Data:       map[string][]byte{},
 			}
 		}
 		secrets[v.Secret].Data[v.Key] = v.Value

@@ -107,7 +107,11 @@ func (r Result) Outcome() gate.Outcome {
 // Summary is outcome, tasks, and failure in one line, or what a check found.
 func (r Result) Summary() string {
 	if !r.Ran {
-		return "the playbook was not run"
+		text := "the playbook was not run"
+		if why, _, _ := unstructured.NestedString(r.Resource.Object, "status", "waiting", "message"); why != "" {
+			text += ": " + why
+		}
+		return printable.Line(text, maxSummary)
 	}
 	if r.Check {
 		drifted := r.drifted()

@@ -317,7 +317,7 @@ func (r *run) write(connection render.Endpoint, key []byte) error {
 			r.config = config
 		}
 	}
-	endpoints, err := render.EndpointsSecret(c, r.Namespace, r.Namespace, []render.Endpoint{connection}, key)
+	endpoints, err := render.EndpointsSecret(c, r.Namespace, r.Namespace, []render.Endpoint{connection}, render.Lasting{RecordKey: key})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
@@ -20,6 +21,39 @@ func run1(t *testing.T, o Options) Result {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// A Secret in a file is as it will be in a cluster, where a run waits for its label.
+func TestSecretsThatAPlaybookReads(t *testing.T) {
+	t.Parallel()
+	need(t)
+	login := startSSHD(t)
+	for name, c := range map[string]struct {
+		objects string
+		values  []SecretValue
+		want    string
+	}{
+		"in a file": {
+			objects: "---\n{apiVersion: v1, kind: Secret, metadata: {name: db}, stringData: {password: p}}\n",
+			want:    `the playbook was not run: Secret "db" does not exist, or does not allow its use by operators`,
+		},
+		"in a file, labelled": {
+			objects: "---\n{apiVersion: v1, kind: Secret, metadata: {name: db, labels: {zoscb.ibm.com/runtime: 'true'}}, stringData: {password: p}}\n", want: "Succeeded",
+		},
+		"in no file": {values: []SecretValue{{Secret: "db", Key: "password", Value: []byte("p")}}, want: "Succeeded"},
+	} {
+		o, output := options(t, login, filepath.Join(t.TempDir(), "file"))
+		if err := unstructured.SetNestedField(o.Objects[0].Object, "db", "spec", "secret"); err != nil {
+			t.Fatal(err)
+		}
+		if c.objects != "" {
+			o.Objects = append(o.Objects, objectsOf(t, c.objects)...)
+		}
+		o.Secrets = c.values
+		if result := run1(t, o); !strings.HasPrefix(result.Summary(), c.want) {
+			t.Errorf("%s: %s\n%s", name, result.Summary(), output)
+		}
+	}
 }
 
 func TestARunCreatesChecksAndDeletes(t *testing.T) {

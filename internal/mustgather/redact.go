@@ -50,43 +50,26 @@ type redactor struct {
 	// secrets are the names of Secrets by namespace, and those of all under the empty one.
 	secrets map[string]map[string]bool
 	// variables that the collections of a namespace declare.
-	variables map[namespacedKind][]gate.Variable
+	variables map[doctor.NamespacedKind][]gate.Variable
 	// values that were replaced, which are secrets wherever they are.
 	values map[string]bool
 	// replacer replaces them. It is made for the first text.
 	replacer *strings.Replacer
 }
 
-// namespacedKind is a kind of custom resources in a namespace: what is installed elsewhere says nothing about them.
-type namespacedKind struct {
-	namespace string
-	schema.GroupKind
-}
-
-// runtimeSuffix ends the names of the ConfigMaps of operators with the settings of their gate.
-const runtimeSuffix = "-operator" + render.ConfigMapSuffix
-
 // newRedactor learns from the runtime ConfigMaps which fields hold the names of Secrets.
 func newRedactor(s *snapshot.Snapshot) *redactor {
-	r := &redactor{secrets: map[string]map[string]bool{"": {}}, variables: map[namespacedKind][]gate.Variable{}, values: map[string]bool{}}
+	r := &redactor{secrets: map[string]map[string]bool{"": {}}, variables: map[doctor.NamespacedKind][]gate.Variable{}, values: map[string]bool{}}
 	for _, secret := range s.Secrets {
 		if r.secrets[secret.Namespace] == nil {
 			r.secrets[secret.Namespace] = map[string]bool{}
 		}
 		r.secrets[secret.Namespace][secret.Name], r.secrets[""][secret.Name] = true, true
 	}
-	for _, object := range s.Of(snapshot.ConfigMap) {
-		text, _, _ := unstructured.NestedString(object.Object, "data", gate.SettingsFile)
-		var settings gate.Settings
-		if text == "" || !strings.HasSuffix(object.GetName(), runtimeSuffix) || json.Unmarshal([]byte(text), &settings) != nil {
-			continue
-		}
-		for kind, of := range settings.Kinds {
-			key := namespacedKind{object.GetNamespace(), schema.GroupKind{Group: settings.Group, Kind: kind}}
-			r.variables[key] = merged(r.variables[key], of.Variables)
-			r.defaults(of.Variables)
-		}
-	}
+	doctor.EachKind(s, func(kind doctor.NamespacedKind, of gate.KindSettings) {
+		r.variables[kind] = merged(r.variables[kind], of.Variables)
+		r.defaults(of.Variables)
+	})
 	return r
 }
 
@@ -242,7 +225,7 @@ func (r *redactor) hideSensitive(name string, value any) any {
 
 // resourceSpec hides passwords in the spec of a custom resource. If its variables are not known, it hides all texts.
 func (r *redactor) resourceSpec(kind schema.GroupKind, namespace string, spec map[string]any) {
-	variables, known := r.variables[namespacedKind{namespace, kind}]
+	variables, known := r.variables[doctor.NamespacedKind{namespace, kind}]
 	for name, value := range spec {
 		if name == render.EndpointField {
 			continue

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 const (
@@ -107,7 +108,7 @@ func dependenciesJSON(c *collection.Collection, s DependencySettings) (string, e
 
 // DependenciesSecretName returns the name of the Secret with the credentials for dependencies.
 func DependenciesSecretName(c *collection.Collection) string {
-	return c.OperatorName() + "-dependencies"
+	return c.OperatorName() + endpoint.SuffixDependencies
 }
 
 // usesDependencySecret reports whether the installation has that Secret.

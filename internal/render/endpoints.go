@@ -58,18 +58,28 @@ const (
 	suffixPersonal   = "_personal"
 )
 
-// EndpointsSecret renders the Secret with the endpoints of an installation, the namespace of their ZosEndpoints, and the key
-// that the installation's records of runs are signed with, which must not change as long as it exists. The order of endpoints does not matter. An
-// endpoint with an invalid user or invalid host keys gets a refusal, and does not affect the others. EndpointsSecret fails
-// if the name of an endpoint is invalid, or if the endpoints exceed the 1 MiB of a Secret.
-func EndpointsSecret(c *collection.Collection, namespace, endpointsNamespace string, endpoints []Endpoint, recordKey []byte) (
+// Lasting is the content of the Secret with the endpoints that must not change as long as the installation exists.
+type Lasting struct {
+	// RecordKey signs the installation's records of runs.
+	RecordKey []byte
+	// Kept is the content of gate.KeptSecretsFile, or nil if it is not known yet.
+	Kept []byte
+}
+
+// EndpointsSecret renders the Secret with the endpoints of an installation, and the namespace of their ZosEndpoints. The order of
+// endpoints does not matter. An endpoint with an invalid user or invalid host keys gets a refusal, and does not affect the others.
+// EndpointsSecret fails if the name of an endpoint is invalid, or if the endpoints exceed the 1 MiB of a Secret.
+func EndpointsSecret(c *collection.Collection, namespace, endpointsNamespace string, endpoints []Endpoint, lasting Lasting) (
 	*corev1.Secret, error) {
-	if len(recordKey) != gate.RecordKeyBytes {
-		return nil, fmt.Errorf("the key of the records has %d bytes instead of %d", len(recordKey), gate.RecordKeyBytes)
+	if len(lasting.RecordKey) != gate.RecordKeyBytes {
+		return nil, fmt.Errorf("the key of the records has %d bytes instead of %d", len(lasting.RecordKey), gate.RecordKeyBytes)
 	}
 	data := map[string][]byte{
-		gate.RecordKeyFile:          bytes.Clone(recordKey),
+		gate.RecordKeyFile:          bytes.Clone(lasting.RecordKey),
 		gate.EndpointsNamespaceFile: []byte(endpointsNamespace),
+	}
+	if lasting.Kept != nil {
+		data[gate.KeptSecretsFile] = bytes.Clone(lasting.Kept)
 	}
 	seen := map[string]bool{}
 	for _, e := range endpoints {

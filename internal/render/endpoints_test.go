@@ -13,7 +13,7 @@ import (
 
 func secretData(t *testing.T, endpoints ...Endpoint) map[string]string {
 	t.Helper()
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", endpoints, testRecordKey)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", endpoints, Lasting{RecordKey: testRecordKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,19 +120,22 @@ func TestEndpointsSecretWithoutEndpoints(t *testing.T) {
 }
 
 func TestEndpointsSecretHasTheRecordKey(t *testing.T) {
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, testRecordKey)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, Lasting{RecordKey: testRecordKey})
 	if err != nil || !bytes.Equal(secret.Data[gate.RecordKeyFile], testRecordKey) {
 		t.Errorf("data %v, error %v", secret, err)
 	}
+	if kept, known := secret.Data[gate.KeptSecretsFile]; known {
+		t.Errorf("nobody has looked for Secrets in use, and %q are kept", kept)
+	}
 	for _, key := range [][]byte{nil, testRecordKey[1:]} {
-		if _, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, key); err == nil {
+		if _, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, Lasting{RecordKey: key}); err == nil {
 			t.Errorf("a key of %d bytes is accepted", len(key))
 		}
 	}
 }
 
 func TestEndpointsSecretNamesTheirNamespace(t *testing.T) {
-	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, testRecordKey)
+	secret, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", nil, Lasting{RecordKey: testRecordKey})
 	if err != nil || secret.Namespace != "zos" || string(secret.Data[gate.EndpointsNamespaceFile]) != "team" {
 		t.Errorf("secret %v, error %v", secret, err)
 	}
@@ -156,7 +159,7 @@ func TestEndpointsSecretRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", tt.endpoints, testRecordKey)
+			_, err := EndpointsSecret(testCollection("1.0.0"), "zos", "team", tt.endpoints, Lasting{RecordKey: testRecordKey})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}

@@ -131,7 +131,7 @@ func renderAll(t *testing.T, c *collection.Collection, o InstallationOptions) ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := EndpointsSecret(c, "zos", "team", o.Endpoints, testRecordKey)
+	secret, err := EndpointsSecret(c, "zos", "team", o.Endpoints, Lasting{RecordKey: testRecordKey, Kept: []byte(`["former"]`)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 // InstallationOptions is the input of Installation in addition to the collection.
@@ -79,7 +80,9 @@ func ConfigMapName(c *collection.Collection) string { return c.OperatorName() + 
 func EndpointsSecretName(c *collection.Collection) string { return EndpointsSecretNameOf(c.ID()) }
 
 // EndpointsSecretNameOf is EndpointsSecretName of a collection in any version.
-func EndpointsSecretNameOf(id collection.ID) string { return id.OperatorName() + "-endpoints" }
+func EndpointsSecretNameOf(id collection.ID) string {
+	return id.OperatorName() + endpoint.SuffixEndpoints
+}
 
 const clusterRolePrefix = "zoscb:"
 

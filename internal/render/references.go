@@ -11,6 +11,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/environment"
 )
 
+// FieldEnv is the field of RuntimeSpec with variables of the environment.
+const FieldEnv = "env"
+
 // Reference is an object of the pod's namespace that RuntimeSpec names.
 type Reference struct {
 	// Field of RuntimeSpec, such as envFrom.
@@ -24,6 +27,9 @@ func References(runtime *v2beta2.RuntimeSpec) []Reference {
 	var found []Reference
 	for _, secret := range runtime.ImagePullSecrets {
 		found = append(found, Reference{"imagePullSecrets", "Secret", secret.Name})
+	}
+	for _, variable := range runtime.Env {
+		found = append(found, envReferences(variable)...)
 	}
 	for _, source := range runtime.EnvFrom {
 		if source.ConfigMapRef != nil {
@@ -47,6 +53,23 @@ func References(runtime *v2beta2.RuntimeSpec) []Reference {
 		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return slices.Compact(found)
+}
+
+// envReferences returns the objects that a variable of the pod's environment is read from.
+func envReferences(variable corev1.EnvVar) []Reference {
+	switch from := variable.ValueFrom; {
+	case from == nil:
+	case from.SecretKeyRef != nil:
+		return []Reference{{FieldEnv, "Secret", from.SecretKeyRef.Name}}
+	case from.ConfigMapKeyRef != nil:
+		return []Reference{{FieldEnv, "ConfigMap", from.ConfigMapKeyRef.Name}}
+	}
+	return nil
+}
+
+// ReadsFrom reports whether a variable of a container's environment is read from the object that a Reference names.
+func (r Reference) ReadsFrom(container *corev1.Container) bool {
+	return slices.ContainsFunc(container.Env, func(variable corev1.EnvVar) bool { return slices.Contains(envReferences(variable), r) })
 }
 
 // CheckMounts returns an error if a mount names no volume of RuntimeSpec: it may come from another object than the volume.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,11 +40,39 @@ func everyRuntime() v2beta2.RuntimeSpec {
 	}
 }
 
+func fromSecret(name string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "k"}}
+}
+
+func fromConfigMap(name string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "k"}}
+}
+
+func envOf(sources ...*corev1.EnvVarSource) []corev1.EnvVar {
+	variables := make([]corev1.EnvVar, len(sources))
+	for i, source := range sources {
+		variables[i] = corev1.EnvVar{Name: "V" + strconv.Itoa(i), ValueFrom: source}
+	}
+	return variables
+}
+
+func TestReferencesThatAContainerReadsFrom(t *testing.T) {
+	container := &corev1.Container{Env: envOf(nil, fromSecret("token"))}
+	for ref, want := range map[Reference]bool{
+		{"env", "Secret", "token"}: true, {"env", "ConfigMap", "token"}: false, {"env", "Secret", "other"}: false, {"envFrom", "Secret", "token"}: false,
+	} {
+		if ref.ReadsFrom(container) != want {
+			t.Errorf("%+v: want %v", ref, want)
+		}
+	}
+}
+
 func TestReferences(t *testing.T) {
 	runtime := everyRuntime()
 	runtime.EnvFrom = append(runtime.EnvFrom, v2beta2.RuntimeEnvSource{Prefix: "AGAIN_", SecretRef: &v2beta2.RuntimeObject{Name: "proxy"}})
+	runtime.Env = envOf(nil, &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}, fromSecret("token"), fromConfigMap("limits"), fromSecret("token"))
 	if diff := cmp.Diff([]Reference{
-		{"envFrom", "ConfigMap", "settings"}, {"envFrom", "Secret", "proxy"}, {"imagePullSecrets", "Secret", "registry"},
+		{"env", "ConfigMap", "limits"}, {"env", "Secret", "token"}, {"envFrom", "ConfigMap", "settings"}, {"envFrom", "Secret", "proxy"}, {"imagePullSecrets", "Secret", "registry"},
 		{"volumes", "ConfigMap", "krb5"}, {"volumes", "PersistentVolumeClaim", "wheels"}, {"volumes", "Secret", "keytab"},
 	}, References(&runtime)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

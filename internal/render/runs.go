@@ -38,7 +38,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 		settings.DriftCheckPeriodSeconds = wholeSeconds(period.Duration)
 	}
 	for _, r := range c.Resources {
-		variables, err := gateVariables(c, r.Vars)
+		variables, err := GateVariables(c, r.Vars)
 		if err != nil {
 			return "", fmt.Errorf("%s: kind %s: %w", gate.SettingsFile, r.Kind, err)
 		}
@@ -97,8 +97,8 @@ func reconcilePeriod(runtime v2beta2.RuntimeSpec, r collection.Resource) time.Du
 
 func wholeSeconds(d time.Duration) int64 { return int64(d.Round(time.Second) / time.Second) }
 
-// gateVariables converts declared variables. Their defaults are those of the CRD.
-func gateVariables(c *collection.Collection, vars []collection.Var) ([]gate.Variable, error) {
+// GateVariables converts declared variables. Their defaults are those of the CRD.
+func GateVariables(c *collection.Collection, vars []collection.Var) ([]gate.Variable, error) {
 	variables := make([]gate.Variable, 0, len(vars))
 	for _, v := range vars {
 		schema, err := varSchema(v)
@@ -113,7 +113,7 @@ func gateVariables(c *collection.Collection, vars []collection.Var) ([]gate.Vari
 			variable.Reference = r.Plural()
 		}
 		if len(v.Fields) > 0 {
-			if variable.Fields, err = gateVariables(c, v.Fields); err != nil {
+			if variable.Fields, err = GateVariables(c, v.Fields); err != nil {
 				return nil, fmt.Errorf("variable %s: %w", v.Name, err)
 			}
 		}

@@ -22,6 +22,9 @@ func (r *runner) admitInTurn(ctx context.Context, s *situation) (*waiting, error
 			return wait, err
 		}
 	}
+	if wait, err := r.awaitSecrets(ctx, s); wait != nil || err != nil {
+		return wait, err
+	}
 	return r.admit(ctx, s)
 }
 

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,23 +135,16 @@ func (r *runner) lookUp(ctx context.Context, resource schema.GroupVersionResourc
 func (r *runner) readSecrets(ctx context.Context, names []string) (map[string]map[string][]byte, error) {
 	secrets := map[string]map[string][]byte{}
 	for _, name := range names {
-		object, err := r.lookUp(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), name)
-		if err != nil {
-			return nil, fmt.Errorf("read Secret %s: %w", name, err)
-		}
-		if object == nil {
+		secret, err := r.readSecret(ctx, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case secret == nil:
 			secrets[name] = nil
-			continue
-		}
-		encoded, _, err := unstructured.NestedStringMap(object.Object, "data")
-		if err != nil {
-			return nil, fmt.Errorf("read Secret %s: %w", name, err)
-		}
-		secrets[name] = map[string][]byte{}
-		for key, value := range encoded {
-			if secrets[name][key], err = base64.StdEncoding.DecodeString(value); err != nil {
-				return nil, fmt.Errorf("read Secret %s: %w", name, err)
-			}
+		case secret.Data == nil:
+			secrets[name] = map[string][]byte{}
+		default:
+			secrets[name] = secret.Data
 		}
 	}
 	return secrets, nil

@@ -29,7 +29,7 @@ func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reaso
 	}
 	// After an installation, the manager may need seconds.
 	brief := !slices.Contains([]endpoint.Reason{
-		reasonEndpointInvalid, reasonMigrationStopped, reasonPersonalMissing, reasonPersonalInvalid, reasonPersonalUnprotected,
+		reasonEndpointInvalid, reasonMigrationStopped, reasonSecretNotAllowed, reasonPersonalMissing, reasonPersonalInvalid, reasonPersonalUnprotected,
 	}, reason)
 	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: brief}
 	return &waiting{Wait: wait, since: since}, r.tickets.remove(uid, withoutAddress)

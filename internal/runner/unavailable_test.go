@@ -30,7 +30,7 @@ func TestWaitingWithoutState(t *testing.T) {
 	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
 	for reason, brief := range map[endpoint.Reason]bool{
 		reasonEndpointNotFound: true, reasonStateUnavailable: true, reasonCredentialUnknown: true, reasonEndpointInvalid: false,
-		reasonPersonalMissing: false, reasonPersonalInvalid: false, reasonPersonalUnreadable: true, reasonPersonalUnprotected: false,
+		reasonSecretNotAllowed: false, reasonPersonalMissing: false, reasonPersonalInvalid: false, reasonPersonalUnreadable: true, reasonPersonalUnprotected: false,
 	} {
 		r := &runner{tickets: tickets{dir: t.TempDir()}}
 		began := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)

@@ -50,7 +50,7 @@ func New(namespace, name, user string, key *Key) (*corev1.Secret, error) {
 // Replace puts the credential of a Secret into one that exists, whose type cannot change, in the place of the one that it has. It fails if the
 // Secret that exists is no credential.
 func Replace(live, secret *corev1.Secret) error {
-	if live.Type != corev1.SecretTypeSSHAuth && live.Labels[endpoint.LabelCredential] != "true" {
+	if !endpoint.IsCredential(live) {
 		return fmt.Errorf("the Secret %q in namespace %q exists and is no credential: choose another name, or label it %s=true",
 			live.Name, live.Namespace, endpoint.LabelCredential)
 	}
@@ -61,6 +61,9 @@ func Replace(live, secret *corev1.Secret) error {
 		live.Data = map[string][]byte{}
 	}
 	maps.Copy(live.Data, secret.Data)
+	if live.Type != corev1.SecretTypeSSHAuth { // One that old clients have made was a credential by its keys.
+		metav1.SetMetaDataLabel(&live.ObjectMeta, endpoint.LabelCredential, "true")
+	}
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/internal/endpoint"
 )
 
 // encoded is a private key as ssh-keygen writes it.
@@ -142,8 +144,22 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// PrivateKey also finds the key in the Secrets of authors' tools.
-
+// A Secret that old clients have made has no label, and would be no credential with the key under its usual name.
+func TestReplaceInASecretOfOldClients(t *testing.T) {
+	live := &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"username": []byte("OLD"), "ssh_key": []byte("old"), "passphrase": []byte("old")}}
+	secret := &corev1.Secret{Type: corev1.SecretTypeSSHAuth, Data: map[string][]byte{KeyUsername: []byte("NEW"), corev1.SSHAuthPrivateKey: []byte("new")}}
+	if err := Replace(live, secret); err != nil {
+		t.Fatal(err)
+	}
+	read, err := endpoint.ParseCredential(live, false)
+	if err != nil || read.User != "NEW" || string(read.PrivateKey) != "new" || len(read.Passphrase) > 0 {
+		t.Errorf("got %+v, %v", read, err)
+	}
+	live.Labels, live.Data = nil, map[string][]byte{"username": []byte("APP"), "password": []byte("x")}
+	if err := Replace(live, secret); err == nil || string(live.Data["password"]) != "x" {
+		t.Errorf("a Secret of somebody else is replaced: %v", err)
+	}
+}
 func FuzzParseKey(f *testing.F) {
 	f.Add([]byte("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n"), []byte("x"))
 	f.Fuzz(func(t *testing.T, content, passphrase []byte) {

@@ -89,8 +89,8 @@ func (t *authorsTool) start(ctx context.Context) {
 	private, public := newKey("")
 	t.key = private
 	t.zos.authorize(ctx, t.zos.user, public)
-	// The keys are those of authors' tools.
-	t.credential(ctx, "zos1", map[string]string{"username": t.zos.user, "ssh_key": private})
+	// Authors' tools set neither a type nor a label.
+	Create(ctx, &corev1.Secret{ObjectMeta: t.meta("zos1"), StringData: map[string]string{"username": t.zos.user, "ssh_key": private}})
 }
 
 func (t *authorsTool) note() *unstructured.Unstructured {

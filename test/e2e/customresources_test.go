@@ -52,7 +52,7 @@ second line
 
 	It("updates it, with every type of variable, through the collection's own plugins", func(ctx context.Context) {
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace, Labels: map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}},
 			StringData: map[string]string{"content": "a well kept secret"},
 		}
 		Create(ctx, secret)

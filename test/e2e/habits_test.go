@@ -76,7 +76,9 @@ func regionSpecs(e *environment, zos *system) {
 	passwordHash := fmt.Sprintf("%x", sha256.Sum256([]byte("correct horse")))
 
 	It("creates", func(ctx context.Context) {
-		Create(ctx, &corev1.Secret{ObjectMeta: e.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}})
+		administrator := &corev1.Secret{ObjectMeta: e.meta("administrator"), StringData: map[string]string{"user": "master", "password": "correct horse"}}
+		administrator.Labels = map[string]string{v2beta2.LabelRuntime: regionsPod}
+		Create(ctx, administrator)
 		Create(ctx, region.DeepCopy())
 		expectSuccess(ctx, region)
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(Equal(

@@ -10,8 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -40,8 +43,11 @@ func injectionSpecs() {
 	}, NodeTimeout(4*time.Minute))
 
 	It("keeps templates as text on every other way into a playbook", attack.Label, func(ctx context.Context) {
+		allowed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mirror", Labels: map[string]string{v2beta2.LabelRuntime: operator.Name}}}
+		Create(ctx, allowed)
+		DeferCleanup(Remove, allowed)
 		mirror := instance("Mirror", "mirror", map[string]any{
-			"zosendpoint": lpar1.name, "text": evil, "texts": []any{evil}, "reference": evil, "mirrorSecret": evil,
+			"zosendpoint": lpar1.name, "text": evil, "texts": []any{evil}, "reference": evil, "mirrorSecret": allowed.Name,
 			"rows": []any{map[string]any{"inner": evil}},
 			"nested": map[string]any{
 				"inner": evil, "ansible_connection": "local", "ansible_host": lpar2.host(), "zoscb_playbook": "/tmp/evil.yml", "zosendpoint": lpar2.name,
@@ -53,24 +59,30 @@ func injectionSpecs() {
 		Create(ctx, mirror.DeepCopy())
 		expectSuccess(ctx, mirror)
 		lines := strings.Split(strings.TrimSpace(lpar1.content(ctx, "mirror.mirror")), "\n")
-		ways := []string{"text", "texts", "defaulted", "reference", "secret", "nested", "rows", "annotation", "spec"}
-		Expect(lines).To(HaveLen(len(ways) + 9))
+		ways := []string{"text", "texts", "defaulted", "reference", "nested", "rows", "annotation", "spec"}
+		Expect(lines).To(HaveLen(len(ways) + 10))
 		for i, way := range ways {
 			Expect(lines[i]).To(Equal(way + "=" + evil))
 		}
 		Expect(lines[len(ways):]).To(Equal([]string{
-			"whole={}",
+			"whole={}", "secret=mirror",
 			"nested connection=local", "nested host=" + lpar2.host(), "nested playbook=/tmp/evil.yml", "nested endpoint=" + lpar2.name,
 			"endpoint=" + lpar1.name, "connection=ssh", "host=" + lpar1.host(), "playbook=mirror.yml",
 		}))
 		for i, what := range []string{
-			"a text", "a list", "a default of the collection", "the name of another resource", "the name of a Secret", "a field of an object",
+			"a text", "a list", "a default of the collection", "the name of another resource", "a field of an object",
 			"a field of an object in a list", "an annotation", "the copy of the whole spec",
 		} {
 			attack.Repelled(templateInjection, "a template in "+what, "is text for the playbook", lines[i])
 		}
 		attack.Repelled(templateInjection, "ansible_connection, ansible_host, zosendpoint and zoscb_playbook, in the spec and in an object",
 			"unknown fields are dropped, those of an object are data; the playbook runs where it should", strings.Join(lines[len(lines)-4:], ", "))
+
+		By("not starting with a template as the name of a Secret")
+		Patch(ctx, mirror.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mirrorSecret": evil}}))
+		Eventually(Field(ctx, mirror, "status", "waiting", "reason")).WithContext(ctx).Should(Equal(v2beta2.ReasonRuntimeObjectNotAllowed))
+		attack.Repelled(templateInjection, "a template in the name of a Secret", "no run starts", fmt.Sprint(Field(ctx, mirror, "status", "waiting", "message")(Default)))
+		Patch(ctx, mirror.DeepCopy(), `{"spec":{"mirrorSecret":"mirror"}}`)
 
 		Remove(ctx, mirror.DeepCopy())
 		Eventually(Gone(ctx, mirror)).WithContext(ctx).Should(BeTrue())

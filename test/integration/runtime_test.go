@@ -66,6 +66,60 @@ func createNamed(ctx context.Context, namespace, allows string) {
 }
 
 var _ = Describe("spec.runtime", func() {
+	It("reads variables of the environment only from objects that are labelled for it, also in its own namespace", attack.Label, func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		userSecret(ctx, namespace, "loot", "", "password")
+		Create(ctx, &corev1.ConfigMap{ObjectMeta: namedIn(namespace, "limits", "")})
+		secretVariable := func(name string, isOptional bool) corev1.EnvVar {
+			return corev1.EnvVar{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "password", Optional: &isOptional,
+			}}}
+		}
+		limits := corev1.EnvVar{Name: "LIMITS", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "limits"}, Key: "k",
+		}}}
+		soc := newSOC(namespace, "soc", "oc", mapTo(namespace)...)
+		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{secretVariable("loot", false)}}
+		Create(ctx, soc)
+		importSample(ctx, namespace, s)
+		refused := func(what string) {
+			GinkgoHelper()
+			ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, fmt.Sprintf("runtime.env: %s does not allow its use by operators: "+
+				"it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=%s", what, s.operator()), false)
+		}
+		refused(fmt.Sprintf(`Secret "%s/loot"`, namespace))
+		Expect(Gone(ctx, deployment(namespace, s.operator()))(Default)).To(BeTrue())
+		attack.Repelled("Secrets and hosts", "read a Secret through a variable of a pod's environment, in the SubOperatorConfig's own namespace",
+			"only with a label that its owner sets", "RuntimeObjectNotAllowed")
+
+		By("refusing ConfigMaps, and what is optional, in the same way")
+		setEnvironment(ctx, soc, limits)
+		refused(fmt.Sprintf(`ConfigMap "%s/limits"`, namespace))
+		setEnvironment(ctx, soc, secretVariable("missing", true))
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectMissing, `runtime.env: Secret "`+namespace+`/missing" does not exist`, false)
+		setEnvironment(ctx, soc, secretVariable(s.operator()+"-endpoints", true))
+		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, "belongs to Collection Operator", false)
+
+		By("using what is labelled, and what pods use already")
+		label := func(value string) {
+			Patch(ctx, &corev1.Secret{ObjectMeta: namedIn(namespace, "loot", "")}, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v2beta2.LabelRuntime, value))
+		}
+		label(`"true"`)
+		setEnvironment(ctx, soc, secretVariable("loot", false))
+		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, soc)
+		label("null")
+		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "x"})
+		Eventually(func(g Gomega) {
+			d := deployment(namespace, s.operator())
+			Get(ctx, g, d)
+			g.Expect(d.Spec.Template.Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "OTHER")))
+		}).WithContext(ctx).Should(Succeed())
+		setEnvironment(ctx, soc, secretVariable("loot", false), limits)
+		refused(fmt.Sprintf(`ConfigMap "%s/limits"`, namespace))
+	}, NodeTimeout(2*time.Minute))
+
 	It("uses objects of the mapped namespace that are labelled for it, and keeps the operator as it is where one is not", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, own)

@@ -56,7 +56,7 @@ var _ = Describe("A credential", func() {
 		By("reaching the operator")
 		theirs := secretValue("private key of an authors' tool")
 		Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs", Labels: map[string]string{"zoscb.ibm.com/credential": "true"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, // They set neither a type nor a label.
 			StringData: map[string]string{"username": "THEIRS", "ssh_key": theirs},
 		})
 		first, second := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
