@@ -186,8 +186,10 @@ type Report struct {
 	ConnectionMessage string `json:"connectionMessage,omitempty"`
 	// ConnectionIgnored is true if the playbook went on although its endpoint could not be used (ignore_unreachable).
 	ConnectionIgnored bool `json:"connectionIgnored,omitempty"`
-	// Changes are the differences of a run in check mode, and Unchecked the number of tasks that were skipped because of check mode.
+	// Changes are what a run in check mode would change. Checked is the number of tasks on the endpoint that it checked, and Unchecked of
+	// those that it did not.
 	Changes   *Changes `json:"changes,omitempty"`
+	Checked   int      `json:"checked,omitempty"`
 	Unchecked int      `json:"unchecked,omitempty"`
 	// RequeueAfter is the last period that requeue_after was called with, such as 1h30m, or empty.
 	RequeueAfter string `json:"requeueAfter,omitempty"`
@@ -195,8 +197,9 @@ type Report struct {
 
 // Changes are what a run in check mode would have changed.
 type Changes struct {
-	// Tasks is the number of tasks on the endpoint.
-	Tasks int `json:"tasks"`
+	// Tasks is the number of tasks on the endpoint that would change something, and Names has those of the first ones.
+	Tasks int      `json:"tasks"`
+	Names []string `json:"names,omitempty"`
 	// Diff is bounded, and has nothing of tasks with no_log.
 	Diff string `json:"diff,omitempty"`
 }
