@@ -34,8 +34,7 @@ const (
 	ConditionFailure    = "Failure"
 	// ConditionStalled is True if a failed resource is not tried again until it is changed or somebody asks (kstatus).
 	ConditionStalled = "Stalled"
-	// ConditionDrifted is the result of a drift check: True, False, or Unknown if tasks were skipped because of check mode or the
-	// check failed.
+	// ConditionDrifted is the result of a drift check: True, False, or Unknown if not all tasks were checked or the check failed.
 	ConditionDrifted = "Drifted"
 	// ConditionFieldsIgnored is True if the spec has fields that this version of the collection does not declare.
 	ConditionFieldsIgnored = "FieldsIgnored"
@@ -61,9 +60,7 @@ type Status struct {
 	History     []RunSummary `json:"history,omitempty"`
 	// Migration is the last one that succeeded.
 	Migration *Migration `json:"migration,omitempty"`
-	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
-	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
-	Drift    *Drift       `json:"drift,omitempty"`
+	Drift     *Drift     `json:"drift,omitempty"`
 }
 
 // Waiting is why a run waits. The reasons are those of package endpoint, those with which the gate waits for the ZosEndpoint
@@ -84,13 +81,15 @@ type Migration struct {
 	Finished metav1.Time `json:"finished"`
 }
 
-// Drift is the result of the last drift check. The condition Drifted says whether there is any.
+// Drift is the result of the last drift check. The condition Drifted says whether there is any. After a successful run, only
+// CheckedAt is left.
 type Drift struct {
 	CheckedAt metav1.Time `json:"checkedAt"`
-	// Diff is the beginning of the differences, as Ansible shows them, without tasks with no_log.
-	Diff string `json:"diff,omitempty"`
-	// Unchecked is the number of tasks that were skipped because of check mode.
+	// Checked is the number of tasks on the endpoint that were checked, and Unchecked of those that were not.
+	Checked   int `json:"checked,omitempty"`
 	Unchecked int `json:"unchecked,omitempty"`
+	// Diff is the beginning of the differences, as Ansible shows them, without tasks with no_log, if the kind declares showDiff.
+	Diff string `json:"diff,omitempty"`
 }
 
 // Run is one run of a playbook.

@@ -2,7 +2,8 @@
 
 from ansible.plugins.loader import action_loader, module_loader
 
-# They declare support of check mode, and change something in it: they never read it, read it too late, or only for a part.
+# In some release, they declare support of check mode, and change something in it: they never read it, read it when all is done, or
+# only for a part.
 _CHANGE = (
     "ibm.ibm_zhmc.zhmc_lpar_command",
     "ibm.ibm_zhmc.zhmc_partition_command",
@@ -22,7 +23,7 @@ _CHANGE = (
     "ibm.ibm_zos_ims.ims_ddl",
 )
 
-# They return at once, and report no change whatever there is.
+# They return at once in check mode, and report no change whatever there is.
 _DO_NOT_LOOK = (
     "ibm.ibm_zos_core.zos_archive",
     "ibm.ibm_zos_core.zos_data_set",
