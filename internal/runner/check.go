@@ -21,13 +21,14 @@ import (
 // skippedModules is the variable with the modules that the engine does not run in a check, besides those that it knows.
 const skippedModules = "ZOSCB_SKIPPED_MODULES"
 
-// useCheckMode lets Ansible report what it would change without changing it.
+// useCheckMode lets Ansible report what it would change without changing it. The options are one argument with --cmdline: alone,
+// --check would be taken for one of ansible-runner.
 func (r *runner) useCheckMode(command *exec.Cmd) {
-	options := "--check"
+	options := "--cmdline=--check"
 	if r.files.kind.ShowDiff {
 		options += " --diff"
 	}
-	command.Args = append(command.Args, "--cmdline", options)
+	command.Args = append(command.Args, options)
 	command.Env = append(command.Env, skippedModules+"="+strings.Join(r.files.settings.DriftCheckSkipModules, ","))
 }
 

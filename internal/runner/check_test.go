@@ -24,8 +24,8 @@ func TestCheckModeIsHandedOver(t *testing.T) {
 		want           string
 	}{
 		"a run":                        {false, true, "6: " + call},
-		"a check":                      {true, false, "8: " + call + " --cmdline --check a.b.c,d"},
-		"a check that shows its diffs": {true, true, "8: " + call + " --cmdline --check --diff a.b.c,d"},
+		"a check":                      {true, false, "7: " + call + " --cmdline=--check a.b.c,d"},
+		"a check that shows its diffs": {true, true, "7: " + call + " --cmdline=--check --diff a.b.c,d"},
 	} {
 		r := newPlay(t, script)
 		r.checking, r.files.kind.ShowDiff, r.files.settings.DriftCheckSkipModules = tc.checking, tc.diff, []string{"a.b.c", "d"}

@@ -22,9 +22,9 @@ import (
 // if it is called without --cmdline. found is what the report of a check says.
 func checkable(found string) string {
 	return fmt.Sprintf(`options="$2/env/cmdline"
-[ $# = 6 ] || echo "$8" >"$options"
+[ $# = 6 ] || echo "${7#--cmdline=}" >"$options"
 if ! grep -qs -e --check "$options"; then %s; exit; fi
-echo "check $8 $ZOSCB_SKIPPED_MODULES" >>$DIR/checks; cp "$2/env/extravars" $DIR/
+echo "check $7 $ZOSCB_SKIPPED_MODULES" >>$DIR/checks; cp "$2/env/extravars" $DIR/
 echo "+a line of a file"; while [ -e $DIR/hold ]; do sleep 0.1; done
 report '{"ended": "successful", "host": "lpar1", %s}'`, wellDone, found)
 }
@@ -140,7 +140,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		pod.writeSettings()
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
 		pod.reconcile(ctx, job)
-		Expect(pod.read("checks")).To(Equal("check --check --diff acme.zos.submit,marker\n"))
+		Expect(pod.read("checks")).To(Equal("check --cmdline=--check --diff acme.zos.submit,marker\n"))
 		drift := func() any { return Live(ctx, NewWithT(GinkgoT()), job).Object["status"].(map[string]any)["drift"] }
 		Expect(drift()).To(HaveKeyWithValue("diff", "+a line of a file"))
 
@@ -153,7 +153,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("True", "Drifted", "2 tasks"))
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "2")
 		pod.reconcile(ctx, job)
-		Expect(pod.read("checks")).To(HaveSuffix("check --check acme.zos.submit,marker\n"))
+		Expect(pod.read("checks")).To(HaveSuffix("check --cmdline=--check acme.zos.submit,marker\n"))
 		Expect(drift()).NotTo(HaveKey("diff"))
 	}, NodeTimeout(time.Minute))
 

@@ -33,7 +33,7 @@ class CallbackModule(CallbackBase):
         self.disabled = not folder
         changes = self._guard = None
         if context.CLIARGS.get("check"):
-            changes, self._guard = Changes(constants.DEFAULT_LOCAL_TMP), Guard()
+            changes, self._guard = Changes(constants.DEFAULT_LOCAL_TMP, bool(context.CLIARGS.get("diff"))), Guard()
             self._guard.install()
         self._observation = Observation(Endpoints().get(Run.of_ansible().endpoint), changes, folder)
         self._started = (None, "")  # The task that was started last, and its name with templates replaced.

@@ -30,10 +30,12 @@ _IGNORED = (
 
 class Changes:
     """The tasks on the endpoint that were checked and that were not, those that would change something, and their differences.
-    Texts are bounded. temporary is Ansible's folder for files with new contents, whose names are not shown."""
+    Texts are bounded. temporary is Ansible's folder for files with new contents, whose names are not shown. shows_diff says
+    whether modules report differences."""
 
-    def __init__(self, temporary):
+    def __init__(self, temporary, shows_diff):
         self._temporary = temporary
+        self._shows_diff = shows_diff
         self._changed = {}  # Names by task, in the order of the tasks.
         self._checked = set()
         self._unchecked = set()
@@ -48,7 +50,7 @@ class Changes:
         if not result.get("changed"):
             return
         self._changed[task.uuid] = task_name(task.name)
-        if is_hidden(result):
+        if is_hidden(result) or not self._shows_diff:
             return
         if task.uuid != self._shown:
             self._diff.add([f"TASK [{task_name(task.name)}]"])

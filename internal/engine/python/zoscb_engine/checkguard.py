@@ -1,4 +1,4 @@
-"""Keeps a check from running modules that change something in check mode, and from judging by what was not checked.
+"""Keeps a check from running modules that change something in check mode, and from using results of tasks that were not checked.
 
 Ansible forks a process for each task, which inherits what was wrapped here and what the results of earlier tasks showed.
 ../../../entry.yml refuses a check without the guard, so that a version of Ansible that lacks something ends all checks."""
@@ -57,13 +57,13 @@ class Guard:
                 _skip(action._task)
             return execute_module(action, module_name, *args, **kwargs)
 
-        def guarded_meta(strategy, task, play_context, iterator, host):
+        def guarded_meta(strategy, task, play_context, iterator, target_host):
             if task.when and self._unknown:
-                variables = strategy._variable_manager.get_vars(play=iterator._play, host=host, task=task)
-                if self._dependencies(host, variables).expression(task.when):
+                variables = strategy._variable_manager.get_vars(play=iterator._play, host=target_host, task=task)
+                if self._dependencies(target_host, variables).expression(task.when):
                     self._ended = self._ended or str(task.args.get("_raw_params")).startswith("end_")
                     return []
-            return execute_meta(strategy, task, play_context, iterator, host)
+            return execute_meta(strategy, task, play_context, iterator, target_host)
 
         TaskExecutor.run = lambda executor: self._run(run, executor)
         action_loader.get_with_context = guarded_action
