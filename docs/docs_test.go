@@ -4,6 +4,7 @@ package docs_test
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -150,6 +151,23 @@ func TestRuntimeFieldsHaveHeadings(t *testing.T) {
 		if !strings.Contains(text, "\n### `runtime."+name+"`\n") {
 			t.Errorf("docs/spec/operatorcollection.md has no heading for runtime.%s", name)
 		}
+	}
+}
+
+// The page lists the modules that checks do not run.
+func TestModulesThatChecksSkipAreListed(t *testing.T) {
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+\\.\\w+)` \\| (`.*`) \\|$").FindAllStringSubmatch(read(t, "runs.md"), -1) {
+		for module := range strings.SplitSeq(row[2], ", ") {
+			listed[row[1]+"."+strings.Trim(module, "`")] = true
+		}
+	}
+	skipped := map[string]bool{}
+	for _, name := range regexp.MustCompile(`(?m)^    "(\w+\.\w+\.\w+)",`).FindAllStringSubmatch(read(t, "../internal/engine/python/zoscb_engine/checkmodules.py"), -1) {
+		skipped[name[1]] = true
+	}
+	if len(skipped) == 0 || !maps.Equal(listed, skipped) {
+		t.Errorf("docs/runs.md lists %v, checks skip %v", slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(skipped)))
 	}
 }
 

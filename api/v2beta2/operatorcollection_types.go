@@ -319,6 +319,16 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('5m')",message="must be at least 5m, or 0s to disable periodic checks"
 	DriftCheckPeriod *metav1.Duration `json:"driftCheckPeriod,omitempty"`
 
+	// driftCheckSkipModules are Ansible modules that drift checks do not run, besides those that are known to change something in
+	// check mode, or to return without looking: full names such as acme.zos.submit, or the name of a module in a folder library.
+	// Their tasks count as not checked. Those of an OperatorCollection and of a SubOperatorConfig are added up.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=200
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$`
+	DriftCheckSkipModules []string `json:"driftCheckSkipModules,omitempty"`
+
 	// maxConcurrentReconciles is the maximum number of playbooks of one kind that run at the same time. Defaults to 2.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -671,6 +671,11 @@ func (in *RuntimeSpec) DeepCopyInto(out *RuntimeSpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.DriftCheckSkipModules != nil {
+		in, out := &in.DriftCheckSkipModules, &out.DriftCheckSkipModules
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.MaxConcurrentReconciles != nil {
 		in, out := &in.MaxConcurrentReconciles, &out.MaxConcurrentReconciles
 		*out = new(int32)

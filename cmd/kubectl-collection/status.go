@@ -80,9 +80,7 @@ type resourceReport struct {
 	State   runstatus.Phase `json:"state"`
 	Message string          `json:"message,omitempty"`
 	LastRun *runstatus.Run  `json:"lastRun,omitempty"`
-	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
-	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
-	Drift    *driftReport `json:"drift,omitempty"`
+	Drift   *driftReport    `json:"drift,omitempty"`
 }
 
 // driftReport is the result of the last drift check: the condition Drifted, and status.drift.
@@ -300,7 +298,7 @@ func describeResource(object *unstructured.Unstructured) resourceReport {
 		return report
 	}
 	report.State, report.Message = state(status)
-	report.LastRun, report.ProvedAt = status.LastRun, status.ProvedAt
+	report.LastRun = status.LastRun
 	if c := meta.FindStatusCondition(status.Conditions, runstatus.ConditionDrifted); c != nil {
 		report.Drift = &driftReport{Drifted: c.Status, Reason: c.Reason, Message: c.Message, Drift: status.Drift}
 	}

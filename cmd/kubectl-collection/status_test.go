@@ -33,7 +33,7 @@ const drift = "{type: Drifted, status: 'True', reason: Drifted, message: 2 tasks
 // resourceStatuses are statuses of resources by name.
 var resourceStatuses = []struct{ name, status string }{
 	{"changed", "{conditions: [{type: Ready, status: 'True', reason: Succeeded, message: the playbook ended successfully}, " + drift + "}], " +
-		"provedAt: '2026-11-22T09:00:05Z', drift: {checkedAt: '2026-11-22T09:11:00Z', diff: \"-a\\n+b\", unchecked: 1}, " + endedRun + "}"},
+		"drift: {checkedAt: '2026-11-22T09:11:00Z', diff: \"-a\\n+b\", checked: 4, unchecked: 1}, " + endedRun + "}"},
 	{"failed", "{conditions: [{type: Ready, status: 'False', reason: Failed, message: \"non-zero \\e[31mreturn code\\nsecond line\"}], " + runningRun + ", outcome: Failed}}"},
 	{"hello", "{phase: Author, conditions: [{type: Ready, status: 'True', reason: Outdated, message: the collection has changed since the last run}], " + endedRun + "}"},
 	{"known", "{conditions: [{type: Ready, status: 'True', reason: Outdated, message: the collection has changed since the last run}, " + drift + "}]}"},

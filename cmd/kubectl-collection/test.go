@@ -36,6 +36,7 @@ and what has to be true of its runs. PATH is the collection's folder. These step
   idempotence   a second run changes nothing
   check         a drift check works and finds nothing, for kinds with supportsCheckMode
   deletion      the finalizer playbook succeeds, and no object of the playbook remains in Kubernetes
+  check drift   a drift check then finds that something is gone, and changes nothing
   recreation    a run after the deletion changes as many tasks as the first one, and is deleted again
 
 Systems are changed as by a cluster: use one for tests, and names that nothing else has.

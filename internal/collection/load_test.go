@@ -226,6 +226,8 @@ func TestLoadResources(t *testing.T) {
 			{6, 50, "resources[0].hideResource", findings.SeverityError, "type", "must be true or false"}}},
 		"supportsCheckMode": {"- {kind: Thing, playbook: run.yml, supportsCheckMode: maybe}\n- {kind: Other, playbook: run.yml, supportsCheckMode: 'yes'}\n", []expect{
 			{6, 55, "resources[0].supportsCheckMode", findings.SeverityError, "type", "must be true or false"}}},
+		"showDiff": {"- {kind: Thing, playbook: run.yml, showDiff: maybe}\n- {kind: Other, playbook: run.yml, showDiff: 'yes'}\n", []expect{
+			{6, 46, "resources[0].showDiff", findings.SeverityError, "type", "must be true or false"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -115,6 +115,8 @@ type Resource struct {
 	Hidden bool
 	// SupportsCheckMode states that Playbook can run in Ansible's check mode: the kind can be checked for drift.
 	SupportsCheckMode bool
+	// ShowDiff states that the status of a resource may have what differs, which contains parts of files.
+	ShowDiff bool `json:",omitempty"`
 	// ReconcilePeriod is how often Playbook runs without a change, unless an administrator sets another interval. 0 is never.
 	ReconcilePeriod time.Duration `json:",omitempty"`
 	// MaxArtifacts is the number of runs of an instance whose files are kept, unless an administrator sets another one. 0 is the

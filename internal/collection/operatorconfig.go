@@ -23,7 +23,7 @@ var (
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
 	iconKeys       = []string{"base64data", "mediatype"}
 
-	resourceExtensions = []string{"supportsCheckMode", "reconcilePeriod", "maxRunnerArtifacts"}
+	resourceExtensions = []string{"supportsCheckMode", "showDiff", "reconcilePeriod", "maxRunnerArtifacts"}
 )
 
 var (
@@ -254,6 +254,7 @@ func readResource(v findings.Value) Resource {
 		Place:       m.Get("kind").Place(),
 
 		SupportsCheckMode: m.Get("supportsCheckMode").Boolean(),
+		ShowDiff:          m.Get("showDiff").Boolean(),
 		ReconcilePeriod:   readReconcilePeriod(m.Get("reconcilePeriod")),
 		MaxArtifacts:      readMaxArtifacts(m.Get("maxRunnerArtifacts")),
 	}

@@ -32,6 +32,7 @@ func (c *comparison) kinds() {
 		c.property(Text, was.Kind, "description", was.Description, is.Description)
 		c.property(Text, was.Kind, "hideResource", fmt.Sprint(was.Hidden), fmt.Sprint(is.Hidden))
 		c.property(Text, was.Kind, "supportsCheckMode", fmt.Sprint(was.SupportsCheckMode), fmt.Sprint(is.SupportsCheckMode))
+		c.property(Text, was.Kind, "showDiff", fmt.Sprint(was.ShowDiff), fmt.Sprint(is.ShowDiff))
 		c.fieldTexts(was.Kind+" spec", was.Vars, is.Vars)
 		c.playbook(was.Kind, "playbook", was.Playbook, is.Playbook)
 		c.playbook(was.Kind, "finalizer", was.Finalizer, is.Finalizer)

@@ -13,7 +13,7 @@ import (
 // check runs the playbook in check mode.
 func (r *rig) check(endpoint string) result {
 	r.t.Helper()
-	return r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": endpoint}, check: true})
+	return r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": endpoint}, check: true, diff: true})
 }
 
 const changing = `
@@ -89,9 +89,17 @@ func TestCheckReportsChanges(t *testing.T) {
 	before := tree(t, dir)
 	got := r.check("sys1")
 	got.expectSuccess(t)
-	expectReport(t, &runstatus.Changes{Tasks: 4, Diff: strings.ReplaceAll(wantDiff, "DIR", dir)}, got.report.Changes)
-	if got.report.Unchecked != 0 {
-		t.Errorf("%d tasks were not checked, want 0", got.report.Unchecked)
+	expectReport(t, &runstatus.Changes{
+		Tasks: 4, Names: []string{"Write the content", "Create a folder", "Set lines of the profile", "Write a secret"},
+		Diff: strings.ReplaceAll(wantDiff, "DIR", dir),
+	}, got.report.Changes)
+	got.expectChecked(t, 4, 6, 0) // What creates makes unnecessary is checked, too.
+	expectReport(t, before, tree(t, dir))
+
+	got = r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": "sys1"}, check: true})
+	got.expectChecked(t, 4, 6, 0)
+	if got.report.Changes.Diff != "" || strings.Contains(got.output, "+new") {
+		t.Errorf("a check without --diff shows %q\n%s", got.report.Changes.Diff, got.output)
 	}
 	expectReport(t, before, tree(t, dir))
 

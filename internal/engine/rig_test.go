@@ -217,8 +217,8 @@ type resource struct {
 	spec map[string]any
 	// vars are additional watch vars, which take precedence.
 	vars map[string]any
-	// check runs the playbook in check mode.
-	check bool
+	// check runs the playbook in check mode, and diff lets it show differences.
+	check, diff bool
 }
 
 // run runs the playbook for a resource of the endpoint.
@@ -264,7 +264,11 @@ func (r *rig) start(cr resource) *running {
 	}
 	args := []string{"run", private, "-p", entry, "-i", ident}
 	if cr.check {
-		args = append(args, "--cmdline", "--check --diff")
+		options := "--cmdline=--check"
+		if cr.diff {
+			options += " --diff"
+		}
+		args = append(args, options)
 	} else if err := os.RemoveAll(filepath.Join(private, "env/cmdline")); err != nil { // ansible-runner writes it.
 		r.t.Fatal(err)
 	}

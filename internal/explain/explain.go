@@ -76,7 +76,11 @@ func kind(p *Page, r collection.Resource, group string) {
 		row("On deletion", "runs nothing and is gone at once: what is on z/OS stays there")
 	}
 	if r.SupportsCheckMode {
-		row("Drift", "can be checked: "+r.Playbook+" also runs in Ansible's check mode")
+		text := "can be checked: " + r.Playbook + " also runs in Ansible's check mode"
+		if r.ShowDiff {
+			text += "; what differs, such as parts of files, is in the status"
+		}
+		row("Drift", text)
 	}
 	if r.Hidden {
 		row("In the console", "not offered under Installed Operators")

@@ -115,6 +115,8 @@ type Settings struct {
 	MaxArtifacts int `json:"maxArtifacts"`
 	// DriftCheckPeriodSeconds is the interval between drift checks, or 0.
 	DriftCheckPeriodSeconds int64 `json:"driftCheckPeriodSeconds,omitempty"`
+	// DriftCheckSkipModules are modules that drift checks do not run, besides those that the engine knows.
+	DriftCheckSkipModules []string `json:"driftCheckSkipModules,omitempty"`
 	// MigrationPlaybook is the absolute path of the playbook that migrates resources from older versions, or "".
 	MigrationPlaybook string `json:"migrationPlaybook,omitempty"`
 	// Kinds of the collection by name.
@@ -139,6 +141,8 @@ type KindSettings struct {
 	ReconcilePeriodSeconds int64 `json:"reconcilePeriodSeconds,omitempty"`
 	// CheckMode is true if the playbook of the kind supports Ansible's check mode.
 	CheckMode bool `json:"checkMode,omitempty"`
+	// ShowDiff is true if status may have what a drift check finds.
+	ShowDiff bool `json:"showDiff,omitempty"`
 	// MaxArtifacts is the number of runs of an instance whose files are kept, or 0 for that of all kinds.
 	MaxArtifacts int `json:"maxArtifacts,omitempty"`
 	// Variables that this version of the collection declares, without zosendpoint. Playbooks get no other field of a spec.

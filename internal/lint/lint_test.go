@@ -107,7 +107,7 @@ func TestCheckFolder(t *testing.T) {
 		{"a CustomResourceDefinition that cannot be stored",
 			map[string]string{"operator-config.yml": config + "    description: " + large + "\n"},
 			[]string{"crd-schema operator-config.yml:6:11: resources[0].kind: the API server would refuse the kind's CustomResourceDefinition: " +
-				"it is 1054 KiB large, and more than 1024 KiB cannot be stored; shorten descriptions and options"}},
+				"it is 1053 KiB large, and more than 1024 KiB cannot be stored; shorten descriptions and options"}},
 		{"more kinds than a cluster takes",
 			map[string]string{"operator-config.yml": "domain: acme\nname: things\nversion: 1.0.0\ndisplayName: Things\nresources:\n" + kinds(501)},
 			[]string{"crd-schema operator-config.yml:506:10: resources[500].kind: a collection has at most 500 kinds, this one has 501; divide it"}},

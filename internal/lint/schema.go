@@ -102,6 +102,7 @@ func resourceSchemas() keySchemas {
 		"reconcilePeriod":    optionalText("How often the playbook runs without a change, such as 12h; at least 5m. Administrators can set another interval. Not in the specification."),
 		"maxRunnerArtifacts": {"type": []string{"integer", "string", "null"}, "minimum": 1, "maximum": 20, "pattern": artifacts, "description": "How many runs of an instance have their files kept. Administrators can set another number. Not in the specification."},
 		"supportsCheckMode":  booleanSchema("The playbook can run in Ansible's check mode: resources can be checked for drift. Not in the specification."),
+		"showDiff":           booleanSchema("The status of a resource shows what a drift check finds: parts of files, to everybody who can read the resource. Not in the specification."),
 	}
 }
 

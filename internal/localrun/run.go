@@ -71,8 +71,9 @@ type Result struct {
 	// Resource is the custom resource after the run, with the status that the cluster would have.
 	Resource *unstructured.Unstructured
 	Took     time.Duration
-	// Check is true for a run in check mode.
-	Check bool
+	// Check is true for a run in check mode, which has a Report.
+	Check  bool
+	Report runstatus.Report
 	// Again is when ansible-operator would call again, or 0.
 	Again time.Duration
 	// Ran is false if the gate did not start the playbook. Its output says why.
@@ -131,7 +132,7 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	}()
 	switch {
 	case o.Check:
-		return s.checkNew(ctx)
+		return s.CheckNew(ctx)
 	case o.Event == gate.EventDelete:
 		return s.Delete(ctx)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,12 +88,13 @@ func (s *Session) Check(ctx context.Context) (Result, error) {
 	if err == nil {
 		drift, _, _ := unstructured.NestedMap(result.Resource.Object, "status", "drift")
 		result.Check, result.Ran = true, drift != nil
+		result.Report, err = s.run.report()
 	}
 	return result, err
 }
 
-// checkNew is Check for a resource that was not run.
-func (s *Session) checkNew(ctx context.Context) (Result, error) {
+// CheckNew is Check for a resource that is new, as if its playbook had run.
+func (s *Session) CheckNew(ctx context.Context) (Result, error) {
 	started := time.Now()
 	s.run.renew(gate.EventCreate)
 	s.run.pretendSuccess()
@@ -101,6 +104,22 @@ func (s *Session) checkNew(ctx context.Context) (Result, error) {
 	result, err := s.Check(ctx)
 	result.Took = time.Since(started)
 	return result, err
+}
+
+// maxReport is more than the report of a run ever has, in bytes.
+const maxReport = 1 << 20
+
+// report returns what the last run of the gate reported, which is empty if there was none.
+func (r *run) report() (report runstatus.Report, err error) {
+	file, err := os.Open(r.folder.path(filepath.Join(r.runDir(), "report.json")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, nil
+	}
+	if err != nil {
+		return report, err
+	}
+	defer func() { _ = file.Close() }()
+	return report, json.NewDecoder(io.LimitReader(file, maxReport)).Decode(&report)
 }
 
 // event runs the playbook for the present event.

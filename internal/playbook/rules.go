@@ -43,6 +43,7 @@ var (
 	ruleOwnName             = rules.Error("own-name", "", "Playbooks use the collection's own modules, roles and playbooks by full name only if Ansible finds them: Galaxy's namespace and name have no hyphens.")
 	ruleMissingPermission   = rules.Warning("missing-permission", findings.SectionPermission, "Tasks of kubernetes.core work on the collection's own kinds, or on what roles or clusterRoles ask for.")
 	ruleWholeResource       = rules.Warning("whole-resource", findings.SectionProvided, "No playbook uses _<group>_<kind>, which is empty: the texts of a whole resource would be evaluated as templates.")
+	ruleRunsInChecks        = rules.Info("runs-in-checks", "", "Playbooks of kinds with supportsCheckMode have no check_mode: false, unless for tasks that only read: these run for real in each drift check.")
 	ruleOptionalVar         = rules.Info("optional-var", findings.SectionVariables, "A variable that is neither required nor has a default is used with default() or after a test with is defined.")
 	ruleUnusedVar           = rules.Error("unused-var", findings.SectionVariables, "Every variable of a kind is used in its playbooks, roles or templates, where all that they use can be seen.")
 	ruleUnseenVar           = rules.Warning("unseen-var", findings.SectionVariables, "Every variable and field of a kind is found in its playbooks, roles or templates: where these lead to what cannot be read, or use an object as a whole, an unused one cannot be told for certain.")
@@ -281,9 +282,23 @@ func (r *runRules) checkResource(resource collection.Resource, runs []*reach) {
 		}
 		r.checkNeeds(resource, run, declared, hinted)
 	}
+	if resource.SupportsCheckMode {
+		r.checkModes(r.runs(resource.Playbook))
+	}
 	// The migration playbook gets the variables of every kind.
 	if migration := r.runs(r.collection.MigrationPlaybook); len(runs) > 0 {
 		r.checkUnused(resource, slices.Concat(runs, migration))
+	}
+}
+
+// checkModes hints at tasks that drift checks run. Their modules may be those that drift checks never run otherwise.
+func (r *runRules) checkModes(runs []*reach) {
+	for _, run := range runs {
+		for _, s := range run.scripts {
+			for _, place := range s.uncheckable {
+				r.once(place, ruleRunsInChecks, "runs for real in each drift check, whatever module it has; keep it only for what changes nothing, with changed_when: false")
+			}
+		}
 	}
 }
 

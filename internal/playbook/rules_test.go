@@ -172,6 +172,9 @@ func (c ruleCase) at(file string, line, column int) ruleCase {
 	return c
 }
 
+// checkable is varsOfThing of a kind that can be checked for drift.
+var checkable = varsOfThing + "  supportsCheckMode: true\n"
+
 // task is everyVar with one more task, which begins in line 8, column 7.
 func task(lines string) string { return everyVar + "    - " + lines + "\n" }
 
@@ -243,6 +246,15 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleConnectionVar, "for localhost", "- hosts: localhost\n  connection: local\n  vars: {ansible_connection: local}\n  vars_files: vars/zos.yml\n").with("vars/zos.yml", "ansible_user: me\n"),
 	inPlaybook(ruleConnectionVar, "in vars", "- hosts: all\n  vars:\n    ansible_user: me\n    ansible_host: zos1\n", [2]int{3, 19}, [2]int{4, 19}),
 	inPlaybook(ruleConnectionVar, "keyword", "- hosts: all\n  connection: local\n", [2]int{2, 15}),
+
+	inPlaybook(ruleRunsInChecks, "of a task", task("command: lsds\n      check_mode: false\n      changed_when: false"), [2]int{9, 19}).with(configName, checkable),
+	inPlaybook(ruleRunsInChecks, "of a block and a play", task("block: [{command: lsds}]\n      check_mode: 'No'")+"  check_mode: off\n", [2]int{9, 19}, [2]int{10, 15}).with(configName, checkable),
+	inPlaybook(ruleRunsInChecks, "of a role", "- hosts: all\n  roles: [thing]\n").with(configName, checkable).
+		with("roles/thing/tasks/main.yml", "- command: lsds\n  check_mode: false\n").at("roles/thing/tasks/main.yml", 2, 15),
+	inPlaybook(ruleRunsInChecks, "in check mode", task("command: lsds\n      check_mode: true\n    - command: lsds\n      check_mode: '{{ ansible_check_mode }}'")).with(configName, checkable),
+	inPlaybook(ruleRunsInChecks, "not checked", task("command: lsds\n      check_mode: false")),
+	inPlaybook(ruleRunsInChecks, "of the finalizer", task("command: lsds")).with(configName, head+"- {kind: Thing, playbook: run.yml, finalizer: gone.yml, supportsCheckMode: true}\n").
+		with("gone.yml", task("command: lsds\n      check_mode: false")),
 
 	inPlaybook(ruleOptionalVar, "with default()", everyVar),
 	inPlaybook(ruleOptionalVar, "boolean that is required", task("debug: {msg: '{{ on }}'}")).with(configName, varsOfThing+"  - {name: on, displayName: On, type: boolean, required: true}\n"),

@@ -24,6 +24,8 @@ type script struct {
 	// prompts are variables that the playbook would ask a person for, settings those of the connection that get a value.
 	prompts, settings []named
 	leads             []lead
+	// uncheckable are the places of check_mode: false.
+	uncheckable []findings.Problem
 	// addsHosts says that a task adds hosts or groups to the inventory.
 	addsHosts bool
 	// objects are the objects in Kubernetes that tasks work on.
@@ -210,8 +212,23 @@ func (r *scriptReader) playKey(e entry) {
 			r.set(e)
 		}
 		r.need(e.value)
+	case "check_mode":
+		r.checkMode(e)
 	default:
 		r.need(e.value)
+	}
+}
+
+// maxUncheckable bounds the places of one file that are kept.
+const maxUncheckable = 200
+
+// falseWords are what YAML 1.1 and Ansible take for false.
+var falseWords = []string{"false", "no", "off", "n", "f", "0"}
+
+func (r *scriptReader) checkMode(e entry) {
+	r.need(e.value)
+	if text, ok := textOf(e.value); ok && slices.Contains(falseWords, strings.ToLower(text)) && len(r.uncheckable) < maxUncheckable {
+		r.uncheckable = append(r.uncheckable, r.at(e.place(), e.key))
 	}
 }
 

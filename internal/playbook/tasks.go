@@ -42,6 +42,8 @@ func (r *scriptReader) taskKey(e entry) {
 		r.defineText(e.value)
 	case "loop_control":
 		r.loopControl(e.value)
+	case "check_mode":
+		r.checkMode(e)
 	case "name", "tags", "notify", "listen", "collections":
 		r.mention(e.value)
 	case "action", "local_action":

@@ -111,7 +111,6 @@ func printerColumns() []apiextensionsv1.CustomResourceColumnDefinition {
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
 		{Name: "State", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
 		{Name: "Last Run", Type: "date", JSONPath: ".status.lastRun.started"},
-		{Name: "Proved", Type: "date", JSONPath: ".status.provedAt"},
 		{Name: "Message", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].message`, Priority: 1},
 		{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
 	}
@@ -174,7 +173,6 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"observedGeneration": {Type: "integer", Format: "int64", Description: "Generation of the spec that the status describes."},
 			"waiting":            looseSchema("Why the next run of the playbook waits for its endpoint.", "reason", "message", "since", "until"),
 			"migration":          looseSchema("The last successful run of the migration playbook: from and to which version.", "from", "to", "finished"),
-			"provedAt":           {Type: "string", Description: "When a run or a drift check last found the endpoint as the spec describes it."},
 			"drift":              looseSchema("Result of the last drift check.", "checkedAt", "diff"),
 			"lastRun":            run("The last run of the playbook: when, why, against which endpoint, its outcome, and why it failed."),
 			"lastSuccess":        run("The last successful run of the playbook."),

@@ -269,7 +269,7 @@ func TestMergeRuntime(t *testing.T) {
 
 		ReconcilePeriod: &metav1.Duration{Duration: time.Hour},
 
-		DriftCheckPeriod: &metav1.Duration{Duration: time.Hour},
+		DriftCheckPeriod: &metav1.Duration{Duration: time.Hour}, DriftCheckSkipModules: []string{"a.b.one", "a.b.two"},
 		ReconcilePeriods: []v2beta2.KindReconcilePeriod{
 			{Kind: "A", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "B", Period: metav1.Duration{Duration: time.Hour}},
 		},
@@ -284,6 +284,7 @@ func TestMergeRuntime(t *testing.T) {
 		TerminationSeconds:      ptr.To[int32](30),
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "A"}},
 		DriftCheckPeriod:        &metav1.Duration{},
+		DriftCheckSkipModules:   []string{"a.b.two", "three"},
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}
 	want := v2beta2.RuntimeSpec{
@@ -298,6 +299,7 @@ func TestMergeRuntime(t *testing.T) {
 		ReconcilePeriod:         &metav1.Duration{Duration: time.Hour},
 		ReconcilePeriods:        []v2beta2.KindReconcilePeriod{{Kind: "B", Period: metav1.Duration{Duration: time.Hour}}, {Kind: "A"}},
 		DriftCheckPeriod:        &metav1.Duration{},
+		DriftCheckSkipModules:   []string{"a.b.one", "a.b.two", "three"},
 		MaxConcurrentReconciles: ptr.To[int32](3),
 		NetworkPolicy:           &v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressUnrestricted},
 	}

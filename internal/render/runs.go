@@ -37,6 +37,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 	if period := o.Runtime.DriftCheckPeriod; period != nil {
 		settings.DriftCheckPeriodSeconds = wholeSeconds(period.Duration)
 	}
+	settings.DriftCheckSkipModules = slices.Compact(slices.Sorted(slices.Values(o.Runtime.DriftCheckSkipModules)))
 	for _, r := range c.Resources {
 		variables, err := GateVariables(c, r.Vars)
 		if err != nil {
@@ -46,6 +47,7 @@ func runsJSON(c *collection.Collection, o InstallationOptions) (string, error) {
 			Plural:                 r.Plural(),
 			ReconcilePeriodSeconds: wholeSeconds(reconcilePeriod(o.Runtime, r)),
 			CheckMode:              r.SupportsCheckMode,
+			ShowDiff:               r.SupportsCheckMode && r.ShowDiff,
 			Variables:              variables,
 		}
 		if most := maxArtifacts(o.Runtime, r); most != settings.MaxArtifacts {

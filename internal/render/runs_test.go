@@ -53,20 +53,23 @@ func TestRunsFollowTheRuntime(t *testing.T) {
 		RunTimeout:   &metav1.Duration{Duration: time.Hour},
 		MaxArtifacts: ptr.To[int32](20),
 
-		DriftCheckPeriod: &metav1.Duration{Duration: 10 * time.Minute},
+		DriftCheckPeriod: &metav1.Duration{Duration: 10 * time.Minute}, DriftCheckSkipModules: []string{"b.c.d", "a", "b.c.d"},
 	})
-	want := []any{[]gate.Trigger{gate.TriggerSpec, gate.TriggerEndpoint}, 0, int64(3600), 20, int64(600)}
-	if diff := cmp.Diff(want, []any{got.RerunOn, got.MaxRetries, got.RunTimeoutSeconds, got.MaxArtifacts, got.DriftCheckPeriodSeconds}); diff != "" {
+	want := []any{[]gate.Trigger{gate.TriggerSpec, gate.TriggerEndpoint}, 0, int64(3600), 20, int64(600), []string{"a", "b.c.d"}}
+	if diff := cmp.Diff(want, []any{
+		got.RerunOn, got.MaxRetries, got.RunTimeoutSeconds, got.MaxArtifacts, got.DriftCheckPeriodSeconds, got.DriftCheckSkipModules,
+	}); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 }
 
 func TestRunsKnowWhichKindsSupportCheckMode(t *testing.T) {
 	c := testCollection("1.0.0")
-	for _, supported := range []bool{false, true} {
-		c.Resources[0].SupportsCheckMode = supported
-		if got := runSettings(t, c, v2beta2.RuntimeSpec{}).Kinds["Thing"].CheckMode; got != supported {
-			t.Errorf("check mode %t, want %t", got, supported)
+	thing := &c.Resources[0]
+	for _, want := range []gate.KindSettings{{}, {CheckMode: true}, {CheckMode: true, ShowDiff: true}} {
+		thing.SupportsCheckMode, thing.ShowDiff = want.CheckMode, want.ShowDiff
+		if got := runSettings(t, c, v2beta2.RuntimeSpec{}).Kinds["Thing"]; got.CheckMode != want.CheckMode || got.ShowDiff != want.ShowDiff {
+			t.Errorf("settings %+v, want %+v", got, want)
 		}
 	}
 }

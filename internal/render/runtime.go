@@ -13,8 +13,8 @@ import (
 )
 
 // MergeRuntime returns base with the fields that override sets. Environment variables, volumes and pull secrets are merged by name,
-// mounts by path, annotations and labels by key, sources of variables by prefix and name, and reconcile periods by kind; all other
-// fields are replaced. Either argument may be nil. The result shares no memory with them.
+// mounts by path, annotations and labels by key, sources of variables by prefix and name, and reconcile periods by kind; modules that
+// drift checks skip are added; all other fields are replaced. Either argument may be nil. The result shares no memory with them.
 func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	var merged v2beta2.RuntimeSpec
 	if base != nil {
@@ -33,6 +33,7 @@ func MergeRuntime(base, override *v2beta2.RuntimeSpec) v2beta2.RuntimeSpec {
 	merged.MaxArtifacts = cmp.Or(over.MaxArtifacts, merged.MaxArtifacts)
 	merged.ReconcilePeriod = cmp.Or(over.ReconcilePeriod, merged.ReconcilePeriod)
 	merged.DriftCheckPeriod = cmp.Or(over.DriftCheckPeriod, merged.DriftCheckPeriod)
+	merged.DriftCheckSkipModules = mergeBy(merged.DriftCheckSkipModules, over.DriftCheckSkipModules, func(m string) string { return m })
 	merged.MaxConcurrentReconciles = cmp.Or(over.MaxConcurrentReconciles, merged.MaxConcurrentReconciles)
 	merged.NetworkPolicy = cmp.Or(over.NetworkPolicy, merged.NetworkPolicy)
 	if over.NodeSelector != nil {

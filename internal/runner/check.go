@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +18,18 @@ import (
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
-// useCheckMode lets Ansible report what it would change without changing it.
-func useCheckMode(command *exec.Cmd) {
-	command.Args = append(command.Args, "--cmdline", "--check --diff")
+// skippedModules is the variable with the modules that the engine does not run in a check, besides those that it knows.
+const skippedModules = "ZOSCB_SKIPPED_MODULES"
+
+// useCheckMode lets Ansible report what it would change without changing it. The options are one argument with --cmdline: alone,
+// --check would be taken for one of ansible-runner.
+func (r *runner) useCheckMode(command *exec.Cmd) {
+	options := "--cmdline=--check"
+	if r.files.kind.ShowDiff {
+		options += " --diff"
+	}
+	command.Args = append(command.Args, options)
+	command.Env = append(command.Env, skippedModules+"="+strings.Join(r.files.settings.DriftCheckSkipModules, ","))
 }
 
 // check runs the playbook in check mode and writes the result to the resource. Nothing is written before: if the pod ends
@@ -91,12 +101,10 @@ func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Dura
 // noteCheck writes one line about a check to the log.
 func (r *runner) noteCheck(s situation, check runstatus.Check) {
 	switch result := check.Result(r.statusResource(s.live)); result.Status {
-	case metav1.ConditionFalse:
-		r.out.note("drift check: no drift")
-	case metav1.ConditionTrue:
-		r.out.note("drift check: %s", result.Message)
-	default:
+	case metav1.ConditionUnknown:
 		r.out.note("drift check: unknown: %s", result.Message)
+	default:
+		r.out.note("drift check: %s", result.Message)
 	}
 }
 

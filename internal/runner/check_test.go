@@ -17,12 +17,21 @@ import (
 )
 
 func TestCheckModeIsHandedOver(t *testing.T) {
-	const script = writeReport + `[ "$#$8" = "8--check --diff" ] && [ "$*" = "run $(dirname "$0") -p /entry.yml -i 42 --cmdline --check --diff" ] && report '{"ended": "successful"}'`
-	for name, checking := range map[string]bool{"a check": true, "a run": false} {
+	const script = writeReport + `report '{"ended": "successful", "host": "'"$#: $* $ZOSCB_SKIPPED_MODULES"'"}'`
+	const call = "run DIR -p /entry.yml -i 42"
+	for name, tc := range map[string]struct {
+		checking, diff bool
+		want           string
+	}{
+		"a run":                        {false, true, "6: " + call},
+		"a check":                      {true, false, "7: " + call + " --cmdline=--check a.b.c,d"},
+		"a check that shows its diffs": {true, true, "7: " + call + " --cmdline=--check --diff a.b.c,d"},
+	} {
 		r := newPlay(t, script)
-		r.checking = checking
-		if _, outcome := r.playLocked(t); outcome.Succeeded() != checking {
-			t.Errorf("%s: %s", name, outcome)
+		r.checking, r.files.kind.ShowDiff, r.files.settings.DriftCheckSkipModules = tc.checking, tc.diff, []string{"a.b.c", "d"}
+		report, outcome := r.playLocked(t)
+		if got := strings.TrimSpace(strings.ReplaceAll(report.Host, r.call.dir, "DIR")); got != tc.want || !outcome.Succeeded() {
+			t.Errorf("%s: %s: %q, want %q", name, outcome, got, tc.want)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (r *runner) command(lock *os.File) *exec.Cmd {
 	}
 	command.Env = append(command.Env, "ZOSCB_RUN_REPORT="+r.reportFile())
 	if r.checking {
-		useCheckMode(command)
+		r.useCheckMode(command)
 	}
 	if r.personal != nil {
 		command.Env = append(command.Env, r.personal.environment()...)

@@ -189,7 +189,7 @@ func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resou
 	_, ignored := supply.Declared(spec)
 	return runstatus.Resource{
 		Kind: live.GetKind(), Name: live.GetName(), Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
-		Generation: live.GetGeneration(), Deleting: deleting(live), Authors: runstatus.AuthorsOf(live.GetManagedFields()),
+		Generation: live.GetGeneration(), Deleting: deleting(live), ShowDiff: r.files.kind.ShowDiff, Authors: runstatus.AuthorsOf(live.GetManagedFields()),
 		Ignored: ignored, DefaultsKept: supply.Kept(spec), DefaultsNew: supply.New(r.files.key, spec), Now: time.Now(),
 	}
 }

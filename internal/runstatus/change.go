@@ -30,6 +30,8 @@ type Resource struct {
 	// DefaultsKept are the fields that playbooks get with the default of a former version, and DefaultsNew those that the next run
 	// gets with a default that the last one did not get.
 	DefaultsKept, DefaultsNew []gate.ChangedDefault
+	// ShowDiff is true if status may have the differences that a drift check finds.
+	ShowDiff bool
 	// Version of the collection that is installed, and MaxRetries of its gate.Settings.
 	Version    string
 	MaxRetries int
@@ -46,6 +48,7 @@ func Start(status map[string]any, r Resource, run Run) map[string]any {
 	setRun(status, bounded(run))
 	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
+	dropProof(status, conditions)
 	conditions.setStarted()
 	setSummary(status, r, conditions, summaryOfStart(r, run))
 	return status
@@ -78,8 +81,8 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
 	conditions.setEnded(run)
-	if run.proves() {
-		setProved(status, conditions, r, run)
+	if run.corrects() {
+		setCorrected(status, conditions, r)
 	}
 	s := summaryOfEnd(r, run, nil)
 	if record.Owed {
@@ -94,14 +97,17 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision) map[string]any {
 	status = copyOf(status)
 	delete(status, fieldWaiting)
+	hideDiff(status, r)
 	conditions := conditionsOf(status, r.Now)
+	dropProof(status, conditions)
 	run := recorded(Run{}, record)
 	if record.RunID != "" {
+		last := runOf(status)
 		run = restore(status, record)
 		setEnded(status, run)
 		setMigration(status, record)
-		if run.proves() && !provedSince(status, run) {
-			setProved(status, conditions, r, run)
+		if run.corrects() && (last == nil || last.ID != run.ID || last.Outcome != run.Outcome) {
+			setCorrected(status, conditions, r)
 		}
 	}
 	// A resource that never passed a gate has the conditions that ansible-operator wrote.

@@ -138,7 +138,6 @@ lastRun: {id: r2, event: create, reason: Changed, attempt: 1, started: "2026-11-
 lastSuccess: {id: r2, event: create, reason: Changed, started: "2026-11-22T08:59:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
 history:
 - {id: r2, event: create, reason: Changed, started: "2026-11-22T08:59:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
-provedAt: "2026-11-22T09:00:00Z"
 `
 
 const failedStatus = `

@@ -14,11 +14,11 @@ import (
 
 // Reasons of ConditionDrifted.
 const (
-	// ReasonNoDrift means that no task would have changed the endpoint, or that a run was successful since.
+	// ReasonNoDrift means that all tasks were checked and none would have changed the endpoint, or that a run was successful since.
 	ReasonNoDrift = "NoDrift"
 	// ReasonDrifted means that tasks would have changed the endpoint.
 	ReasonDrifted = "Drifted"
-	// ReasonUnchecked means that tasks were skipped because of check mode.
+	// ReasonUnchecked means that no difference was found, and that not all tasks were checked.
 	ReasonUnchecked = "Unchecked"
 	// ReasonCheckFailed means that the check did not end well.
 	ReasonCheckFailed = "CheckFailed"
@@ -29,7 +29,13 @@ const (
 // maxDiff is the maximum length in bytes of status.drift.diff.
 const maxDiff = 4096
 
-const messageNoDrift = "no drift is known since status.provedAt"
+// maxDrifted is how many tasks that would change the endpoint a message names.
+const maxDrifted = 3
+
+const messageCorrected = "the playbook has run successfully since the last drift check"
+
+// fieldProvedAt is a field of earlier versions, whose drift checks proved what they had not looked at.
+const fieldProvedAt = "provedAt"
 
 // Check is a drift check that has ended: a run in check mode.
 type Check struct {
@@ -45,31 +51,38 @@ type DriftResult struct {
 	Message string
 }
 
-// Result judges a check. A check that found drift before it failed has found drift: a later task often fails because the
+// Result evaluates a check. A check that found drift before it failed has found drift: a later task often fails because the
 // earlier one has only been checked.
 func (c Check) Result(r Resource) DriftResult {
-	changed := 0
-	if c.Report.Changes != nil {
-		changed = c.Report.Changes.Tasks
-	}
 	finished := c.Outcome.Succeeded() || c.Outcome == gate.OutcomeFailed || c.Outcome == gate.OutcomeTimedOut
-	switch {
-	case finished && changed > 0:
-		return DriftResult{metav1.ConditionTrue, ReasonDrifted, c.driftMessage(r, changed)}
+	switch changes := c.Report.Changes; {
+	case finished && changes != nil && changes.Tasks > 0:
+		return DriftResult{metav1.ConditionTrue, ReasonDrifted, c.driftMessage(r, *changes)}
 	case !c.Outcome.Succeeded():
 		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, printable.Cut("the drift check failed: "+c.failure(), maxMessage)}
-	case c.Report.Unchecked > 0:
-		return DriftResult{metav1.ConditionUnknown, ReasonUnchecked, c.uncheckedMessage()}
-	case c.Report.Changes == nil:
+	case changes == nil:
 		return DriftResult{metav1.ConditionUnknown, ReasonCheckFailed, "the drift check failed: its report does not say what would change"}
+	case c.Report.Checked == 0:
+		return DriftResult{metav1.ConditionUnknown, ReasonUnchecked, "nothing is known: " + c.extent() + " was checked"}
+	case c.Report.Unchecked > 0:
+		return DriftResult{metav1.ConditionUnknown, ReasonUnchecked, "no difference found in " + c.extent() + "; the others were not checked"}
 	}
-	return DriftResult{metav1.ConditionFalse, ReasonNoDrift, messageNoDrift}
+	return DriftResult{metav1.ConditionFalse, ReasonNoDrift, "no difference found in " + c.extent()}
 }
 
-func (c Check) driftMessage(r Resource, changed int) string {
-	parts := []string{tasks(changed) + " would change the endpoint"}
+// extent is how many tasks were checked of how many, such as "5 of 7 tasks".
+func (c Check) extent() string {
+	all := c.Report.Checked + c.Report.Unchecked
+	if c.Report.Checked == 0 {
+		return "none of " + tasks(all)
+	}
+	return fmt.Sprintf("%d of %s", c.Report.Checked, tasks(all))
+}
+
+func (c Check) driftMessage(r Resource, changes Changes) string {
+	parts := []string{tasks(changes.Tasks) + " would change the endpoint" + named(changes)}
 	if c.Report.Unchecked > 0 {
-		parts = append(parts, c.uncheckedMessage())
+		parts = append(parts, fmt.Sprintf("%d of %s checked", c.Report.Checked, tasks(c.Report.Checked+c.Report.Unchecked)))
 	}
 	if !c.Outcome.Succeeded() {
 		parts = append(parts, "then the drift check failed: "+c.failure())
@@ -78,11 +91,20 @@ func (c Check) driftMessage(r Resource, changed int) string {
 	return printable.Cut(strings.Join(parts, "; "), maxMessage-len(next)) + next
 }
 
-func (c Check) uncheckedMessage() string {
-	if c.Report.Unchecked == 1 {
-		return "1 task was skipped because it does not support check mode"
+// named names the first tasks that would change the endpoint, after a colon.
+func named(changes Changes) string {
+	if len(changes.Names) == 0 {
+		return ""
 	}
-	return tasks(c.Report.Unchecked) + " were skipped because they do not support check mode"
+	names := make([]string, 0, maxDrifted)
+	for _, name := range changes.Names[:min(len(changes.Names), maxDrifted)] {
+		names = append(names, printable.Line(name, maxName))
+	}
+	text := ": " + strings.Join(names, ", ")
+	if more := changes.Tasks - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func (c Check) failure() string {
@@ -96,22 +118,19 @@ func tasks(n int) string {
 	return fmt.Sprintf("%d tasks", n)
 }
 
-// EndCheck returns the status after a drift check: the condition Drifted, drift and provedAt may change. If the check
-// did not take place, drift remains that of the last one.
+// EndCheck returns the status after a drift check: the condition Drifted and drift may change. If the check did not take place,
+// drift remains that of the last one.
 func EndCheck(status map[string]any, r Resource, c Check) map[string]any {
 	status = copyOf(status)
-	result := c.Result(r)
+	delete(status, fieldProvedAt)
 	if c.Outcome.Checked() {
-		drift := Drift{CheckedAt: metav1.NewTime(c.Finished), Unchecked: c.Report.Unchecked}
-		if c.Report.Changes != nil {
+		drift := Drift{CheckedAt: metav1.NewTime(c.Finished), Checked: c.Report.Checked, Unchecked: c.Report.Unchecked}
+		if c.Report.Changes != nil && r.ShowDiff {
 			drift.Diff = printable.Cut(strings.TrimRight(printable.Lines(c.Report.Changes.Diff), "\n"), maxDiff)
 		}
 		status["drift"] = unstructured(&drift)
 	}
-	if result.Status == metav1.ConditionFalse {
-		status["provedAt"] = text(c.Finished)
-	}
-	setDrifted(status, r, result)
+	setDrifted(status, r, c.Result(r))
 	return status
 }
 
@@ -145,26 +164,37 @@ func (l *conditionList) setDrifted(r Resource, result DriftResult) {
 	l.set(ConditionDrifted, fields)
 }
 
-// proves reports whether a run has made the endpoint as the resource describes it. A migration need not do so.
-func (run Run) proves() bool {
-	return run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate && run.Finished != nil && run.Reason != gate.ReasonMigrate
+// corrects reports whether a run has made the endpoint as the resource describes it. A migration need not do so.
+func (run Run) corrects() bool {
+	return run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate && run.Reason != gate.ReasonMigrate
 }
 
-// provedSince reports whether status has a proof that is at least as late as a run.
-func provedSince(status map[string]any, run Run) bool {
-	proved, _ := status["provedAt"].(string)
-	at, err := time.Parse(time.RFC3339, proved)
-	return err == nil && !at.Before(run.Finished.Truncate(time.Second))
-}
-
-// setProved sets in status what a run proves. Drift that was found before is corrected.
-func setProved(status map[string]any, conditions *conditionList, r Resource, run Run) {
-	status["provedAt"] = text(run.Finished.Time)
+// setCorrected removes from status the drift that was found before a run that corrects it.
+func setCorrected(status map[string]any, conditions *conditionList, r Resource) {
 	if drift := driftOf(status); drift != nil {
 		status["drift"] = unstructured(&Drift{CheckedAt: drift.CheckedAt})
 	}
 	if conditions.get(ConditionDrifted) != nil {
-		conditions.setDrifted(r, DriftResult{metav1.ConditionFalse, ReasonNoDrift, messageNoDrift})
+		conditions.setDrifted(r, DriftResult{metav1.ConditionFalse, ReasonNoDrift, messageCorrected})
+	}
+}
+
+// dropProof removes what drift checks of earlier versions proved.
+func dropProof(status map[string]any, conditions *conditionList) {
+	if status[fieldProvedAt] == nil {
+		return
+	}
+	delete(status, fieldProvedAt)
+	if conditions.get(ConditionDrifted)["status"] == string(metav1.ConditionFalse) {
+		conditions.remove(ConditionDrifted)
+	}
+}
+
+// hideDiff removes a difference that an earlier version of the operator or of the collection has shown.
+func hideDiff(status map[string]any, r Resource) {
+	if drift := driftOf(status); drift != nil && drift.Diff != "" && !r.ShowDiff {
+		drift.Diff = ""
+		status["drift"] = unstructured(drift)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	clean   = Report{Ended: "successful", Tasks: &TaskCounts{OK: 5}, Changes: &Changes{}}
-	drifted = Report{Ended: "successful", Changes: &Changes{Tasks: 2, Diff: "--- before\n+++ after\n-a\n+\x1b[32mb\x1b[0m\n"}}
+	clean   = Report{Ended: "successful", Tasks: &TaskCounts{OK: 5}, Checked: 5, Changes: &Changes{}}
+	drifted = Report{Ended: "successful", Checked: 4, Changes: &Changes{Tasks: 2, Names: []string{"Write", "Own"}, Diff: "--- before\n+++ after\n-a\n+\x1b[32mb\x1b[0m\n"}}
 )
 
 // hour is a time after the last run.
@@ -28,10 +28,12 @@ func afterACheck(r *Resource) { r.Now = hour(1) }
 
 func TestResultOfACheck(t *testing.T) {
 	const rerun = "; to correct it, run the playbook: kubectl collection rerun Queue/q1"
-	unchecked := func(report Report, n int) Report {
-		report.Unchecked = n
+	of := func(report Report, checked, unchecked int) Report {
+		report.Checked, report.Unchecked = checked, unchecked
 		return report
 	}
+	many := of(drifted, 8, 1)
+	many.Changes = &Changes{Tasks: 7, Names: []string{"A", "B", "C\x1b[31m", "D"}}
 	failedAfter := failure
 	failedAfter.Changes = &Changes{Tasks: 1}
 	endless := Report{Ended: "failed", Failures: []Failure{{Message: strings.Repeat("x", 2000)}}, Changes: &Changes{Tasks: 1}}
@@ -42,20 +44,25 @@ func TestResultOfACheck(t *testing.T) {
 		check Check
 		want  DriftResult
 	}{
-		"nothing":       {check(clean, gate.OutcomeSucceeded), DriftResult{no, ReasonNoDrift, "no drift is known since status.provedAt"}},
-		"drift":         {check(drifted, gate.OutcomeSucceeded), DriftResult{yes, ReasonDrifted, "2 tasks would change the endpoint" + rerun}},
-		"one unchecked": {check(unchecked(clean, 1), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "1 task was skipped because it does not support check mode"}},
-		"unchecked":     {check(unchecked(clean, 3), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "3 tasks were skipped because they do not support check mode"}},
+		"nothing":      {check(clean, gate.OutcomeSucceeded), DriftResult{no, ReasonNoDrift, "no difference found in 5 of 5 tasks"}},
+		"nothing of 1": {check(of(clean, 1, 0), gate.OutcomeSucceeded), DriftResult{no, ReasonNoDrift, "no difference found in 1 of 1 task"}},
+		"drift":        {check(drifted, gate.OutcomeSucceeded), DriftResult{yes, ReasonDrifted, "2 tasks would change the endpoint: Write, Own" + rerun}},
+		"unchecked": {
+			check(of(clean, 5, 2), gate.OutcomeSucceeded),
+			DriftResult{unknown, ReasonUnchecked, "no difference found in 5 of 7 tasks; the others were not checked"},
+		},
+		"all unchecked": {check(of(clean, 0, 3), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "nothing is known: none of 3 tasks was checked"}},
+		"no tasks":      {check(of(clean, 0, 0), gate.OutcomeSucceeded), DriftResult{unknown, ReasonUnchecked, "nothing is known: none of 0 tasks was checked"}},
 		"drift, unchecked": {
-			check(unchecked(drifted, 3), gate.OutcomeSucceeded),
-			DriftResult{yes, ReasonDrifted, "2 tasks would change the endpoint; 3 tasks were skipped because they do not support check mode" + rerun},
+			check(many, gate.OutcomeSucceeded),
+			DriftResult{yes, ReasonDrifted, "7 tasks would change the endpoint: A, B, C and 4 more; 8 of 9 tasks checked" + rerun},
 		},
 		"no result": {
 			check(success, gate.OutcomeSucceeded),
 			DriftResult{unknown, ReasonCheckFailed, "the drift check failed: its report does not say what would change"},
 		},
 		"failed": {
-			check(unchecked(failure, 1), gate.OutcomeFailed),
+			check(of(failure, 0, 1), gate.OutcomeFailed),
 			DriftResult{unknown, ReasonCheckFailed, "the drift check failed: disk is full; user is unknown"},
 		},
 		"drift, then failed": {
@@ -69,7 +76,7 @@ func TestResultOfACheck(t *testing.T) {
 		"drift, then timed out": {
 			check(drifted, gate.OutcomeTimedOut), DriftResult{
 				yes, ReasonDrifted,
-				"2 tasks would change the endpoint; then the drift check failed: the run exceeded the time limit runtime.runTimeout" + rerun,
+				"2 tasks would change the endpoint: Write, Own; then the drift check failed: the run exceeded the time limit runtime.runTimeout" + rerun,
 			},
 		},
 		"drift, then cancelled": {check(drifted, gate.OutcomeCancelled), DriftResult{unknown, ReasonCheckFailed, "the drift check failed: the run was cancelled"}},
@@ -91,7 +98,7 @@ func checkDrift(t *testing.T, before, after map[string]any, want string) {
 	t.Helper()
 	got := map[string]any{}
 	rest := copyOf(after)
-	for _, field := range []string{"drift", "provedAt"} {
+	for _, field := range []string{"drift"} {
 		if after[field] != nil {
 			got[field] = after[field]
 		}
@@ -116,34 +123,35 @@ func checkDrift(t *testing.T, before, after map[string]any, want string) {
 	}
 }
 
+func showsDiff(r *Resource) { r.ShowDiff = true }
+
 func TestStatusAfterACheck(t *testing.T) {
 	before := succeeded()
 	same := EndCheck(before, resource(afterACheck), check(clean, gate.OutcomeSucceeded))
 	checkDrift(t, before, same, `
-provedAt: "2026-11-22T10:00:00Z"
-drift: {checkedAt: "2026-11-22T10:00:00Z"}
-condition: {type: Drifted, status: "False", reason: NoDrift, message: no drift is known since status.provedAt,
+drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 5}
+condition: {type: Drifted, status: "False", reason: NoDrift, message: no difference found in 5 of 5 tasks,
   observedGeneration: 3, lastTransitionTime: "2026-11-22T10:00:00Z"}
 `)
-	found := EndCheck(before, resource(afterACheck), check(drifted, gate.OutcomeSucceeded))
-	checkDrift(t, before, found, `
-provedAt: "2026-11-22T09:00:00Z"
-drift: {checkedAt: "2026-11-22T10:00:00Z", diff: "--- before\n+++ after\n-a\n+b"}
+	found := EndCheck(before, resource(afterACheck, showsDiff), check(drifted, gate.OutcomeSucceeded))
+	const driftedCondition = `
 condition: {type: Drifted, status: "True", reason: Drifted, observedGeneration: 3, lastTransitionTime: "2026-11-22T10:00:00Z",
-  message: "2 tasks would change the endpoint; to correct it, run the playbook: kubectl collection rerun Queue/q1"}
-`)
-	skipped := Report{Ended: "successful", Unchecked: 1}
+  message: "2 tasks would change the endpoint: Write, Own; to correct it, run the playbook: kubectl collection rerun Queue/q1"}
+`
+	checkDrift(t, before, found, `
+drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 4, diff: "--- before\n+++ after\n-a\n+b"}`+driftedCondition)
+	checkDrift(t, before, EndCheck(before, resource(afterACheck), check(drifted, gate.OutcomeSucceeded)), `
+drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 4}`+driftedCondition)
+	skipped := Report{Ended: "successful", Checked: 4, Unchecked: 1, Changes: &Changes{}}
 	checkDrift(t, found, EndCheck(found, resource(afterACheck), check(skipped, gate.OutcomeSucceeded)), `
-provedAt: "2026-11-22T09:00:00Z"
-drift: {checkedAt: "2026-11-22T10:00:00Z", unchecked: 1}
-condition: {type: Drifted, status: Unknown, reason: Unchecked, message: 1 task was skipped because it does not support check mode,
+drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 4, unchecked: 1}
+condition: {type: Drifted, status: Unknown, reason: Unchecked, message: no difference found in 4 of 5 tasks; the others were not checked,
   observedGeneration: 3, lastTransitionTime: "2026-11-22T10:00:00Z"}
 `)
 	interrupted := Check{Outcome: gate.OutcomeInterrupted, Finished: hour(2)}
 	lost := EndCheck(found, resource(later), interrupted)
 	checkDrift(t, found, lost, `
-provedAt: "2026-11-22T09:00:00Z"
-drift: {checkedAt: "2026-11-22T10:00:00Z", diff: "--- before\n+++ after\n-a\n+b"}
+drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 4, diff: "--- before\n+++ after\n-a\n+b"}
 condition: {type: Drifted, status: Unknown, reason: CheckFailed, message: "the drift check failed: the pod ended before the run did",
   observedGeneration: 3, lastTransitionTime: "2026-11-23T09:00:00Z"}
 `)
@@ -152,16 +160,58 @@ condition: {type: Drifted, status: Unknown, reason: CheckFailed, message: "the d
 		t.Errorf("status changes with each check that does not take place (-before +after):\n%s", cmp.Diff(lost, again))
 	}
 	checkDrift(t, before, RefuseCheck(before, resource(afterACheck)), `
-provedAt: "2026-11-22T09:00:00Z"
 condition: {type: Drifted, status: Unknown, reason: NotSupported, observedGeneration: 3, lastTransitionTime: "2026-11-22T10:00:00Z",
   message: "version 1.0.0 of the collection does not declare supportsCheckMode for kind Queue: its playbook cannot be checked"}
 `)
 	checkStatus(t, succeededStatus, before)
 }
 
+// A version of the collection, or of the operator, that does not show differences removes those that are shown.
+func TestDiffIsRemoved(t *testing.T) {
+	found := EndCheck(succeeded(), resource(afterACheck, showsDiff), check(drifted, gate.OutcomeSucceeded))
+	record := newRecord(gate.OutcomeSucceeded)
+	if shown := Skip(found, resource(later, showsDiff), record, skip); !Equal(found, shown) {
+		t.Errorf("a skip changes status (-before +after):\n%s", cmp.Diff(found, shown))
+	}
+	hidden := Skip(found, resource(later), record, skip)
+	if drift := typedStatus(t, hidden).Drift; drift.Diff != "" || drift.Checked != 4 {
+		t.Errorf("drift is %+v", drift)
+	}
+	if again := Skip(hidden, resource(later), record, skip); !Equal(hidden, again) {
+		t.Errorf("a second skip changes status (-before +after):\n%s", cmp.Diff(hidden, again))
+	}
+}
+
+// Resources have what earlier versions proved by checks that had not looked.
+func TestProofsOfEarlierVersionsAreDropped(t *testing.T) {
+	old := func(result DriftResult) map[string]any {
+		status := succeeded()
+		status["provedAt"] = "2026-11-22T10:00:00Z"
+		setDrifted(status, resource(afterACheck), result)
+		return status
+	}
+	proved := old(DriftResult{metav1.ConditionFalse, ReasonNoDrift, "no drift is known since status.provedAt"})
+	known := old(DriftResult{metav1.ConditionTrue, ReasonDrifted, "1 task would change the endpoint"})
+	next := newRun(func(run *Run) { run.ID = "r3" })
+	for name, tc := range map[string]struct {
+		status  map[string]any
+		drifted string
+	}{
+		"skipped":          {Skip(proved, resource(later), newRecord(gate.OutcomeSucceeded), skip), ""},
+		"run":              {Start(proved, resource(later), next), ""},
+		"checked":          {EndCheck(proved, resource(later), check(clean, gate.OutcomeSucceeded)), "False"},
+		"drifted, skipped": {Skip(known, resource(later), newRecord(gate.OutcomeSucceeded), skip), "True"},
+	} {
+		drifted, _ := conditionsOf(tc.status, t0).get(ConditionDrifted)["status"].(string)
+		if tc.status["provedAt"] != nil || drifted != tc.drifted {
+			t.Errorf("%s: proved at %v, Drifted is %q", name, tc.status["provedAt"], drifted)
+		}
+	}
+}
+
 func TestDiffIsBounded(t *testing.T) {
 	report := Report{Ended: "successful", Changes: &Changes{Tasks: 1, Diff: strings.Repeat("-a\n+ä\n", 2000)}}
-	diff := typedStatus(t, EndCheck(nil, resource(), check(report, gate.OutcomeSucceeded))).Drift.Diff
+	diff := typedStatus(t, EndCheck(nil, resource(showsDiff), check(report, gate.OutcomeSucceeded))).Drift.Diff
 	if len(diff) > maxDiff || len(diff) < maxDiff-10 || !strings.HasSuffix(diff, cutMark) {
 		t.Errorf("a diff of %d bytes that ends with %q", len(diff), diff[len(diff)-10:])
 	}
@@ -175,28 +225,31 @@ func TestARunAfterADriftCheck(t *testing.T) {
 		about := resource(later)
 		return End(Start(found, about, next), about, next, report, record)
 	}
+	lost := EndCheck(end(gate.OutcomeSucceeded, success), resource(later), Check{Outcome: gate.OutcomeInterrupted, Finished: hour(4)})
+	const no, yes, unknown = metav1.ConditionFalse, metav1.ConditionTrue, metav1.ConditionUnknown
 	for name, tc := range map[string]struct {
 		status  map[string]any
 		drifted metav1.ConditionStatus
-		proved  time.Time
+		checked int
 	}{
-		"running":             {Start(found, resource(later), next), metav1.ConditionTrue, t0},
-		"succeeded":           {end(gate.OutcomeSucceeded, success), metav1.ConditionFalse, hour(3)},
-		"failed":              {end(gate.OutcomeFailed, failure), metav1.ConditionTrue, t0},
-		"asked to run again":  {end(gate.OutcomeRequeued, success), metav1.ConditionTrue, t0},
-		"deleted":             {end(gate.OutcomeSucceeded, success, isDeletion), metav1.ConditionTrue, t0},
-		"skipped":             {Skip(found, resource(later), newRecord(gate.OutcomeSucceeded), skip), metav1.ConditionTrue, t0},
-		"succeeded, restored": {Skip(found, resource(later), newRecord(gate.OutcomeSucceeded, laterRun), skip), metav1.ConditionFalse, hour(3)},
-		"failed, restored":    {Skip(found, resource(later), newRecord(gate.OutcomeFailed, laterRun), skip), metav1.ConditionTrue, t0},
+		"running":             {Start(found, resource(later), next), yes, 4},
+		"succeeded":           {end(gate.OutcomeSucceeded, success), no, 0},
+		"failed":              {end(gate.OutcomeFailed, failure), yes, 4},
+		"asked to run again":  {end(gate.OutcomeRequeued, success), yes, 4},
+		"deleted":             {end(gate.OutcomeSucceeded, success, isDeletion), yes, 4},
+		"skipped":             {Skip(found, resource(later), newRecord(gate.OutcomeSucceeded), skip), yes, 4},
+		"succeeded, restored": {Skip(found, resource(later), newRecord(gate.OutcomeSucceeded, laterRun), skip), no, 0},
+		"failed, restored":    {Skip(found, resource(later), newRecord(gate.OutcomeFailed, laterRun), skip), yes, 4},
+		"then not checked":    {Skip(lost, resource(later), newRecord(gate.OutcomeSucceeded, laterRun), skip), unknown, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			typed := typedStatus(t, tc.status)
 			c := typed.Conditions[indexOf(typed.Conditions, ConditionDrifted)]
-			if c.Status != tc.drifted || (typed.Drift.Diff == "") != (tc.drifted == metav1.ConditionFalse) {
+			if c.Status != tc.drifted || typed.Drift.Checked != tc.checked || !typed.Drift.CheckedAt.Time.Equal(hour(1)) {
 				t.Errorf("Drifted is %s, drift %+v", c.Status, typed.Drift)
 			}
-			if !typed.ProvedAt.Time.Equal(tc.proved) || !typed.Drift.CheckedAt.Time.Equal(hour(1)) {
-				t.Errorf("proved at %s, checked at %s", typed.ProvedAt, typed.Drift.CheckedAt)
+			if tc.drifted == no && c.Message != messageCorrected {
+				t.Errorf("the message is %q", c.Message)
 			}
 		})
 	}
@@ -204,29 +257,11 @@ func TestARunAfterADriftCheck(t *testing.T) {
 
 func laterRun(r *gate.Record) { r.RunID, r.Finished = "r3", hour(3) }
 
-func TestProof(t *testing.T) {
+func TestDriftOfAResourceThatWasNeverChecked(t *testing.T) {
 	adopted := newRecord(gate.OutcomeSucceeded, func(r *gate.Record) { r.RunID = "" })
-	same := EndCheck(succeeded(), resource(afterACheck), check(clean, gate.OutcomeSucceeded))
-	old := succeeded()
-	delete(old, "provedAt")
-	for name, tc := range map[string]struct {
-		status map[string]any
-		want   any
-	}{
-		"never":                 {started(), nil},
-		"failed":                {failedOnce(), nil},
-		"adopted":               {Skip(nil, resource(), adopted, skip), nil},
-		"an older gate ran it":  {Skip(old, resource(later), newRecord(gate.OutcomeSucceeded), skip), "2026-11-22T09:00:00Z"},
-		"checked, then skipped": {Skip(same, resource(later), newRecord(gate.OutcomeSucceeded), skip), "2026-11-22T10:00:00Z"},
-		"clock was ahead": {
-			End(same, resource(), newRun(), success, newRecord(gate.OutcomeSucceeded)), "2026-11-22T09:00:00Z",
-		},
-	} {
-		if got := tc.status["provedAt"]; got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-		if typed := typedStatus(t, tc.status); strings.HasPrefix(name, "adopted") && indexOf(typed.Conditions, ConditionDrifted) >= 0 {
-			t.Errorf("%s: a resource that was never checked has a condition Drifted", name)
+	for name, status := range map[string]map[string]any{"run": succeeded(), "adopted": Skip(nil, resource(), adopted, skip)} {
+		if typed := typedStatus(t, status); indexOf(typed.Conditions, ConditionDrifted) >= 0 || typed.Drift != nil {
+			t.Errorf("%s: %+v", name, typed)
 		}
 	}
 }
@@ -235,7 +270,7 @@ func TestFoundDrift(t *testing.T) {
 	before := succeeded()
 	found := EndCheck(before, resource(), check(drifted, gate.OutcomeSucceeded))
 	same := EndCheck(found, resource(), check(clean, gate.OutcomeSucceeded))
-	const message = "2 tasks would change the endpoint; to correct it, run the playbook: kubectl collection rerun Queue/q1"
+	const message = "2 tasks would change the endpoint: Write, Own; to correct it, run the playbook: kubectl collection rerun Queue/q1"
 	for name, tc := range map[string]struct {
 		before, after map[string]any
 		want          string

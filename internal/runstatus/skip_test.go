@@ -45,7 +45,6 @@ lastRun: {id: r2, event: create, reason: "", started: "2026-11-22T09:00:00Z", fi
 lastSuccess: {id: r2, event: create, started: "2026-11-22T09:00:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
 history:
 - {id: r2, event: create, started: "2026-11-22T09:00:00Z", finished: "2026-11-22T09:00:00Z", outcome: Succeeded, version: 1.0.0}
-provedAt: "2026-11-22T09:00:00Z"
 `, Skip(nil, resource(later), newRecord(gate.OutcomeSucceeded), skip))
 
 	record := newRecord(gate.OutcomeFailed, func(r *gate.Record) { r.Attempt = 6 })

@@ -34,8 +34,7 @@ const (
 	ConditionFailure    = "Failure"
 	// ConditionStalled is True if a failed resource is not tried again until it is changed or somebody asks (kstatus).
 	ConditionStalled = "Stalled"
-	// ConditionDrifted is the result of a drift check: True, False, or Unknown if tasks were skipped because of check mode or the
-	// check failed.
+	// ConditionDrifted is the result of a drift check: True, False, or Unknown if not all tasks were checked or the check failed.
 	ConditionDrifted = "Drifted"
 	// ConditionFieldsIgnored is True if the spec has fields that this version of the collection does not declare.
 	ConditionFieldsIgnored = "FieldsIgnored"
@@ -61,9 +60,7 @@ type Status struct {
 	History     []RunSummary `json:"history,omitempty"`
 	// Migration is the last one that succeeded.
 	Migration *Migration `json:"migration,omitempty"`
-	// ProvedAt is when a run or a drift check last found the endpoint as the resource describes it.
-	ProvedAt *metav1.Time `json:"provedAt,omitempty"`
-	Drift    *Drift       `json:"drift,omitempty"`
+	Drift     *Drift     `json:"drift,omitempty"`
 }
 
 // Waiting is why a run waits. The reasons are those of package endpoint, those with which the gate waits for the ZosEndpoint
@@ -84,13 +81,15 @@ type Migration struct {
 	Finished metav1.Time `json:"finished"`
 }
 
-// Drift is the result of the last drift check. The condition Drifted says whether there is any.
+// Drift is the result of the last drift check. The condition Drifted says whether there is any. After a successful run, only
+// CheckedAt is left.
 type Drift struct {
 	CheckedAt metav1.Time `json:"checkedAt"`
-	// Diff is the beginning of the differences, as Ansible shows them, without tasks with no_log.
-	Diff string `json:"diff,omitempty"`
-	// Unchecked is the number of tasks that were skipped because of check mode.
+	// Checked is the number of tasks on the endpoint that were checked, and Unchecked of those that were not.
+	Checked   int `json:"checked,omitempty"`
 	Unchecked int `json:"unchecked,omitempty"`
+	// Diff is the beginning of the differences, as Ansible shows them, without tasks with no_log, if the kind declares showDiff.
+	Diff string `json:"diff,omitempty"`
 }
 
 // Run is one run of a playbook.
@@ -186,8 +185,10 @@ type Report struct {
 	ConnectionMessage string `json:"connectionMessage,omitempty"`
 	// ConnectionIgnored is true if the playbook went on although its endpoint could not be used (ignore_unreachable).
 	ConnectionIgnored bool `json:"connectionIgnored,omitempty"`
-	// Changes are the differences of a run in check mode, and Unchecked the number of tasks that were skipped because of check mode.
+	// Changes are what a run in check mode would change. Checked is the number of tasks on the endpoint that it checked, and Unchecked of
+	// those that it did not.
 	Changes   *Changes `json:"changes,omitempty"`
+	Checked   int      `json:"checked,omitempty"`
 	Unchecked int      `json:"unchecked,omitempty"`
 	// RequeueAfter is the last period that requeue_after was called with, such as 1h30m, or empty.
 	RequeueAfter string `json:"requeueAfter,omitempty"`
@@ -195,8 +196,9 @@ type Report struct {
 
 // Changes are what a run in check mode would have changed.
 type Changes struct {
-	// Tasks is the number of tasks on the endpoint.
-	Tasks int `json:"tasks"`
+	// Tasks is the number of tasks on the endpoint that would change something, and Names has those of the first ones.
+	Tasks int      `json:"tasks"`
+	Names []string `json:"names,omitempty"`
 	// Diff is bounded, and has nothing of tasks with no_log.
 	Diff string `json:"diff,omitempty"`
 }

@@ -48,7 +48,8 @@ type Scenario struct {
 	Outcome gate.Outcome
 	// Status has the fields that the status must have after the first run, or is nil.
 	Status map[string]any
-	// Idempotence says that a second run changes nothing, and Check that a drift check after it works and finds nothing.
+	// Idempotence says that a second run changes nothing, and Check that a drift check after it works and finds nothing, and that one after
+	// the deletion finds a difference and changes nothing.
 	Idempotence, Check bool
 	// Deletion says that the finalizer playbook works and leaves no object behind. Recreation says that a run after the deletion changes as
 	// many tasks as the first one did, and that what it made is deleted again.

@@ -35,7 +35,7 @@ var rootKeys = []key{
 		"description": "What is true after the first run.",
 	}},
 	{"idempotence", boolean("A second run changes nothing. The default is true.")},
-	{"check", boolean("A drift check after the second run works, and finds nothing. The default is supportsCheckMode of the kind.")},
+	{"check", boolean("A drift check after the second run works, and finds nothing; one after the deletion finds a difference, and changes nothing. The default is supportsCheckMode of the kind.")},
 	{"deletion", boolean("The finalizer playbook succeeds, and leaves none of the objects in Kubernetes that the playbook made. The default is true if the kind has a finalizer.")},
 	{"recreation", boolean("A run after the deletion changes as many tasks as the first one, and is deleted again. The default is deletion.")},
 	{"unreachable", boolean("A run fails if the endpoint does not answer. The default is true.")},

@@ -22,19 +22,19 @@ import (
 // if it is called without --cmdline. found is what the report of a check says.
 func checkable(found string) string {
 	return fmt.Sprintf(`options="$2/env/cmdline"
-[ $# = 6 ] || echo "$8" >"$options"
+[ $# = 6 ] || echo "${7#--cmdline=}" >"$options"
 if ! grep -qs -e --check "$options"; then %s; exit; fi
-echo check >>$DIR/checks; cp "$2/env/extravars" $DIR/
+echo "check $7 $ZOSCB_SKIPPED_MODULES" >>$DIR/checks; cp "$2/env/extravars" $DIR/
 echo "+a line of a file"; while [ -e $DIR/hold ]; do sleep 0.1; done
 report '{"ended": "successful", "host": "lpar1", %s}'`, wellDone, found)
 }
 
 const (
-	noDrift  = `"changes": {"tasks": 0}`
-	twoTasks = `"changes": {"tasks": 2, "diff": "+a line of a file"}`
+	noDrift  = `"checked": 5, "changes": {"tasks": 0}`
+	twoTasks = `"checked": 5, "changes": {"tasks": 2, "names": ["Write", "Own"], "diff": "+a line of a file"}`
 )
 
-func (p *operatorPod) checks() int { return strings.Count(p.read("checks"), "check") }
+func (p *operatorPod) checks() int { return strings.Count(p.read("checks"), "\n") }
 
 // newCheckedJob makes a pod whose kind supports check mode, and a resource whose first run was successful.
 func newCheckedJob(ctx context.Context) (*operatorPod, *unstructured.Unstructured) {
@@ -101,14 +101,14 @@ var _ = Describe("A drift check", Ordered, func() {
 
 		By("reporting what it found")
 		live := Live(ctx, NewWithT(GinkgoT()), job)
-		Expect(live).To(beDrifted("True", "Drifted", "2 tasks would change the endpoint"))
+		Expect(live).To(beDrifted("True", "Drifted", "2 tasks would change the endpoint: Write, Own"))
 		Expect(live.Object["status"]).To(And(
 			HaveKeyWithValue("phase", "Succeeded"),
-			HaveKeyWithValue("drift", And(HaveKeyWithValue("diff", "+a line of a file"), HaveKey("checkedAt"))),
+			HaveKeyWithValue("drift", And(HaveKey("checkedAt"), HaveKeyWithValue("checked", BeEquivalentTo(5)), Not(HaveKey("diff")))),
 			HaveKeyWithValue("lastRun", before.Object["status"].(map[string]any)["lastRun"]),
-			HaveKeyWithValue("provedAt", before.Object["status"].(map[string]any)["provedAt"]),
+			Not(HaveKey("provedAt")),
 		))
-		Expect(gateEvents(ctx, pod.namespace)).To(ContainElement(HavePrefix("Warning Drifted 2 tasks would change the endpoint")))
+		Expect(gateEvents(ctx, pod.namespace)).To(ContainElement(HavePrefix("Warning Drifted 2 tasks would change the endpoint: Write, Own")))
 		Expect(pod.read("extravars")).NotTo(ContainSubstring("pyz"), "the playbook gets declared variables only")
 
 		By("logging no output, and keeping none")
@@ -127,9 +127,50 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
 		Expect(pod.checks()).To(Equal(1))
 		live = Live(ctx, NewWithT(GinkgoT()), job)
-		Expect(live).To(beDrifted("False", "NoDrift", "no drift is known"))
-		Expect(live.Object["status"]).To(HaveKeyWithValue("drift", Not(HaveKey("diff"))))
+		Expect(live).To(beDrifted("False", "NoDrift", "the playbook has run successfully since the last drift check"))
+		Expect(live.Object["status"]).To(HaveKeyWithValue("drift", Not(HaveKey("checked"))))
 	}, NodeTimeout(2*time.Minute))
+
+	It("shows what differs only if the kind declares it, and leaves out the modules that administrators name", func(ctx context.Context) {
+		pod, job := newCheckedJob(ctx)
+		pod.realRunner(checkable(twoTasks))
+		kind := pod.settings.Kinds[gateKind]
+		kind.ShowDiff = true
+		pod.settings.Kinds[gateKind], pod.settings.DriftCheckSkipModules = kind, []string{"acme.zos.submit", "marker"}
+		pod.writeSettings()
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
+		pod.reconcile(ctx, job)
+		Expect(pod.read("checks")).To(Equal("check --cmdline=--check --diff acme.zos.submit,marker\n"))
+		drift := func() any { return Live(ctx, NewWithT(GinkgoT()), job).Object["status"].(map[string]any)["drift"] }
+		Expect(drift()).To(HaveKeyWithValue("diff", "+a line of a file"))
+
+		By("removing it once a version of the collection does not")
+		kind.ShowDiff = false
+		pod.settings.Kinds[gateKind] = kind
+		pod.writeSettings()
+		pod.reconcile(ctx, job)
+		Expect(drift()).To(And(HaveKeyWithValue("checked", BeEquivalentTo(5)), Not(HaveKey("diff"))))
+		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("True", "Drifted", "2 tasks"))
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "2")
+		pod.reconcile(ctx, job)
+		Expect(pod.read("checks")).To(HaveSuffix("check --cmdline=--check acme.zos.submit,marker\n"))
+		Expect(drift()).NotTo(HaveKey("diff"))
+	}, NodeTimeout(time.Minute))
+
+	It("drops what an earlier version took for a proof", func(ctx context.Context) {
+		pod, job := newCheckedJob(ctx)
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
+		pod.reconcile(ctx, job)
+		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), merge(`{"status":{"provedAt":"2026-11-22T10:00:00Z"}}`))).To(Succeed())
+		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKey("provedAt"))
+		pod.reconcile(ctx, job)
+		live := Live(ctx, NewWithT(GinkgoT()), job)
+		Expect(live.Object["status"]).NotTo(HaveKey("provedAt"))
+		Expect(live).NotTo(beDrifted("False", "NoDrift", ""))
+		Expect(pod.plays()).To(Equal(2), "the first run, and the check")
+		pod.reconcile(ctx, job)
+		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
+	}, NodeTimeout(time.Minute))
 
 	It("is made when its period is over", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
@@ -143,8 +184,7 @@ var _ = Describe("A drift check", Ordered, func() {
 		Expect(pod.reconcile(ctx, job)).To(about(time.Hour))
 		Expect(pod.checks()).To(Equal(1))
 		live := Live(ctx, NewWithT(GinkgoT()), job)
-		Expect(live).To(beDrifted("False", "NoDrift", "no drift is known since status.provedAt"))
-		Expect(Field(ctx, job, "status", "provedAt")(NewWithT(GinkgoT()))).To(Equal(Field(ctx, job, "status", "drift", "checkedAt")(NewWithT(GinkgoT()))))
+		Expect(live).To(beDrifted("False", "NoDrift", "no difference found in 5 of 5 tasks"))
 		Expect(gateRecord(ctx, job).Finished).To(BeTemporally("==", record.Finished), "the period of runs goes on")
 		Expect(pod.reconcile(ctx, job)).To(about(time.Hour))
 		Expect(pod.checks()).To(Equal(1))
@@ -209,7 +249,8 @@ var _ = Describe("A drift check", Ordered, func() {
 	It("that fails, or that cannot check each task, says so", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
 		for i, tc := range []struct{ script, reason, message string }{
-			{checkable(noDrift + `, "unchecked": 3`), "Unchecked", "3 tasks were skipped because they do not support check mode"},
+			{checkable(noDrift + `, "unchecked": 3`), "Unchecked", "no difference found in 5 of 8 tasks; the others were not checked"},
+			{checkable(`"unchecked": 3, "changes": {"tasks": 0}`), "Unchecked", "nothing is known: none of 3 tasks was checked"},
 			{`echo "+a line of a file"; exit 3`, "CheckFailed", "the drift check failed: the run ended without a report: ansible-runner: exit status 3"},
 			{`sleep 1000`, "CheckFailed", "the drift check failed: the run exceeded the time limit runtime.runTimeout"},
 			{`report '{"ended": "failed", "failures": [{"message": "no data set"}]}'; exit 2`, "CheckFailed", "the drift check failed: no data set"},

@@ -155,7 +155,7 @@ func (p *hostPod) start(pod *corev1.Pod) {
 
 // volatile are fields of a status that differ between two runs.
 var volatile = map[string]bool{
-	"id": true, "started": true, "finished": true, "lastTransitionTime": true, "provedAt": true, "completion": true,
+	"id": true, "started": true, "finished": true, "lastTransitionTime": true, "completion": true,
 }
 
 // withoutVolatile returns a status without the history and without what differs between two runs.

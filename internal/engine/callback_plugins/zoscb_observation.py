@@ -8,6 +8,7 @@ from ansible import constants, context
 from ansible.plugins.callback import CallbackBase
 
 from zoscb_engine.changes import Changes
+from zoscb_engine.checkguard import Guard, is_answer
 from zoscb_engine.endpoints import Endpoints
 from zoscb_engine.observation import Observation, Task
 from zoscb_engine.run import Run
@@ -16,7 +17,7 @@ DOCUMENTATION = """
 name: zoscb_observation
 type: aggregate
 short_description: observes the tasks on the resource's endpoint
-description: Writes observation.json to the folder of the run.
+description: Writes observation.json to the folder of the run. In check mode, it keeps modules that ignore it from running.
 """
 
 
@@ -30,10 +31,16 @@ class CallbackModule(CallbackBase):
         super().__init__()
         folder = os.environ.get("AWX_ISOLATED_DATA_DIR")
         self.disabled = not folder
-        changes = Changes(constants.DEFAULT_LOCAL_TMP) if context.CLIARGS.get("check") else None
+        changes = self._guard = None
+        if context.CLIARGS.get("check"):
+            changes, self._guard = Changes(constants.DEFAULT_LOCAL_TMP, bool(context.CLIARGS.get("diff"))), Guard()
+            self._guard.install()
         self._observation = Observation(Endpoints().get(Run.of_ansible().endpoint), changes, folder)
         self._started = (None, "")  # The task that was started last, and its name with templates replaced.
         self._loops = set()  # Tasks whose items were observed.
+
+    def v2_playbook_on_play_start(self, play):
+        self._observation.play()
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         self._started = (task._uuid, task.get_name())
@@ -42,12 +49,18 @@ class CallbackModule(CallbackBase):
         self._started = (task._uuid, task.get_name())
 
     def v2_runner_on_ok(self, result):
+        self._guarded(result)
         if result._task._uuid not in self._loops:
             self._observation.ok(self._task(result), result._result)
 
     def v2_runner_on_skipped(self, result):
-        if result._task._uuid not in self._loops:
+        self._guarded(result, skipped=True)
+        if result._task._uuid not in self._loops or is_answer(result._result):
             self._observation.skipped(self._task(result), result._result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self._guarded(result)
+        self._observation.failed(self._task(result))
 
     def v2_runner_on_unreachable(self, result):
         self._observation.unreachable(self._task(result), result._result)
@@ -65,6 +78,10 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_stats(self, stats):
         self._observation.end()
+
+    def _guarded(self, result, skipped=False):
+        if self._guard:
+            self._guard.observe(result._host, result._task, result._result, skipped)
 
     def _task(self, result):
         task, (started, name) = result._task, self._started

@@ -34,7 +34,7 @@ type Options struct {
 
 // Step is one step of a scenario.
 type Step struct {
-	// Name is that of the key of the scenario with which it is switched off, or creation.
+	// Name is that of the key of the scenario with which it is switched off, or creation, or [checkDrift], which belongs to check.
 	Name string
 	Took time.Duration
 	// Skipped says why it was not done, or is "".
@@ -119,9 +119,12 @@ type trial struct {
 	session  *localrun.Session
 	output   *tail
 	steps    []Step
-	// changed is the number of tasks that the first run changed.
-	changed int
+	// created is the first run.
+	created localrun.Result
 }
+
+// checkDrift is the step after the deletion that shows what a drift check is good for.
+const checkDrift = "check drift"
 
 // run does the steps of a scenario. What was created is deleted also if something else was not as expected.
 func (t *trial) run(ctx context.Context) {
@@ -134,6 +137,7 @@ func (t *trial) run(ctx context.Context) {
 		t.do(ctx, "check", s.Check, t.check)
 	}
 	if t.session != nil && t.do(ctx, "deletion", s.Deletion, t.remove) && created {
+		t.do(ctx, checkDrift, s.Check, t.checkDeleted)
 		t.do(ctx, "recreation", s.Recreation, t.recreate)
 	}
 }
@@ -220,7 +224,7 @@ func (t *trial) create(ctx context.Context) (v verdict, err error) {
 	if v.result, err = t.session.Create(ctx); err != nil {
 		return v, err
 	}
-	t.changed = changed(v.result)
+	t.created = v.result
 	if outcome := v.result.Outcome(); !v.result.Ran || outcome != t.scenario.Outcome {
 		v.expected, v.got = fmt.Sprintf("outcome %s", t.scenario.Outcome), v.result.Summary()
 		return v, nil
@@ -240,7 +244,7 @@ func (t *trial) repeat(ctx context.Context) (v verdict, err error) {
 	}
 	written := v.result.Written()
 	if v.result.Outcome() != gate.OutcomeSucceeded || changed(v.result) > 0 || len(written) > 0 {
-		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+tasks(v.result)
+		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+list("; changed: ", v.result.Changed)
 		if len(written) > 0 {
 			v.got += "; in Kubernetes: " + strings.Join(written, ", ")
 		}
@@ -254,17 +258,55 @@ func (t *trial) check(ctx context.Context) (v verdict, err error) {
 	}
 	reason := v.result.DriftReason()
 	switch {
-	case v.result.Ran && reason == runstatus.ReasonNoDrift:
-		return v, nil
-	case v.result.Ran && reason == runstatus.ReasonUnchecked:
-		v.skipped = "there are tasks that Ansible cannot check"
-		return v, nil
-	}
-	v.expected, v.got = "a drift check finds nothing", v.result.Summary()
-	if drift, ok := v.result.Status()["drift"].(map[string]any); ok && drift["diff"] != nil {
-		fmt.Fprintf(t.output, "%v\n", drift["diff"])
+	case v.result.Ran && reason == runstatus.ReasonUnchecked && v.result.Report.Checked == 0:
+		v.skipped = "none of the tasks can be checked"
+	case v.result.Ran && slices.Contains([]string{runstatus.ReasonNoDrift, runstatus.ReasonUnchecked}, reason):
+	default:
+		v.expected, v.got = "a drift check finds nothing", v.result.Summary()
+		t.show(v.result)
 	}
 	return v, nil
+}
+
+// show adds the differences that a check found to the output.
+func (t *trial) show(check localrun.Result) {
+	if changes := check.Report.Changes; changes != nil && changes.Diff != "" {
+		fmt.Fprintf(t.output, "%s\n", changes.Diff)
+	}
+}
+
+// checkDeleted checks the deleted resource as if its playbook had run, twice: the first check must find a difference, and the second one the
+// same. A module that ignores check mode has made it disappear. What such a module made is deleted again.
+func (t *trial) checkDeleted(ctx context.Context) (v verdict, err error) {
+	if v.result, err = t.session.CheckNew(ctx); err != nil {
+		return v, err
+	}
+	if v.result.DriftReason() != runstatus.ReasonDrifted {
+		v.expected = "a drift check finds what was deleted; if it cannot, the kind must not have supportsCheckMode"
+		v.got = v.result.Summary() + list("; the creation changed: ", t.created.Changed)
+		return v, t.removeAgain(ctx)
+	}
+	first := v.result.Report.Changes
+	again, err := t.session.CheckNew(ctx)
+	if err != nil {
+		return v, err
+	}
+	second := again.Report.Changes
+	if second != nil && second.Tasks == first.Tasks && slices.Equal(second.Names, first.Names) {
+		return v, nil
+	}
+	done := first.Names
+	if second != nil {
+		done = slices.DeleteFunc(slices.Clone(first.Names), func(name string) bool { return slices.Contains(second.Names, name) })
+	}
+	v.expected, v.got = "a drift check changes nothing: a second one finds the same", again.Summary()+list("; the first one changed: ", done)
+	return v, t.removeAgain(ctx)
+}
+
+// removeAgain deletes what a check that was not as expected may have made. The outcome does not matter.
+func (t *trial) removeAgain(ctx context.Context) error {
+	_, err := t.session.Delete(ctx)
+	return err
 }
 
 func (t *trial) remove(ctx context.Context) (v verdict, err error) {
@@ -293,9 +335,9 @@ func (t *trial) recreate(ctx context.Context) (v verdict, err error) {
 		return v, err
 	case created.Outcome() != t.scenario.Outcome:
 		v.expected, v.got = fmt.Sprintf("a run after the deletion has the outcome %s", t.scenario.Outcome), created.Summary()
-	case changed(created) != t.changed:
-		v.expected = fmt.Sprintf("a run after the deletion changes as many tasks as the first one: %d", t.changed)
-		v.got = created.Summary() + tasks(created)
+	case changed(created) != changed(t.created):
+		v.expected = fmt.Sprintf("a run after the deletion changes as many tasks as the first one: %d", changed(t.created))
+		v.got = created.Summary() + list("; changed: ", created.Changed)
 	case deleted.expected != "":
 		v.expected, v.got = deleted.expected, deleted.got
 	}
@@ -310,12 +352,12 @@ func changed(r localrun.Result) int {
 	return int(n)
 }
 
-// tasks names the tasks that have changed the endpoint.
-func tasks(r localrun.Result) string {
-	if len(r.Changed) == 0 {
+// list is a list of tasks after some words, or "" if there are none.
+func list(words string, tasks []string) string {
+	if len(tasks) == 0 {
 		return ""
 	}
-	return "; changed: " + strings.Join(r.Changed, ", ")
+	return words + strings.Join(tasks, ", ")
 }
 
 type writerFunc func(p []byte) (int, error)

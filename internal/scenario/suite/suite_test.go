@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,21 @@ expect:
   status: {region: {size: 2}, conditions: [{type: Successful, status: "True"}]}
 `
 
+// marker is a module that makes a file. It is honest, or it pretends to support check mode: one that is lying does its work in it, and
+// one that is blind returns without looking.
+const marker = `
+import os
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule(argument_spec={"path": {"type": "str"}, "way": {"type": "str"}}, supports_check_mode=True)
+path, way = module.params["path"], module.params["way"]
+if module.check_mode and way == "blind":
+    module.exit_json(changed=False)
+there = os.path.exists(path)
+if way == "lying" or not module.check_mode:
+    open(path, "w").close()
+module.exit_json(changed=not there)
+`
+
 // optionsOf are those of a collection with a playbook and one scenario.
 func optionsOf(t *testing.T, playbook, text string) Options {
 	t.Helper()
@@ -85,7 +101,8 @@ func optionsOf(t *testing.T, playbook, text string) Options {
 	text = strings.ReplaceAll(text, "PATH", filepath.Join(t.TempDir(), "file"))
 	for name, content := range map[string]string{
 		"operator-config.yml": config, "playbooks/file.yml": playbook, "README.md": "# Files\n", scenario.Dir + "/one.yaml": text,
-		"galaxy.yml": "namespace: acme\nname: files\nversion: 1.0.0\nreadme: README.md\nauthors: [A]\n",
+		"playbooks/library/marker.py": marker,
+		"galaxy.yml":                  "namespace: acme\nname: files\nversion: 1.0.0\nreadme: README.md\nauthors: [A]\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -201,7 +218,35 @@ func TestStepsFindBrokenPromises(t *testing.T) {
 		"tasks that Ansible cannot check": {
 			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|ansible.builtin.shell: {cmd: "echo x > {{ path }}"}` + "\n      changed_when: false",
 			scenario: "expect:|recreation: false\nexpect:",
-			want:     []string{"unreachable skipped", "creation", "idempotence", "check skipped", "deletion"},
+			want: []string{
+				"unreachable skipped", "creation", "idempotence", "check skipped", "deletion",
+				"check drift expected: a drift check finds what was deleted; if it cannot, the kind must not have supportsCheckMode " +
+					"got: Unchecked: nothing is known: none of 1 task was checked; the creation changed: Report",
+			},
+		},
+		"a module that looks in check mode": {
+			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|marker: {path: "{{ path }}"}`,
+			scenario: "expect:|idempotence: false\nexpect:",
+			want:     []string{"unreachable skipped", "creation", "check", "deletion", checkDrift, "recreation"},
+		},
+		"a module that returns without looking": {
+			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|marker: {path: "{{ path }}", way: blind}`,
+			scenario: "expect:|idempotence: false\nexpect:",
+			want: []string{
+				"unreachable skipped", "creation", "check", "deletion",
+				"check drift expected: a drift check finds what was deleted; if it cannot, the kind must not have supportsCheckMode " +
+					"got: NoDrift: no difference found in 1 of 1 task; the creation changed: Write, Report",
+				"recreation",
+			},
+		},
+		"a module that ignores check mode": {
+			playbook: `ansible.builtin.copy: {dest: "{{ path }}", content: "x", mode: "0600"}|marker: {path: "{{ path }}", way: lying}`,
+			scenario: "expect:|idempotence: false\nrecreation: false\nexpect:",
+			want: []string{
+				"unreachable skipped", "creation", "check", "deletion",
+				"check drift expected: a drift check changes nothing: a second one finds the same " +
+					"got: NoDrift: no difference found in 1 of 1 task; the first one changed: Write",
+			},
 		},
 		"nothing is deleted": {
 			playbook: "state: absent}|state: file}",
@@ -214,7 +259,8 @@ func TestStepsFindBrokenPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := optionsOf(t, replaced(sound, tt.playbook), replaced(standard, tt.scenario))
+			dir := t.TempDir()
+			o := optionsOf(t, replaced(sound, tt.playbook), strings.ReplaceAll(replaced(standard, tt.scenario), "PATH", filepath.Join(dir, "file")))
 			results, err := Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -228,9 +274,14 @@ func TestStepsFindBrokenPromises(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s\n%s", diff, results[0].Steps[len(results[0].Steps)-1].Output)
 			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 && slices.ContainsFunc(got, hasCheckedDrift) {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
 		})
 	}
 }
+
+func hasCheckedDrift(line string) bool { return strings.HasPrefix(line, checkDrift) }
 
 func replaced(text, change string) string {
 	old, replacement, ok := strings.Cut(change, "|")

@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 
+from .actions import is_local
 from .failures import is_hidden, task_name
 from .texts import one_line, printable
 
@@ -14,30 +15,42 @@ _LAST_LINE_LIMIT = 32
 
 _CONTEXT_LINES = 3
 
+# How many tasks that would change something are named.
+_NAMES = 10
+
 # Results of modules that skip a task in every mode, because of their options creates and removes.
 _OTHER_SKIP = re.compile(r"^skipped, since |, matching (creates|removes) option")
 
-# Modules that do not use the endpoint.
-_IGNORED = ("k8s_status", "requeue_after", "operator_sdk.util.k8s_status", "operator_sdk.util.requeue_after")
+# Modules that do not use the endpoint, or only ask what it is.
+_IGNORED = (
+    "k8s_status", "requeue_after", "operator_sdk.util.k8s_status", "operator_sdk.util.requeue_after",
+    "gather_facts", "setup", "ansible.builtin.gather_facts", "ansible.builtin.setup", "ansible.legacy.setup",
+)
 
 
 class Changes:
-    """The tasks on the endpoint that Ansible would change or cannot check, and their differences. The text is bounded.
-    temporary is Ansible's folder for files with new contents, whose names are not shown."""
+    """The tasks on the endpoint that were checked and that were not, those that would change something, and their differences.
+    Texts are bounded. temporary is Ansible's folder for files with new contents, whose names are not shown. shows_diff says
+    whether modules report differences."""
 
-    def __init__(self, temporary):
+    def __init__(self, temporary, shows_diff):
         self._temporary = temporary
-        self._changed = set()
+        self._shows_diff = shows_diff
+        self._changed = {}  # Names by task, in the order of the tasks.
+        self._checked = set()
         self._unchecked = set()
         self._diff = Lines(_DIFF_LIMIT)
         self._shown = None  # The task whose name is the last one in the text.
 
     def ok(self, task, result):
         """Adds a task, or one item of its loop, that has succeeded."""
-        if task.action in _IGNORED or not result.get("changed"):
+        if task.action in _IGNORED or is_local(task.action):
             return
-        self._changed.add(task.uuid)
-        if is_hidden(result):
+        self._checked.add(task.uuid)
+        if not result.get("changed"):
+            return
+        self._changed[task.uuid] = task_name(task.name)
+        if is_hidden(result) or not self._shows_diff:
             return
         if task.uuid != self._shown:
             self._diff.add([f"TASK [{task_name(task.name)}]"])
@@ -47,12 +60,22 @@ class Changes:
 
     def skipped(self, task, result):
         """Adds a task, or one item of its loop, that was skipped."""
-        if task.action not in _IGNORED and _is_unchecked(result):
+        if task.action not in _IGNORED and is_unchecked(result):
+            self._unchecked.add(task.uuid)
+
+    def failed(self, task):
+        """Adds a task, or one item of its loop, that has failed."""
+        if not is_local(task.action):
             self._unchecked.add(task.uuid)
 
     def fields(self):
         """Returns the fields of the report."""
-        return {"changes": {"tasks": len(self._changed), "diff": self._diff.text()}, "unchecked": len(self._unchecked)}
+        names = list(self._changed.values())[:_NAMES]
+        return {
+            "changes": {"tasks": len(self._changed), "names": names, "diff": self._diff.text()},
+            "checked": len(self._checked - self._unchecked),
+            "unchecked": len(self._unchecked),
+        }
 
     def _lines(self, diff):
         """Returns the lines of one difference, as Ansible shows it."""
@@ -100,7 +123,7 @@ class Lines:
         return "\n".join(self._lines + last)
 
 
-def _is_unchecked(result):
+def is_unchecked(result):
     """Returns whether a task was skipped because of check mode. Ansible does not say so if the task has no_log."""
     if is_hidden(result):
         return True

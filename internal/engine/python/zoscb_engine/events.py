@@ -11,11 +11,8 @@ from . import failures, observation
 from .endpoints import Endpoints
 from .jobs import Jobs
 from .report import ReportFile
-from .run import Run
+from .run import ENTRY_PLAYS, Run
 from .texts import one_line
-
-# The number of plays in entry.yml before the author's.
-ENTRY_PLAYS = 2
 
 # The final states of a run that was not stopped.
 _ENDED = ("successful", "failed", "error")

@@ -8,23 +8,19 @@ import os
 from typing import NamedTuple
 
 from . import failures
+from .actions import is_local
 from .files import write
+from .run import ENTRY_PLAYS
 from .texts import one_line
 
 _FILE = "observation.json"
 
 # The fields of the report that the file may have. Limits are in bytes.
-_FIELDS = {"connection": str, "connectionMessage": str, "changes": dict, "unchecked": int}
+_FIELDS = {"connection": str, "connectionMessage": str, "changes": dict, "checked": int, "unchecked": int}
 _FILE_LIMIT = 64 << 10
 _MESSAGE_LIMIT = 256
 
 _CONNECTIONS = {"AuthenticationFailed": "Refused", "EndpointUnreachable": "Unreachable"}
-
-# Actions that do not connect to the host of the task.
-_LOCAL_ACTIONS = frozenset(
-    "add_host assert debug fail group_by import_role import_tasks include_role include_tasks include_vars meta pause"
-    " set_fact set_stats validate_argument_spec".split()
-)
 
 
 def read(folder):
@@ -49,7 +45,8 @@ class Task(NamedTuple):
 
 
 class Observation:
-    """Collects what tasks on an endpoint show, which may be None. changes is None unless the run is in check mode."""
+    """Collects what tasks on an endpoint show, which may be None. changes, of the author's plays alone, is None unless the run is
+    in check mode."""
 
     def __init__(self, endpoint, changes, folder):
         self._endpoint = endpoint
@@ -57,18 +54,27 @@ class Observation:
         self._connects = endpoint is not None and not endpoint.is_local()
         self._connection = {}  # Fields of the report.
         self._changes = changes
+        self._plays = 0
         self._folder = folder
+
+    def play(self):
+        """Is called when a play starts."""
+        self._plays += 1
 
     def ok(self, task, result):
         if task.target == self._name:
-            if task.action.rpartition(".")[2] not in _LOCAL_ACTIONS:
+            if not is_local(task.action):
                 self._connected("Accepted")
-            if self._changes:
+            if self._is_checked(task):
                 self._changes.ok(task, result)
 
     def skipped(self, task, result):
-        if task.target == self._name and self._changes:
+        if self._is_checked(task):
             self._changes.skipped(task, result)
+
+    def failed(self, task):
+        if self._is_checked(task):
+            self._changes.failed(task)
 
     def unreachable(self, task, result):
         reason = failures.unreachable_reason(result)
@@ -79,6 +85,9 @@ class Observation:
     def end(self):
         """Writes everything once all tasks have ended."""
         self._save(self._changes.fields() if self._changes else {})
+
+    def _is_checked(self, task):
+        return self._changes and self._plays > ENTRY_PLAYS and task.target == self._name
 
     def _connected(self, connection, message=""):
         if self._connects and connection != self._connection.get("connection"):

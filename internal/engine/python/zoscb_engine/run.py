@@ -3,6 +3,9 @@
 import json
 import os
 
+# The number of plays in entry.yml before the author's.
+ENTRY_PLAYS = 2
+
 
 class Run:
     """A run with the extra vars that ansible-operator wrote for it."""

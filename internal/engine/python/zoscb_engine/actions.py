@@ -1,0 +1,23 @@
+"""Kinds of actions, by the last part of their names."""
+
+# Actions that do not connect to the host of the task.
+_LOCAL = frozenset(
+    "add_host assert debug fail group_by import_role import_tasks include_role include_tasks include_vars meta pause"
+    " set_fact set_stats validate_argument_spec".split()
+)
+
+_INCLUDES = frozenset(["include_role", "include_tasks"])
+
+
+def short(action):
+    return action.rpartition(".")[2]
+
+
+def is_local(action):
+    """Returns whether an action does nothing on the host of its task."""
+    return short(action) in _LOCAL
+
+
+def is_include(action):
+    """Returns whether an action stands for the tasks of another file."""
+    return short(action) in _INCLUDES
