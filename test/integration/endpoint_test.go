@@ -295,7 +295,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Eventually(secretOf(ctx, other, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
 		data := secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))
 		Expect(data["lpar2_credential"]).NotTo(Equal(data["lpar1_credential"]), "the password is another one")
-		Eventually(func(g Gomega) map[string][]byte { return liveState(ctx, g, lpar1).Data }).WithContext(ctx).
+		Eventually(func(g Gomega) map[string][]byte { return LiveState(ctx, g, lpar1).Data }).WithContext(ctx).
 			Should(And(HaveLen(1), HaveKey("state.json")))
 		for _, namespace := range []string{namespace, other} {
 			for _, object := range listObjects(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) {

@@ -63,6 +63,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	return []byte(dir)
 }, func(ctx context.Context, dir []byte) {
 	binaries = string(dir)
+	EngineBinary = filepath.Join(binaries, "engine")
 	controlPlane = StartControlPlane(projectDir())
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
 	Connect(controlPlane.Kubeconfig)
