@@ -6,8 +6,8 @@
 // RBAC, ServiceAccounts and OwnerReferencesPermissionEnforcement are in effect. Failures come from controller-runtime's
 // client/interceptor around a client of this package, writes are counted by [Writes].
 //
-// The programs are those of .devcluster/bin, which `devcluster build --control-plane` makes. Without them tests are skipped, and fail
-// where CI is true. The server ends with the process of the tests, also when that is killed.
+// The programs are those of .devcluster/bin, which `devcluster build --control-plane` makes, or of the folder KUBEBUILDER_ASSETS. Without
+// them tests are skipped, and fail where CI is true. The server ends with the process of the tests, also when that is killed.
 package apiserver
 
 import (

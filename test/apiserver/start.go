@@ -54,11 +54,13 @@ var alive, port *os.File
 
 // start starts the programs in a folder, and returns the configuration of an administrator once the API server is ready.
 func start(binaries string) (*rest.Config, error) {
-	etcd, server := filepath.Join(binaries, "etcd"), filepath.Join(binaries, "kube-apiserver")
-	for _, program := range []string{etcd, server} {
-		if _, err := os.Stat(program); err != nil {
-			return nil, fmt.Errorf("%w: %w", errNotBuilt, err)
-		}
+	etcd, err := find(binaries, "etcd")
+	if err != nil {
+		return nil, err
+	}
+	server, err := find(binaries, "kube-apiserver")
+	if err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "apiserver-")
 	if err != nil {
@@ -86,6 +88,16 @@ func start(binaries string) (*rest.Config, error) {
 		return nil, err
 	}
 	return config, awaitReady(config, dir)
+}
+
+// find returns the path of a program: in KUBEBUILDER_ASSETS, or else in a folder.
+func find(folder, name string) (string, error) {
+	for _, path := range []string{filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), name), filepath.Join(folder, name)} {
+		if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is %w", name, errNotBuilt)
 }
 
 // reservePort returns a port of loopback that no other process gets, except for one that shares it.
