@@ -27,7 +27,9 @@ help: ## Print this text.
 	@awk 'BEGIN {FS = ":.*##"} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2} /^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: cluster-up images bin/kubectl-collection ## Set up a cluster on this machine and watch a collection become an operator (Linux, root).
+demo: devcluster ## Set up a cluster on this machine and watch a collection become an operator (Linux, root).
+	$(DEVCLUSTER) up --images --only manager,runtime,ssh-target
+	go build -o bin/ ./cmd/kubectl-collection
 	hack/demo.sh
 
 .PHONY: deploy
@@ -179,12 +181,6 @@ bench-olm: devcluster ## Measure how long OLM takes to install a collection, bes
 	go run ./test/bench figures $(BENCH_FILES)/node
 
 ##@ Change
-
-bin/kubectl-collection: FORCE
-	go build -o bin/ ./cmd/kubectl-collection
-
-.PHONY: FORCE
-FORCE:
 
 .PHONY: build
 build: ## Build the manager, kubectl-collection and zoscb-encrypt into bin/.

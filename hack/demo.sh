@@ -29,6 +29,12 @@ elapsed() { printf '%02d:%02d' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 step() { printf '\n[%s] %s\n' "$(elapsed)" "$*"; }
 
+# by_kind: one line for each kind of object that kubectl has applied, instead of one for each object.
+by_kind() { awk '
+	$NF == "serverside-applied" { split($1, name, "/"); if (!count[name[1]]++) kinds[++n] = name[1]; next }
+	{ print }
+	END { for (i = 1; i <= n; i++) printf "%3d %s applied\n", count[kinds[i]], kinds[i] }'; }
+
 say() { stdbuf -oL uniq | sed -u 's/^/        /'; }
 
 fail() {
@@ -69,15 +75,17 @@ build_id() {
 }
 
 install_manager() {
-	local build
-	KUBECTL=$KUBECTL hack/deploy.sh "$images/manager:dev" "$images/runtime:dev" "$(go env GOARCH)"
+	local build installed
+	installed=$(kubectl get statefulset -n "$manager_namespace" "$manager" --ignore-not-found -o name)
+	KUBECTL=$KUBECTL hack/deploy.sh "$images/manager:dev" "$images/runtime:dev" "$(go env GOARCH)" | by_kind
 	build=$(build_id)
 	mkdir -p "$state"
-	if [[ $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
+	# Pods that are there run the images of an earlier build.
+	if [[ $installed && $build != "$(cat "$state/build" 2>/dev/null)" ]]; then
 		kubectl rollout restart -n "$manager_namespace" "statefulset/$manager"
 		kubectl delete pods -A -l managed-by=ibm-zos-cloud-broker --wait=false --ignore-not-found
-		echo "$build" >"$state/build"
 	fi
+	echo "$build" >"$state/build"
 	kubectl rollout status -n "$manager_namespace" "statefulset/$manager" --timeout=5m
 }
 

@@ -23,10 +23,9 @@ api)
 	$devcluster build --control-plane
 	suite=./test/integration arguments=(--procs="${INTEGRATION_PROCS:-4}")
 	;;
-node) make cluster-up images ;;
+node) $devcluster up --images ;;
 olm)
-	make cluster-up images
-	$devcluster up --olm
+	$devcluster up --olm --images
 	export COMPONENTS=olm
 	;;
 *)

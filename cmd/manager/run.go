@@ -39,6 +39,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/probe"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
@@ -116,6 +117,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	s.budgets.addFlags(flags)
 	s.versions.addFlags(flags)
 	s.replicas.addFlags(flags)
+	flags.Var(intervals.Flag{}, "intervals", "for tests: how long the manager waits, as in missing=2s,poll=500ms")
+	if err := flags.MarkHidden("intervals"); err != nil {
+		panic(err)
+	}
 	flags.DurationVar(&s.probeInterval, "endpoint-probe-interval", 5*time.Minute, "interval between probes of each ZosEndpoint")
 	flags.DurationVar(&s.fetchTimeout, "fetch-timeout", fetch.DefaultTimeout, "timeout for the download of an archive")
 	flags.Int64Var(&s.fetchMaxBytes, "fetch-max-bytes", fetch.DefaultMaxBytes, "maximum size of a downloaded archive in bytes")

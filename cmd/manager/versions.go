@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 )
 
 // versionSettings configure when versions of CRDs end that nothing uses.
@@ -18,6 +19,7 @@ func (s *versionSettings) addFlags(flags *pflag.FlagSet) {
 }
 
 func (s *versionSettings) validate() error {
+	s.ages.Settles = intervals.StorageSettles
 	if s.ages.Retention < time.Second || s.ages.Deprecation < time.Second {
 		return errors.New("--version-retention and --version-deprecation-period must be at least 1s")
 	}

@@ -5,23 +5,24 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 )
 
 // component is one binary, built from a Go module that a folder of this project pins.
 type component struct {
-	name    string
-	folder  string // below hack/devcluster
-	pkg     string // a path of the module, or of a package of the folder, which begins with a dot
-	version string // module whose version is stamped into the binary, if any
+	name   string
+	folder string // below hack/devcluster
+	pkg    string // a path of the module, or of a package of the folder, which begins with a dot
 }
 
 // clusterFolder pins Kubernetes, etcd and CoreDNS, with the versions of the product where both use a module: each package is
@@ -29,7 +30,7 @@ type component struct {
 const clusterFolder = "components/cluster"
 
 func kubernetesComponent(name string) component {
-	return component{name: name, folder: clusterFolder, pkg: "k8s.io/kubernetes/cmd/" + name, version: "k8s.io/kubernetes"}
+	return component{name: name, folder: clusterFolder, pkg: "k8s.io/kubernetes/cmd/" + name}
 }
 
 var (
@@ -61,45 +62,89 @@ func buildCommand(ctx context.Context, p project, controlPlaneOnly, withOLM, wit
 	if err := buildAll(ctx, p, wanted...); err != nil || !withImages {
 		return err
 	}
-	return buildImages(ctx, p, nil, func(image) error { return nil })
+	return buildImages(ctx, p, nil, make(chan struct{}), func(context.Context, image) error { return nil })
 }
 
-// buildAll builds components that are missing or whose sources have changed.
+// buildAll builds the components that are missing or whose sources have changed. It waits for builds of other devcluster
+// commands: a package that both need is then compiled once.
 func buildAll(ctx context.Context, p project, components ...component) error {
-	for _, c := range components {
-		if err := c.build(ctx, p); err != nil {
+	wanted, err := missing(p, components)
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
+	unlock, err := lock(p, "build.lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if wanted, err = missing(p, wanted); err != nil {
+		return err
+	}
+	folders := map[string][]component{}
+	for _, c := range wanted {
+		folders[c.folder] = append(folders[c.folder], c)
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		if err := buildFolder(ctx, p, folder, folders[folder]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// build keeps the binary while the stamp beside it names the same sources. Who
-// wants it while another devcluster builds it waits for that one.
-func (c component) build(ctx context.Context, p project) error {
-	stamp, err := c.stamp(p)
-	if err != nil || c.built(p, stamp) {
-		return err
-	}
-	unlock, err := lock(p, "build-"+c.name+".lock")
+// buildFolder builds the components of a folder together: the compiler then has work for all cores until the last program is
+// linked.
+func buildFolder(ctx context.Context, p project, folder string, components []component) error {
+	goMod, err := os.ReadFile(p.source(folder, "go.mod"))
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if c.built(p, stamp) {
-		return nil
+	var names, packages, stamps []string
+	for _, c := range components {
+		stamp, err := c.stamp(p)
+		if err != nil {
+			return err
+		}
+		names, packages, stamps = append(names, c.name), append(packages, c.pkg), append(stamps, stamp)
 	}
-	flags := "-s -w"
-	if c.version != "" {
-		if flags, err = c.versionFlags(p); err != nil {
+	note("build %s", strings.Join(names, ", "))
+	built := p.state("bin", ".built")
+	if err := goBuild(ctx, filepath.Base(p.source(folder)), p.source(folder), packages, "-ldflags", linkerFlags(goMod), "-o", built+"/"); err != nil {
+		return err
+	}
+	for i, c := range components {
+		if err := errors.Join(os.Rename(filepath.Join(built, c.output()), p.binary(c.name)), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
 			return err
 		}
 	}
-	if err := goBuild(ctx, c.name, p.source(c.folder), p.binary(c.name), c.pkg, flags); err != nil {
-		return err
-	}
-	return writeFile(c.stampFile(p), stamp, 0o644)
+	return nil
 }
+
+// missing returns the components that are not there, or were built from other sources.
+func missing(p project, components []component) ([]component, error) {
+	var wanted []component
+	for _, c := range components {
+		stamp, err := c.stamp(p)
+		if err != nil {
+			return nil, err
+		}
+		if !c.built(p, stamp) {
+			wanted = append(wanted, c)
+		}
+	}
+	return wanted, nil
+}
+
+// output returns the name that go gives the binary: the last element of its path that is not a major version.
+func (c component) output() string {
+	folder, name := path.Split(c.pkg)
+	if majorVersion.MatchString(name) {
+		return path.Base(folder)
+	}
+	return name
+}
+
+var majorVersion = regexp.MustCompile(`^v\d+$`)
 
 func (c component) stampFile(p project) string { return p.state("bin", ".stamps", c.name) }
 
@@ -130,25 +175,22 @@ func (c component) stamp(p project) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// versionFlags returns linker flags with the module's version: clients reject a Kubernetes binary of version v0.0.0.
-func (c component) versionFlags(p project) (string, error) {
-	goMod, err := os.ReadFile(p.source(c.folder, "go.mod"))
+// linkerFlags leave out debugging information. Programs of a module that requires Kubernetes get its version: clients reject a
+// Kubernetes binary of version v0.0.0.
+func linkerFlags(goMod []byte) string {
+	flags := []string{"-s -w"}
+	version, err := requiredVersion(goMod, "k8s.io/kubernetes")
 	if err != nil {
-		return "", err
-	}
-	version, err := requiredVersion(goMod, c.version)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.folder, err)
+		return flags[0]
 	}
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	flags := []string{"-s -w"}
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		flags = append(flags,
 			fmt.Sprintf("-X %s.gitVersion=%s", pkg, version),
 			fmt.Sprintf("-X %s.gitMajor=%s -X %s.gitMinor=%s", pkg, numbers[0], pkg, numbers[1]),
 			fmt.Sprintf("-X %s.gitTreeState=clean", pkg))
 	}
-	return strings.Join(flags, " "), nil
+	return strings.Join(flags, " ")
 }
 
 var requireLine = regexp.MustCompile(`(?m)^\s*(?:require\s+)?(\S+)\s+(v\d+\.\d+\.\S+)\s*(?://.*)?$`)
@@ -162,42 +204,22 @@ func requiredVersion(goMod []byte, module string) (string, error) {
 	return "", fmt.Errorf("go.mod does not require %s", module)
 }
 
-// goBuild builds one static binary.
-func goBuild(ctx context.Context, name, dir, output, pkg, ldflags string) error {
-	command := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ldflags, "-o", output, pkg)
-	command.Dir = dir
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	return runNoting("build "+name, command)
-}
-
-// runNoting runs a command that may take minutes, and reports its progress.
-func runNoting(what string, command *exec.Cmd) error {
-	start := time.Now()
-	var output bytes.Buffer
-	command.Stdout, command.Stderr = &output, &output
-	if err := command.Start(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+// goBuild builds packages of the module in a folder, with the flags of the Makefile: what others have compiled is not compiled
+// again.
+func goBuild(ctx context.Context, name, folder string, packages []string, flags ...string) error {
+	command := func(args ...string) *exec.Cmd {
+		args = slices.Concat(args, []string{"-mod=readonly", "-buildvcs=false", "-trimpath"}, packages)
+		command := exec.CommandContext(ctx, "go", args...)
+		command.Dir = folder
+		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+		return command
 	}
-	done := make(chan error, 1)
-	go func() { done <- command.Wait() }()
-	heartbeat := time.NewTicker(10 * time.Second)
-	defer heartbeat.Stop()
-	for {
-		select {
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("%s: %w\n%s", what, err, tail(output.String(), 30))
-			}
-			fmt.Fprintf(os.Stderr, "%s: %.0fs\n", what, time.Since(start).Seconds())
-			return nil
-		case <-heartbeat.C:
-			fmt.Fprintf(os.Stderr, "%s ... %.0fs\n", what, time.Since(start).Seconds())
-		}
+	var stale bytes.Buffer
+	list := command("list", "-deps", "-f={{if .Stale}}{{.ImportPath}}{{end}}")
+	list.Stdout = &stale
+	if err := runNoting("download modules of "+name, list, downloadProgress()); err != nil {
+		return err
 	}
-}
-
-// tail returns the last lines of a text.
-func tail(text string, lines int) string {
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
+	total := len(bytes.Fields(stale.Bytes()))
+	return runNoting("compile "+name, command(append([]string{"build", "-v"}, flags...)...), compileProgress(total))
 }

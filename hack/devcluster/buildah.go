@@ -81,7 +81,7 @@ func (b buildah) build(ctx context.Context, i imageBuild) error {
 	for _, volume := range i.volumes {
 		args = append(args, "--volume="+volume)
 	}
-	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...))
+	return runNoting("build image "+i.name, b.command(ctx, append(args, i.context)...), imageProgress())
 }
 
 func (b buildah) run(ctx context.Context, args ...string) error {
@@ -132,7 +132,7 @@ func (b buildah) export(ctx context.Context, reference string) (image, error) {
 		return image{}, err
 	}
 	push := b.command(ctx, "push", "--disable-compression", "--format=oci", reference, "dir:"+folder)
-	if err := runNoting("export "+reference, push); err != nil {
+	if err := runNoting("export "+reference, push, lastLine); err != nil {
 		return image{}, err
 	}
 	if err := b.adopt(name, folder); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"fmt"
 	"path/filepath"
 	"strconv"
 )
@@ -169,7 +168,7 @@ func ensureAll(ctx context.Context, s supervisor, wanted ...process) (started in
 		}
 		if fresh {
 			started++
-			fmt.Printf("started %s\n", want.name)
+			note("started %s", want.name)
 		}
 	}
 	return started, nil

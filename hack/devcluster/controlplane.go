@@ -75,15 +75,14 @@ func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, 
 			}
 		}
 	}
+	var wanted []component
 	for _, c := range []component{etcd, apiServer, controllerManager} {
 		if given[c.name] == "" {
-			if err := buildAll(ctx, p, c); err != nil {
-				return nil, err
-			}
+			wanted = append(wanted, c)
 			given[c.name] = p.binary(c.name)
 		}
 	}
-	return func(name string) string { return given[name] }, nil
+	return func(name string) string { return given[name] }, buildAll(ctx, p, wanted...)
 }
 
 // throwaway is a running control plane in a temporary folder.

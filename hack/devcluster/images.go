@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 )
 
 var searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,30 +25,53 @@ var builtImages = []struct{ name, target string }{
 
 // images builds and imports the named images, or all images.
 func images(ctx context.Context, p project, only []string) error {
-	n := newNode(p)
-	return buildImages(ctx, p, only, func(i image) error {
-		imported, err := n.load(ctx, i)
-		if err == nil && !imported {
-			fmt.Printf("image %s is unchanged\n", i.reference())
-		}
-		return err
-	})
+	return buildImages(ctx, p, only, make(chan struct{}), func(ctx context.Context, i image) error { return newNode(p).load(ctx, i) })
 }
 
-// buildImages builds the named images, or all images, and calls a function with each.
-func buildImages(ctx context.Context, p project, only []string, use func(image) error) error {
-	if err := checkImageNames(only); err != nil {
+// buildImages builds the named images, or all images, and calls a function with each. It closes a channel when what the images
+// contain is compiled. Meanwhile it makes the stand-ins, which waits for package servers and the disk.
+func buildImages(ctx context.Context, p project, only []string, compiled chan struct{}, use func(context.Context, image) error) error {
+	if err := errors.Join(checkImageNames(only), requireRoot()); err != nil {
 		return err
 	}
-	b, unlock, err := makeStandIns(ctx, p)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := buildAll(ctx, p, ansibleOperator); err != nil {
+			return err
+		}
+		// Programs are linked in the build stage of the Dockerfile.
+		if err := goBuild(ctx, "Collection Operator", p.root, []string{"./api/...", "./internal/..."}); err != nil {
+			return err
+		}
+		close(compiled)
+		return nil
+	})
+	group.Go(func() error { return assembleImages(ctx, p, only, compiled, use) })
+	return group.Wait()
+}
+
+// assembleImages makes the stand-ins, and the named images on them. Nobody else makes images meanwhile.
+func assembleImages(ctx context.Context, p project, only []string, compiled <-chan struct{}, use func(context.Context, image) error) error {
+	if err := installPackages(ctx, p); err != nil {
+		return err
+	}
+	unlock, err := lock(p, "images.lock")
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	b := buildah{p}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	if err := b.standIns(ctx, compiled); err != nil {
+		return err
+	}
 	if err := b.buildPrograms(ctx); err != nil {
 		return err
 	}
-	built := map[string]image{}
+	built, uses := map[string]image{}, errgroup.Group{}
+	uses.SetLimit(1) // An image is imported while the next one is built.
 	for _, wanted := range builtImages {
 		if len(only) > 0 && !slices.Contains(only, wanted.name) {
 			continue
@@ -55,15 +79,13 @@ func buildImages(ctx context.Context, p project, only []string, use func(image) 
 		i, ok := built[wanted.target]
 		if !ok {
 			if i, err = b.imageOf(ctx, wanted.target); err != nil {
-				return fmt.Errorf("image %s: %w", wanted.name, err)
+				return errors.Join(fmt.Errorf("image %s: %w", wanted.name, err), uses.Wait())
 			}
 			built[wanted.target] = i
 		}
-		if err := use(i.named(wanted.name)); err != nil {
-			return err
-		}
+		uses.Go(func() error { return use(ctx, i.named(wanted.name)) })
 	}
-	return errors.Join(b.prune(ctx), b.sweep())
+	return errors.Join(uses.Wait(), b.prune(ctx), b.sweep())
 }
 
 // named returns the image under a name, and with another digest if the name is that of the next image.
@@ -93,7 +115,7 @@ func checkImageNames(names []string) error {
 func (b buildah) buildPrograms(ctx context.Context) error {
 	download := exec.CommandContext(ctx, "go", "mod", "download") // The build may have no network.
 	download.Dir = b.root
-	if err := runNoting("download Go modules", download); err != nil {
+	if err := runNoting("download modules for images", download, lastLine); err != nil {
 		return err
 	}
 	volumes, err := goVolumes(ctx)
@@ -153,10 +175,9 @@ func importPause(ctx context.Context, n node) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.load(ctx, image{
+	return n.load(ctx, image{
 		name:   "pause",
 		layers: []layer{binary},
 		config: v1.ImageConfig{User: "65535:65535", Entrypoint: []string{"/pause"}},
 	})
-	return err
 }

@@ -16,7 +16,8 @@ import (
 
 const usage = `Usage: devcluster COMMAND
 
-  up [--olm]                    start the cluster, or repair what is not running; add the Operator Lifecycle Manager
+  up [--olm] [--images]         start the cluster, or repair what is not running; add the Operator Lifecycle Manager; build and
+                                import images meanwhile, those that --only A,B names or all
   down                          stop the cluster and remove its state; binaries and caches stay
   images [--only A,B]           build and import images: manager, runtime, ssh-target, manager-next, runtime-next
   build [--control-plane] [--olm] [--images]  build the binaries only, and the images
@@ -51,10 +52,10 @@ func run(command string, args []string) error {
 	defer stop()
 
 	flags := flag.NewFlagSet("devcluster "+command, flag.ContinueOnError)
-	only := flags.String("only", "", "images: comma-separated names, default all")
+	only := flags.String("only", "", "images, up --images: comma-separated names, default all")
 	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane and the specs against it need")
 	withOLM := flags.Bool("olm", false, "up, build: with the Operator Lifecycle Manager")
-	withImages := flags.Bool("images", false, "build: the images too, without a cluster (Linux, root)")
+	withImages := flags.Bool("images", false, "up, build: the images too; build without a cluster (Linux, root)")
 	lines := flags.Int("lines", 50, "logs: how many lines")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -66,7 +67,7 @@ func run(command string, args []string) error {
 
 	switch command {
 	case "up":
-		return up(ctx, project, *withOLM)
+		return up(ctx, project, *withOLM, *withImages, splitList(*only))
 	case "down":
 		return down(ctx, project)
 	case "images":

@@ -121,22 +121,23 @@ func addFile(archive *tar.Writer, source string, header *tar.Header) error {
 	return err
 }
 
-// load imports the image into containerd, and returns false if it exists already.
-func (n node) load(ctx context.Context, i image) (imported bool, err error) {
+// load imports the image into containerd, unless it is there.
+func (n node) load(ctx context.Context, i image) error {
 	_, manifest, err := i.describe()
 	if err != nil {
-		return false, err
+		return err
 	}
 	images, err := n.ctr(ctx, "images", "list")
 	if err != nil {
-		return false, fmt.Errorf("containerd does not answer, run up first: %w", err)
+		return fmt.Errorf("containerd does not answer, run up first: %w", err)
 	}
 	if holdsImage(images, i.reference(), manifest.descriptor.Digest) {
-		return false, nil
+		note("image %s is unchanged", i.reference())
+		return nil
 	}
 	contents, err := n.ctr(ctx, "content", "list", "--quiet")
 	if err != nil {
-		return false, err
+		return err
 	}
 	has := map[digest.Digest]bool{}
 	for name := range strings.FieldsSeq(contents) {
@@ -146,8 +147,8 @@ func (n node) load(ctx context.Context, i image) (imported bool, err error) {
 	go func() { writer.CloseWithError(i.archive(writer, has)) }()
 	command := exec.CommandContext(ctx, "ctr", "--address", n.containerdSocket(), "--namespace", "k8s.io", "images", "import", "--snapshotter", n.snapshotter(), "-")
 	command.Stdin = reader
-	err = runNoting("import "+i.reference(), command)
-	return true, errors.Join(err, reader.Close())
+	err = runNoting("import "+i.reference(), command, lastLine)
+	return errors.Join(err, reader.Close())
 }
 
 // holdsImage reports whether the output of ctr lists a reference with a digest.

@@ -28,12 +28,11 @@ func olmComponent(name, command string) component {
 // addOLM installs OLM in the running cluster, or checks an existing installation. All components run in pods:
 // catalog-operator resolves the names of Services, and packageserver is an aggregated API with a certificate of OLM.
 func (n node) addOLM(ctx context.Context) error {
-	start := time.Now()
 	i, err := olmImage(n.project)
 	if err != nil {
 		return err
 	}
-	if _, err := n.load(ctx, i); err != nil {
+	if err := n.load(ctx, i); err != nil {
 		return err
 	}
 	manifests, err := n.olmManifests(i)
@@ -41,7 +40,7 @@ func (n node) addOLM(ctx context.Context) error {
 		return err
 	}
 	if have, err := os.ReadFile(n.conf("olm.yaml")); err == nil && string(have) == manifests && n.olmReady(ctx) == nil {
-		fmt.Printf("the Operator Lifecycle Manager runs (checked in %.1fs)\n", time.Since(start).Seconds())
+		note("the Operator Lifecycle Manager runs")
 		return nil
 	}
 	if err := writeFile(n.conf("olm.yaml"), manifests, 0o644); err != nil {
@@ -64,7 +63,7 @@ func (n node) addOLM(ctx context.Context) error {
 	if err := waitFor(ctx, "the Operator Lifecycle Manager", 5*time.Minute, n.olmReady); err != nil {
 		return fmt.Errorf("%w; see devcluster logs %s", err, olmDeployments[0])
 	}
-	fmt.Printf("the Operator Lifecycle Manager runs (%.0fs)\n", time.Since(start).Seconds())
+	note("the Operator Lifecycle Manager is up")
 	return nil
 }
 

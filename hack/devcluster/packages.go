@@ -25,21 +25,34 @@ var hostPackages = []struct{ name, program string }{
 
 const cniPlugins = "/usr/lib/cni"
 
-// installPackages installs missing packages.
-func installPackages(ctx context.Context) error {
+func missingPackages() []string {
 	var missing []string
 	for _, wanted := range hostPackages {
 		if _, err := exec.LookPath(wanted.program); err != nil {
 			missing = append(missing, wanted.name)
 		}
 	}
-	if len(missing) == 0 {
+	return missing
+}
+
+// installPackages installs missing packages.
+func installPackages(ctx context.Context, p project) error {
+	if len(missingPackages()) == 0 {
 		return nil
+	}
+	unlock, err := lock(p, "packages.lock")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	missing := missingPackages()
+	if len(missing) == 0 {
+		return nil // Another step has installed them.
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return fmt.Errorf("install these first (there is no apt-get here): %s", strings.Join(missing, " "))
 	}
-	fmt.Println("installing Debian packages:", strings.Join(missing, " "))
+	note("install Debian packages: %s", strings.Join(missing, " "))
 	if err := exec.CommandContext(ctx, "apt-cache", "show", missing[0]).Run(); err != nil {
 		if err := apt(ctx, "update"); err != nil {
 			return err
@@ -59,8 +72,5 @@ func installPackages(ctx context.Context) error {
 func apt(ctx context.Context, args ...string) error {
 	command := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
 	command.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, tail(string(output), 15))
-	}
-	return nil
+	return runNoting("apt-get "+args[0], command, lastLine)
 }

@@ -46,7 +46,7 @@ func rootFileSystem(ctx context.Context, p project) (string, error) {
 	args := append(slices.Clone(rootOptions), proxies...)
 	command := exec.CommandContext(ctx, "mmdebstrap", append(args, release, file+".new", "-")...)
 	command.Stdin = strings.NewReader(sources)
-	if err := runNoting("make the Debian root file system", command); err != nil {
+	if err := runNoting("make the Debian root file system", command, lastLine); err != nil {
 		return "", err
 	}
 	return file, os.Rename(file+".new", file)

@@ -9,40 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const sshTarget = imagePrefix + "ssh-target"
 
-// makeStandIns makes images that take the place of the Dockerfile's base images, under their names, and the image ssh-target.
-// Nobody else makes images until the caller unlocks.
-func makeStandIns(ctx context.Context, p project) (b buildah, unlock func(), err error) {
-	if err := requireRoot(); err != nil {
-		return b, nil, err
-	}
-	if err := installPackages(ctx); err != nil {
-		return b, nil, err
-	}
-	if err := buildAll(ctx, p, ansibleOperator); err != nil {
-		return b, nil, err
-	}
-	if unlock, err = lock(p, "images.lock"); err != nil {
-		return b, nil, err
-	}
-	b = buildah{p}
-	if err := b.prepare(ctx); err != nil {
-		unlock()
-		return b, nil, err
-	}
-	if err := b.standIns(ctx); err != nil {
-		unlock()
-		return b, nil, err
-	}
-	return b, unlock, nil
-}
-
-// standIns builds the stand-ins from files/standins, unless they were built from the same files and with the same settings.
-func (b buildah) standIns(ctx context.Context) error {
+// standIns makes the images that take the place of the Dockerfile's base images, under their names, and the image ssh-target, from
+// files/standins, unless they were made from the same files and with the same settings. It returns when ansible-operator and what
+// other images need are compiled.
+func (b buildah) standIns(ctx context.Context, compiled <-chan struct{}) error {
 	root, err := rootFileSystem(ctx, b.project)
 	if err != nil {
 		return err
@@ -69,18 +45,27 @@ func (b buildah) standIns(ctx context.Context) error {
 	}
 	have, err := os.ReadFile(b.storage("standins.stamp"))
 	if err == nil && string(have) == stamp && b.has(ctx, names["GO_IMAGE"], names["UBI_IMAGE"], names["ANSIBLE_OPERATOR"], sshTarget) {
-		return nil
+		return await(ctx, compiled)
 	}
+	if err := b.build(ctx, imageBuild{context: folder, target: "ubi-minimal", name: names["UBI_IMAGE"]}); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
 	for _, build := range []imageBuild{
-		{target: "golang", name: names["GO_IMAGE"], arguments: arguments},
-		{target: "ubi-minimal", name: names["UBI_IMAGE"]},
-		{target: "ansible-operator", name: names["ANSIBLE_OPERATOR"]},
-		{target: "ssh-target", name: sshTarget},
+		{context: folder, target: "ansible", name: imagePrefix + "ansible"},
+		{context: folder, target: "ssh-target", name: sshTarget},
+		{context: folder, target: "golang", name: names["GO_IMAGE"], arguments: arguments},
 	} {
-		build.context = folder
-		if err := b.build(ctx, build); err != nil {
-			return err
-		}
+		group.Go(func() error { return b.build(groupCtx, build) })
+	}
+	if err := errors.Join(group.Wait(), await(ctx, compiled)); err != nil {
+		return err
+	}
+	if err := os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)); err != nil {
+		return err
+	}
+	if err := b.build(ctx, imageBuild{context: folder, target: "ansible-operator", name: names["ANSIBLE_OPERATOR"]}); err != nil {
+		return err
 	}
 	return writeFile(b.storage("standins.stamp"), stamp, 0o644)
 }
@@ -96,7 +81,6 @@ func (b buildah) standInContext(folder, root string) error {
 		os.WriteFile(filepath.Join(folder, "ca-certificates.crt"), authorities, 0o644),
 		os.CopyFS(filepath.Join(folder, "operator_sdk_util"), os.DirFS(filepath.Join(b.root, "internal", "engine", "operator_sdk_util"))),
 		os.Link(root, filepath.Join(folder, "root.tar")),
-		os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)),
 	)
 }
 
@@ -110,7 +94,7 @@ func (b buildah) standInStamp(folder, root string, names map[string]string, argu
 	sum := sha256.New()
 	fmt.Fprintln(sum, filepath.Base(root), operator, names, arguments, b.driver())
 	err = filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || slices.Contains([]string{"root.tar", ansibleOperator.name}, entry.Name()) {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == "root.tar" {
 			return err
 		}
 		content, err := os.ReadFile(path)

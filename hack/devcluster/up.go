@@ -14,22 +14,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// up starts the cluster, or repairs it. The Operator Lifecycle Manager is kept if it was installed before.
-func up(ctx context.Context, p project, withOLM bool) error {
+// up starts the cluster, or repairs it, and builds images beside it if it is asked to. The Operator Lifecycle Manager is kept if
+// it was installed before.
+func up(ctx context.Context, p project, withOLM, withImages bool, only []string) error {
 	if err := requireRoot(); err != nil {
-		return err
-	}
-	start := time.Now()
-	if err := installPackages(ctx); err != nil {
-		return err
-	}
-	wanted := slices.Concat(controlPlaneComponents, nodeComponents)
-	if withOLM {
-		wanted = slices.Concat(wanted, olmComponents)
-	}
-	if err := buildAll(ctx, p, wanted...); err != nil {
 		return err
 	}
 	unlock, err := lock(p, "lock")
@@ -38,45 +30,80 @@ func up(ctx context.Context, p project, withOLM bool) error {
 	}
 	defer unlock()
 	n := newNode(p)
-	if err := n.forgetOldBoot(); err != nil {
-		return err
-	}
-	if err := n.checkPorts(); err != nil {
-		return err
-	}
-	if err := removeLeftNetwork(ctx, p); err != nil {
-		return err
-	}
-	if err := checkNetwork(p); err != nil {
-		return err
-	}
-	if err := n.saveSysctls(); err != nil {
-		return err
-	}
-	if err := delegateCgroups(); err != nil {
-		return fmt.Errorf("cgroups: %w", err)
-	}
-	if err := setUpNetwork(ctx, p); err != nil {
-		return err
-	}
-	if err := n.prepare(); err != nil {
-		return err
-	}
-	started, err := n.startAll(ctx)
-	if err != nil {
-		return err
-	}
-	if started == 0 {
-		fmt.Printf("the cluster runs (checked in %.1fs)\n", time.Since(start).Seconds())
+	compiled, runtimeStarted := make(chan struct{}), make(chan struct{})
+	group, groupCtx := errgroup.WithContext(ctx)
+	if withImages {
+		group.Go(func() error {
+			return buildImages(groupCtx, p, only, compiled, func(ctx context.Context, i image) error {
+				if err := await(ctx, runtimeStarted); err != nil {
+					return err
+				}
+				return n.load(ctx, i)
+			})
+		})
 	} else {
-		fmt.Printf("the cluster is up after %.0fs\n", time.Since(start).Seconds())
+		close(compiled)
 	}
+	group.Go(func() error { return n.buildAndStart(groupCtx, withOLM, compiled, runtimeStarted) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	fmt.Printf("export KUBECONFIG=%s\n", p.kubeconfig())
+	return nil
+}
+
+// buildAndStart builds the cluster's programs and starts them. Images are compiled first, because they are then assembled while
+// the programs are compiled. It closes a channel when containerd can take images.
+func (n *node) buildAndStart(ctx context.Context, withOLM bool, compiled <-chan struct{}, runtimeStarted chan<- struct{}) error {
+	wanted := slices.Concat(controlPlaneComponents, nodeComponents)
 	if withOLM {
-		if err := n.addOLM(ctx); err != nil {
+		wanted = slices.Concat(wanted, olmComponents)
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		lacking, err := missing(n.project, wanted)
+		if err != nil || len(lacking) == 0 {
+			return err
+		}
+		if err := await(groupCtx, compiled); err != nil {
+			return err
+		}
+		return buildAll(groupCtx, n.project, lacking...)
+	})
+	group.Go(func() error {
+		if err := n.startRuntime(groupCtx); err != nil {
+			return err
+		}
+		close(runtimeStarted)
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := n.startAll(ctx); err != nil || !withOLM {
+		return err
+	}
+	return n.addOLM(ctx)
+}
+
+// startRuntime starts containerd, and before it all of the node that needs no program of Kubernetes.
+func (n *node) startRuntime(ctx context.Context) error {
+	for _, step := range []func() error{
+		func() error { return installPackages(ctx, n.project) },
+		n.forgetOldBoot,
+		n.checkPorts,
+		func() error { return removeLeftNetwork(ctx, n.project) },
+		func() error { return checkNetwork(n.project) },
+		n.saveSysctls,
+		delegateCgroups,
+		func() error { return setUpNetwork(ctx, n.project) },
+		n.prepare,
+		func() error { _, err := ensureAll(ctx, n.supervisor(), n.containerd()); return err },
+	} {
+		if err := step(); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("export KUBECONFIG=%s\n", p.kubeconfig())
 	return nil
 }
 
@@ -100,7 +127,7 @@ func lock(p project, name string) (unlock func(), err error) {
 		return nil, err
 	}
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		fmt.Fprintln(os.Stderr, "waiting for another devcluster command to end")
+		note("wait for another step or command, which holds %s", p.state(name))
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -108,31 +135,34 @@ func lock(p project, name string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-func (n node) startAll(ctx context.Context) (started int, err error) {
-	s := n.supervisor()
-	groups := []func() error{
-		func() error {
-			count, err := ensureAll(ctx, s, n.plane.etcd(), n.containerd(), n.apiServer(), n.controllerManager(), n.plane.scheduler())
+func (n node) startAll(ctx context.Context) error {
+	started := 0
+	ensure := func(wanted ...process) func() error {
+		return func() error {
+			count, err := ensureAll(ctx, n.supervisor(), wanted...)
 			started += count
 			return err
-		},
+		}
+	}
+	for _, step := range []func() error{
+		ensure(n.plane.etcd(), n.apiServer(), n.controllerManager(), n.plane.scheduler()),
 		func() error { return n.applyAddons(ctx) },
 		func() error { return importPause(ctx, n) },
-		func() error {
-			count, err := ensureAll(ctx, s, n.kubelet(), n.proxy(), n.dns())
-			started += count
-			return err
-		},
+		ensure(n.kubelet(), n.proxy(), n.dns()),
 		func() error { return n.offerVolumes(ctx) },
 		func() error { return waitFor(ctx, "the node to be Ready", 2*time.Minute, n.nodeReady) },
 		func() error { return waitFor(ctx, "the cluster's DNS", time.Minute, resolvesService) },
-	}
-	for _, group := range groups {
-		if err := group(); err != nil {
-			return started, err
+	} {
+		if err := step(); err != nil {
+			return err
 		}
 	}
-	return started, nil
+	if started == 0 {
+		note("the cluster runs")
+	} else {
+		note("the cluster is up")
+	}
+	return nil
 }
 
 // forgetOldBoot removes the runtime's records of containers and addresses from before a restart of the machine.

@@ -35,6 +35,16 @@ func waitFor(ctx context.Context, what string, limit time.Duration, check func(c
 	}
 }
 
+// await waits until a channel is closed.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // permanentError aborts waitFor.
 type permanentError struct{ error }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -117,7 +118,7 @@ func (r *CatalogReconciler) makeBundles(ctx context.Context, all candidates) err
 
 func unloaded(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "its archive is being fetched again: %w", err)
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "its archive is being fetched again: %w", err)
 	}
 	return loadFailure(err)
 }
@@ -163,7 +164,7 @@ func (c candidates) refuseAll(err error) {
 }
 
 func refusedBundle(refusal *catalog.RefusalError) error {
-	return status.Waiting(refusalReason(refusal.Reason), status.MissingInterval, "%w", refusal)
+	return status.Waiting(refusalReason(refusal.Reason), intervals.Missing, "%w", refusal)
 }
 
 // refusalReason is the reason of the API for one of package catalog.
@@ -189,7 +190,7 @@ func (c candidates) retryAfter() time.Duration {
 	after := catalogInterval
 	for _, each := range c {
 		if f := status.AsError(each.err); f != nil && !f.Stalled {
-			after = min(after, cmp.Or(f.RetryAfter, status.MissingInterval))
+			after = min(after, cmp.Or(f.RetryAfter, intervals.Missing))
 		}
 	}
 	return after

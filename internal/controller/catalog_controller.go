@@ -27,6 +27,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -98,17 +99,17 @@ func (r *CatalogReconciler) Reconcile(ctx context.Context, _ catalogRequest) (ct
 		return status.Result(err)
 	}
 	if !r.OLM.Available() {
-		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, olm.Interval, "%w", r.OLM.Err()))
+		candidates.refuseAll(status.Waiting(v2beta2.ReasonOLMUnavailable, intervals.OLM, "%w", r.OLM.Err()))
 		if r.leads() {
 			r.Publications.set(ctx, candidates.publications())
 		}
-		return ctrl.Result{RequeueAfter: olm.Interval}, nil
+		return ctrl.Result{RequeueAfter: intervals.OLM}, nil
 	}
 	if err := r.makeBundles(ctx, candidates); err != nil {
 		return status.Result(err)
 	}
 	if r.awaitsArchives(candidates) {
-		return ctrl.Result{RequeueAfter: status.PollInterval}, nil
+		return ctrl.Result{RequeueAfter: intervals.Poll}, nil
 	}
 	digest := r.serve(ctx, candidates)
 	if r.leads() {

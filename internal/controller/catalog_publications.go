@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -75,7 +76,7 @@ func (p *Publications) describe(oc *v2beta2.OperatorCollection) {
 	}
 	if !isPublishable(oc) {
 		if meta.FindStatusCondition(*conditions, v2beta2.ConditionPublished) != nil {
-			status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval,
+			status.SetCondition(conditions, v2beta2.ConditionPublished, oc.Generation, status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing,
 				"what spec asks for is not imported: see the condition %s", v2beta2.ConditionImported), "")
 		}
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -84,7 +85,7 @@ func (r *CatalogReconciler) render(key renderingKey, known definitions) (*render
 func (r *rendering) check(ctx context.Context, of *candidate, granted *grants.Grants, known definitions) error {
 	// Imported may still be about the archive before this one.
 	if missing := known.missing(r); of.current() && len(missing) > 0 {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.PollInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Poll, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	// The warnings are those of the SubOperatorConfigs.
 	if _, err := granted.Check(ctx, render.Grantee{ID: r.id, Namespace: of.oc.Namespace, Digest: of.digest}, r.roles); err != nil {

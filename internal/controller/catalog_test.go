@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -73,7 +74,7 @@ func collectionWith(name, digest string) *v2beta2.OperatorCollection {
 }
 
 func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
-	missing := status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "lost: %w", fs.ErrNotExist)
+	missing := status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "lost: %w", fs.ErrNotExist)
 	all := candidates{
 		{oc: collectionWith("lost", "1"), digest: "1", err: missing},
 		{oc: collectionWith("old", "2"), digest: "2", message: "in it"},
@@ -94,7 +95,7 @@ func TestCandidatesKeepOutWhatIsRefused(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"ns/lost": "1 CollectionNotImported", "ns/old": "2 in it", "ns/young": "3 PackageConflict"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if all.retryAfter() != status.MissingInterval || (candidates{all[1]}).retryAfter() != catalogInterval {
+	if all.retryAfter() != intervals.Missing || (candidates{all[1]}).retryAfter() != catalogInterval {
 		t.Errorf("again after %s, if nothing is wrong after %s", all.retryAfter(), (candidates{all[1]}).retryAfter())
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/fairqueue"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -291,7 +292,7 @@ func (r *CustomResourceDefinitionReconciler) remove(ctx context.Context, s *defi
 		}
 	}
 	if len(kept) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, status.MissingInterval, "CRDs that %s does not have any more are kept for their custom resources: %s", s.id, strings.Join(kept, ", "))
+		return status.Waiting(v2beta2.ReasonInstancesExist, intervals.Missing, "CRDs that %s does not have any more are kept for their custom resources: %s", s.id, strings.Join(kept, ", "))
 	}
 	return nil
 }

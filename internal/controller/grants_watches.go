@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 )
 
 // metadataOf returns an object for watches of the metadata of an RBAC kind.
@@ -24,13 +25,13 @@ func metadataOf(kind string) client.Object {
 // isAggregated accepts the ClusterRole with the grants for all collections.
 func isAggregated(object client.Object) bool { return object.GetName() == grants.ClusterRole }
 
-// afterGrants asks for the catalog, after grantDelay, when one of the objects that a function accepts has changed. Nil accepts
+// afterGrants asks for the catalog, after intervals.Grant, when one of the objects that a function accepts has changed. Nil accepts
 // all objects. Those that the manager finds when it starts are not changes.
 func afterGrants(accepts func(client.Object) bool) handler.TypedEventHandler[client.Object, catalogRequest] {
 	type queue = workqueue.TypedRateLimitingInterface[catalogRequest]
 	ask := func(object client.Object, queue queue) {
 		if accepts == nil || accepts(object) {
-			queue.AddAfter(catalogRequest{}, grantDelay)
+			queue.AddAfter(catalogRequest{}, intervals.Grant)
 		}
 	}
 	return handler.TypedFuncs[client.Object, catalogRequest]{
@@ -44,13 +45,13 @@ func afterGrants(accepts func(client.Object) bool) handler.TypedEventHandler[cli
 	}
 }
 
-// afterGrant reconciles the SubOperatorConfigs that a function returns, after grantDelay, when a grant or its binding changes.
+// afterGrant reconciles the SubOperatorConfigs that a function returns, after intervals.Grant, when a grant or its binding changes.
 // Those that the manager finds when it starts are not changes.
 func (r *configMapper) afterGrant(of handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ask := func(ctx context.Context, object client.Object, q queue) {
 		for _, request := range of(ctx, object) {
-			q.AddAfter(request, grantDelay)
+			q.AddAfter(request, intervals.Grant)
 		}
 	}
 	return handler.Funcs{

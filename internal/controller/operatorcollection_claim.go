@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -61,7 +62,7 @@ func claimInterval(oc *v2beta2.OperatorCollection) time.Duration {
 	if ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		waits = time.Since(ready.LastTransitionTime.Time)
 	}
-	return status.Later(status.PollInterval, waits)
+	return status.Later(intervals.Poll, waits)
 }
 
 // readDefinitions reads the collection's CRDs. They are read live to decide whether an archive is accepted, and to plan them.

@@ -22,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
@@ -89,7 +90,7 @@ const maxDeletionPoll = 5 * time.Minute
 // deletionPoll is the delay before a deletion is looked at again. It grows with the age of the deletion: custom resources are not
 // watched, and may stay for weeks.
 func deletionPoll(oc *v2beta2.OperatorCollection) time.Duration {
-	return max(status.PollInterval, min(time.Since(oc.DeletionTimestamp.Time)/8, maxDeletionPoll))
+	return max(intervals.Poll, min(time.Since(oc.DeletionTimestamp.Time)/8, maxDeletionPoll))
 }
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object and that

@@ -13,11 +13,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
-
-// failedCheckInterval is the longest delay before a failed source check is repeated.
-const failedCheckInterval = 5 * time.Minute
 
 // sourceCheck is the result of the last check of a source.
 type sourceCheck struct {
@@ -95,7 +93,7 @@ func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCol
 	scope.check = newSourceCheck(oc, scope.validators)
 	if status.Is(err) && ctx.Err() == nil {
 		scope.check.failed = err.Error()
-		scope.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, failedCheckInterval)))
+		scope.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
 		return nil, nil
 	}
 	if err != nil || file == nil {

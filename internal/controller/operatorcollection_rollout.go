@@ -15,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/rollout"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -56,7 +57,7 @@ func (r *OperatorCollectionReconciler) planUpgrade(ctx context.Context, oc *v2be
 
 // planOf returns the plan without its namespaces.
 func planOf(oc *v2beta2.OperatorCollection) rollout.Plan {
-	plan := rollout.Plan{Digest: oc.Status.Artifact.Digest, Strategy: rollout.Strategy{MaxUnavailable: 1}, Now: time.Now()}
+	plan := rollout.Plan{Digest: oc.Status.Artifact.Digest, Strategy: rollout.Strategy{MaxUnavailable: 1}, Now: time.Now(), Interval: intervals.Resources}
 	if was := oc.Status.Upgrade; was != nil && was.Digest == plan.Digest {
 		plan.Began = was.Namespaces
 	} else if was != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/credential"
 	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/metrics"
 	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -196,12 +197,12 @@ func (a *ArchiveSource) credentials(ctx context.Context, oc *v2beta2.OperatorCol
 		return fetch.Credentials{}, err
 	}
 	if !credential.Is(secret) {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, intervals.Missing,
 			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, credential.Label)
 	}
 	credentials, err := fetch.ParseCredentials(secret.Data)
 	if err != nil {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, status.MissingInterval,
+		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, intervals.Missing,
 			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
 	}
 	return credentials, nil

@@ -24,6 +24,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/replica"
 	"github.com/collection-operator/collection-operator/internal/rollout"
@@ -186,12 +187,12 @@ func (r *OperatorCollectionReconciler) awaitCRDs(ctx context.Context, oc *v2beta
 	case err != nil:
 		return err
 	case len(missing) > 0 && slices.ContainsFunc(scope.plan, crd.Planned.Passes):
-		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting until the operator of collection %s is removed: then these CRDs pass to %s: %s",
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting until the operator of collection %s is removed: then these CRDs pass to %s: %s",
 			scope.collection.Replaces, scope.collection.ID(), strings.Join(missing, ", "))
 	case len(missing) > 0:
 		// What keeps the CRD controller from writing one, such as a CRD of others that did not exist a moment ago, is found by planning
 		// them again.
-		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
@@ -65,7 +66,7 @@ func verifyFailure(err error) error {
 	case errors.Is(err, verify.ErrUnverified):
 		return status.Stalled(v2beta2.ReasonNotVerified, err)
 	case errors.Is(err, verify.ErrInvalidEvidence):
-		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonSignatureSecretInvalid, intervals.Missing, "%w", err)
 	case errors.Is(err, verify.ErrInvalidSignature):
 		return status.Waiting(v2beta2.ReasonSignatureInvalid, changedInterval, "%w", err)
 	case errors.As(err, &unreadable):
@@ -83,9 +84,9 @@ func planFailure(err error) error {
 	case e.Reason == v2beta2.ReasonInvalidCollection:
 		return status.Stalled(e.Reason, err)
 	case e.Reason == v2beta2.ReasonProgressing:
-		return status.Waiting(e.Reason, status.PollInterval, "%w", err)
+		return status.Waiting(e.Reason, intervals.Poll, "%w", err)
 	}
-	return status.Waiting(e.Reason, status.MissingInterval, "%w", err)
+	return status.Waiting(e.Reason, intervals.Missing, "%w", err)
 }
 
 func archiveReason(reason archive.Reason) string {

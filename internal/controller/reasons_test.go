@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/verify"
 )
@@ -122,7 +123,7 @@ func TestVerifyFailure(t *testing.T) {
 		verify.ErrDigestMismatch:   {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
 		verify.ErrInvalidDigest:    {Reason: v2beta2.ReasonDigestMismatch, Stalled: true},
 		verify.ErrUnverified:       {Reason: v2beta2.ReasonNotVerified, Stalled: true},
-		verify.ErrInvalidEvidence:  {Reason: v2beta2.ReasonSignatureSecretInvalid, RetryAfter: status.MissingInterval},
+		verify.ErrInvalidEvidence:  {Reason: v2beta2.ReasonSignatureSecretInvalid, RetryAfter: intervals.Missing},
 		verify.ErrInvalidSignature: {Reason: v2beta2.ReasonSignatureInvalid, RetryAfter: changedInterval},
 		verify.ErrContentChanged:   {Reason: v2beta2.ReasonStorageFailed},
 		errors.New("broken disk"):  {Reason: v2beta2.ReasonStorageFailed},

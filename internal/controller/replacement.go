@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -109,7 +110,7 @@ func awaitInterrupted(ctx context.Context, reader client.Reader, oc *v2beta2.Ope
 	if err != nil || other == nil {
 		return err
 	}
-	return status.Waiting(v2beta2.ReasonReplaced, status.PollInterval,
+	return status.Waiting(v2beta2.ReasonReplaced, intervals.Poll,
 		"OperatorCollection %q was to take over the custom resources, and cannot do so now: resume or correct it, see its status, or delete it", other.Name)
 }
 
@@ -140,7 +141,7 @@ func (r *OperatorCollectionReconciler) checkReplaced(ctx context.Context, oc *v2
 		return nil
 	}
 	if err := r.Reserved.Check(c.Replaces, oc.Namespace, scope.artifact.VerifiedBy); err != nil {
-		return status.Waiting(v2beta2.ReasonDomainReserved, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonDomainReserved, intervals.Missing, "%w", err)
 	}
 	all := &v2beta2.OperatorCollectionList{}
 	if err := r.Reader.List(ctx, all); err != nil {
@@ -155,7 +156,7 @@ func (r *OperatorCollectionReconciler) checkReplaced(ctx context.Context, oc *v2
 	if len(holders) > 0 {
 		text := fmt.Sprintf("collection %s replaces %s: delete OperatorCollection %s: its kinds and custom resources stay",
 			c.ID(), c.Replaces, describeHolders(holders, oc.Namespace, all.Items))
-		scope.awaited = status.Waiting(v2beta2.ReasonReplaced, status.MissingInterval, "%s", strings.Join(append([]string{text}, scope.unreplaced...), "; "))
+		scope.awaited = status.Waiting(v2beta2.ReasonReplaced, intervals.Missing, "%s", strings.Join(append([]string{text}, scope.unreplaced...), "; "))
 	}
 	return nil
 }
@@ -200,7 +201,7 @@ func (r *CustomResourceDefinitionReconciler) awaitReplaced(ctx context.Context, 
 			continue
 		}
 		if holders := otherHolders(planned.Live, all, func(*v2beta2.OperatorCollection) bool { return false }); len(holders) > 0 {
-			return status.Waiting(v2beta2.ReasonReplaced, status.MissingInterval, "CRD %q belongs to collection %s as long as these OperatorCollections exist: %s",
+			return status.Waiting(v2beta2.ReasonReplaced, intervals.Missing, "CRD %q belongs to collection %s as long as these OperatorCollections exist: %s",
 				planned.Live.Name, planned.Replaced, describeHolders(holders, "", all))
 		}
 		socs := &v2beta2.SubOperatorConfigList{}
@@ -210,7 +211,7 @@ func (r *CustomResourceDefinitionReconciler) awaitReplaced(ctx context.Context, 
 		for i := range socs.Items {
 			if install.RecordedCollection(&socs.Items[i]) == planned.Replaced {
 				// It is one of another collection, which triggers no reconcile of this one.
-				return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "waiting until the operator of collection %s is removed by SubOperatorConfig %q",
+				return status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "waiting until the operator of collection %s is removed by SubOperatorConfig %q",
 					planned.Replaced, client.ObjectKeyFromObject(&socs.Items[i]))
 			}
 		}
@@ -242,7 +243,7 @@ func (f *collectionFinalizer) awaitSuccession(ctx context.Context, oc *v2beta2.O
 		holders = append(holders, otherHolders(&crds[i], all.Items, func(other *v2beta2.OperatorCollection) bool { return other.DeletionTimestamp != nil })...)
 	}
 	if len(holders) > 0 {
-		return true, status.Waiting(v2beta2.ReasonReplaced, status.PollInterval,
+		return true, status.Waiting(v2beta2.ReasonReplaced, intervals.Poll,
 			"the deletion waits until OperatorCollection %q can take over the custom resources: delete OperatorCollection %s, too",
 			successor.Name, describeHolders(holders, oc.Namespace, all.Items))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -85,7 +86,7 @@ func (r *SubOperatorConfigReconciler) updateAuthorities(ctx context.Context, s *
 		err := r.updateAuthoritiesIn(ctx, s, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-			s.problems = append(s.problems, status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err))
+			s.problems = append(s.problems, status.Waiting(v2beta2.ReasonObjectRefused, intervals.Missing, "%w", err))
 		case err != nil:
 			return err
 		}

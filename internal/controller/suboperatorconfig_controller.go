@@ -27,6 +27,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -251,7 +252,7 @@ func (r *SubOperatorConfigReconciler) setOwner(ctx context.Context, s *configSco
 func (r *SubOperatorConfigReconciler) loadCollection(_ context.Context, s *configScope) error {
 	c, err := r.Collections.Load(digest.Digest(s.oc.Status.Artifact.Digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "OperatorCollection %q is being fetched again", s.oc.Name)
+		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "OperatorCollection %q is being fetched again", s.oc.Name)
 	}
 	if err != nil {
 		return loadFailure(err)

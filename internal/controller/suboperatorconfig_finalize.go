@@ -10,6 +10,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -48,7 +49,7 @@ func (r *SubOperatorConfigReconciler) awaitCollection(ctx context.Context, s *co
 			return err
 		}
 		if len(items) > 0 {
-			return status.Waiting(v2beta2.ReasonCollectionTerminating, status.PollInterval,
+			return status.Waiting(v2beta2.ReasonCollectionTerminating, intervals.Poll,
 				"the operator is kept until OperatorCollection %q has finalized %s", oc.Name, instances.Describe(items))
 		}
 	}

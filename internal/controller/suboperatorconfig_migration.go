@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,12 +14,10 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
-
-// migrationInterval is how often custom resources are read while they are migrated.
-const migrationInterval = 10 * time.Second
 
 // migrationPage is the number of custom resources that are read at a time.
 const migrationPage = 500
@@ -116,11 +113,11 @@ func (p *migrationProgress) add(item *unstructured.Unstructured, version string)
 func (p *migrationProgress) err() error {
 	switch {
 	case len(p.failed) > 0:
-		return status.Waiting(v2beta2.ReasonMigrationFailed, migrationInterval,
+		return status.Waiting(v2beta2.ReasonMigrationFailed, intervals.Migration,
 			"%d of %d custom resources are migrated; the migration playbook failed for %s: see their status, and run it again with "+
 				"\"kubectl collection rerun\" or delete them, so that the others go on", p.done, p.all, status.JoinNames(p.failed))
 	case p.done < p.all:
-		return status.Waiting(v2beta2.ReasonMigrating, migrationInterval, "%d of %d custom resources are migrated", p.done, p.all)
+		return status.Waiting(v2beta2.ReasonMigrating, intervals.Migration, "%d of %d custom resources are migrated", p.done, p.all)
 	}
 	return nil
 }

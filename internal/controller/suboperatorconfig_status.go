@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -39,8 +40,8 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	if problem != nil && problem.Reason == v2beta2.ReasonUpgradeBlocked {
 		return result, err // Users change what blocks an upgrade, and are told that it is checked every minute.
 	}
-	if migrating && err == nil && (result.RequeueAfter == 0 || result.RequeueAfter > migrationInterval) {
-		result.RequeueAfter = migrationInterval
+	if migrating && err == nil && (result.RequeueAfter == 0 || result.RequeueAfter > intervals.Migration) {
+		result.RequeueAfter = intervals.Migration
 	}
 	text := now.Message
 	if migrated := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionMigrated); migrated != nil {

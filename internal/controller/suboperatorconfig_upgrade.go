@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/crd"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -63,7 +64,7 @@ func (r *SubOperatorConfigReconciler) beginUpgrade(ctx context.Context, s *confi
 		return nil
 	}
 	before := s.soc.DeepCopy()
-	waits := status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "version %s is being installed", s.collection.Version)
+	waits := status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "version %s is being installed", s.collection.Version)
 	status.SetReady(&now.Conditions, s.soc.Generation, waits, "")
 	now.ObservedGeneration, now.Message = s.soc.Generation, status.ReadyMessage(now.Conditions)
 	return status.Patch(ctx, r.Client, s.soc, before)
@@ -78,7 +79,7 @@ func (r *SubOperatorConfigReconciler) setContent(ctx context.Context, s *configS
 		installed := digest.Digest(install.Recorded(s.soc, i.Namespace).Digest)
 		switch c, err := r.Collections.Load(installed); {
 		case errors.Is(err, fs.ErrNotExist):
-			lost = status.Waiting(v2beta2.ReasonCollectionNotImported, status.MissingInterval, "namespace %q: the archive of its version is not stored: endpoints are updated alone", i.Namespace)
+			lost = status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "namespace %q: the archive of its version is not stored: endpoints are updated alone", i.Namespace)
 		case err != nil:
 			lost = loadFailure(err)
 		default:

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -27,7 +28,7 @@ func (w *waits) delay(object types.UID, text string, delay time.Duration, now ti
 	if delay <= 0 {
 		w.since.Remove(object)
 	}
-	if delay <= status.ConflictInterval {
+	if delay <= intervals.Conflict {
 		return delay
 	}
 	if found, ok := w.since.Get(object); ok && found.(wait).text == text {

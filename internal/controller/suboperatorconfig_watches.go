@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -33,15 +32,13 @@ import (
 	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // withoutRelists drops the updates of objects that have not changed: after an interruption each watch lists all its objects again.
 var withoutRelists = predicate.ResourceVersionChangedPredicate{}
-
-// grantDelay is the time after which the API server's RBAC cache is assumed to contain a changed grant.
-const grantDelay = 2 * time.Second
 
 // SetupWithManager registers the controller.
 func (r *SubOperatorConfigReconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -209,7 +206,7 @@ func (r *configMapper) requests(ctx context.Context, of ...client.ListOption) []
 	return requestsOf(ctx, r, &v2beta2.SubOperatorConfigList{}, of...)
 }
 
-// whenGranted reconciles all SubOperatorConfigs, after grantDelay, when the grants for all collections have changed.
+// whenGranted reconciles all SubOperatorConfigs, after intervals.Grant, when the grants for all collections have changed.
 func (r *configMapper) whenGranted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -217,7 +214,7 @@ func (r *configMapper) whenGranted() handler.EventHandler {
 				return
 			}
 			for _, request := range r.requests(ctx) {
-				queue.AddAfter(request, grantDelay)
+				queue.AddAfter(request, intervals.Grant)
 			}
 		},
 	}

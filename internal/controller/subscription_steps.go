@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -51,7 +52,7 @@ func (r *SubscriptionReconciler) ensureSubOperatorConfig(ctx context.Context, su
 	best := preferredProvider(subscription, providers)
 	switch {
 	case best == nil:
-		return status.Waiting(v2beta2.ReasonCollectionNotFound, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonCollectionNotFound, intervals.Missing,
 			"no imported OperatorCollection provides package %q: the operator waits for a SubOperatorConfig", subscription.Spec.Package)
 	case best.refused != nil:
 		return best.refused
@@ -105,12 +106,12 @@ func (r *SubscriptionReconciler) refusal(ctx context.Context, oc *v2beta2.Operat
 		if f := (*status.Error)(nil); !errors.As(err, &f) {
 			return nil, err
 		}
-		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, intervals.Missing,
 			"the operator waits for a SubOperatorConfig: OperatorCollection %q is in namespace %q, which may not map this namespace: annotate namespace %q with %s: %s, and this SubOperatorConfig is created automatically: %s",
 			oc.Name, oc.Namespace, namespace, mapping.AnnotationAllow, oc.Namespace, manifest(oc, namespace)), nil
 	}
 	if oc.Namespace != namespace && oc.Spec.Dependencies != nil && oc.Spec.Dependencies.CredentialsSecret != "" {
-		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, intervals.Missing,
 			"the operator waits for a SubOperatorConfig: it would copy the Secret in spec.dependencies.credentialsSecret of OperatorCollection %q into this namespace, "+
 				"which only a user of namespace %q may do, by creating: %s",
 			oc.Name, oc.Namespace, manifest(oc, namespace)), nil
@@ -145,7 +146,7 @@ func (r *SubscriptionReconciler) isMapped(ctx context.Context, reader client.Rea
 			case soc.DeletionTimestamp != nil || !mapping.Maps(soc, subscription.Namespace):
 				continue
 			case soc.Spec.Install == v2beta2.InstallDirect:
-				return false, status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
+				return false, status.Waiting(v2beta2.ReasonMappingConflict, intervals.Missing,
 					"SubOperatorConfig %q in namespace %q runs this operator without OLM: set its spec.install to %s, or delete this Subscription",
 					soc.Name, soc.Namespace, v2beta2.InstallOLM)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -99,7 +100,7 @@ func accessError(err error) error {
 	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case errors.As(err, &foreign):
-		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing, "%w", err)
 	}
 	return status.Retry(v2beta2.ReasonApplyFailed, err)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -152,7 +153,7 @@ func (r *ZosEndpointReconciler) readStateSecret(ctx context.Context, namespace, 
 func parseState(secret *corev1.Secret) (*endpoint.State, error) {
 	state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
 	if err != nil {
-		return nil, status.Waiting(v2beta2.ReasonInvalidState, status.MissingInterval,
+		return nil, status.Waiting(v2beta2.ReasonInvalidState, intervals.Missing,
 			"Secret %q has no valid state: %w. No run starts until you delete it, which also forgets refused credentials and the runs in progress", secret.Name, err)
 	}
 	return state, nil

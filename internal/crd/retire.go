@@ -19,16 +19,15 @@ import (
 // NewestKept is the number of the newest versions of a CRD that are never retired.
 const NewestKept = 10
 
-// storageSettles is how long a version is the storage version before custom resources are rewritten: until then, another API server
-// may still store them in the former one.
-const storageSettles = time.Minute
-
 // Ages are the times after which a version of a CRD that nothing uses is retired.
 type Ages struct {
 	// Retention is the time from the publication of a version until it is deprecated.
 	Retention time.Duration
 	// Deprecation is the time from the deprecation of a version until it is not served any more, and from then until it is removed.
 	Deprecation time.Duration
+	// Settles is the time for which a version is the storage version before custom resources are rewritten: until then, another API
+	// server may still store them in the former one.
+	Settles time.Duration
 }
 
 // Use is an archive in use: an import, an entry of a history, or an installed operator.
@@ -220,7 +219,7 @@ func Forgotten(definition *apiextensionsv1.CustomResourceDefinition, versions []
 func (r *retirement) rewrite() bool {
 	for _, version := range r.CRD.Spec.Versions {
 		if version.Storage {
-			r.Rewrite = r.reached(r.lifeOf(version.Name).Published.Add(min(storageSettles, r.facts.Deprecation)))
+			r.Rewrite = r.reached(r.lifeOf(version.Name).Published.Add(min(r.facts.Settles, r.facts.Deprecation)))
 		}
 	}
 	return true

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -35,7 +36,7 @@ func Read(ctx context.Context, reader client.Reader, namespace, name string) (*c
 func Require(ctx context.Context, reader client.Reader, namespace, field, name, reason string) (*corev1.Secret, error) {
 	secret, err := Read(ctx, reader, namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, status.Waiting(reason, status.MissingInterval, "%s: Secret %q does not exist in namespace %q", field, name, namespace)
+		return nil, status.Waiting(reason, intervals.Missing, "%s: Secret %q does not exist in namespace %q", field, name, namespace)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %q: %w", name, err)

@@ -33,7 +33,7 @@ func TestEnvironment(t *testing.T) {
 	if goProgram == "" {
 		t.Skip("NOT TESTED: go is not on PATH")
 	}
-	command(t, goProgram, "build", "-o", binary, "../../cmd/engine")
+	command(t, goProgram, "build", "-trimpath", "-o", binary, "../../cmd/engine")
 	command(t, "./install.sh", root, "--engine-binary", binary)
 	files := map[string]string{
 		"bin/ansible-galaxy":               "#!" + root + "/bin/python-of-the-test\n",

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -76,7 +77,7 @@ func (g *Grants) Check(ctx context.Context, of render.Grantee, roles []Role) (wa
 		missing, shared = slices.Concat(missing, notHeld, notGranted), append(shared, byAll...)
 	}
 	if len(missing) > 0 {
-		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval, "%s", render.DescribeMissing(of, missing, found.notes))
+		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing, "%s", render.DescribeMissing(of, missing, found.notes))
 	}
 	if len(shared) > 0 {
 		warnings = []string{render.DescribeShared(of, shared)}

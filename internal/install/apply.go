@@ -14,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -130,13 +131,13 @@ func ApplyError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &foreign):
-		return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing, "%w", err)
 	case errors.As(err, &refused) && refused.Kind.Group == rbacv1.GroupName && apierrors.IsForbidden(refused.Err) &&
 		!apierrors.HasStatusCause(refused.Err, corev1.NamespaceTerminatingCause):
-		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
 			"the collection asks for permissions that the manager does not hold: bind them to the manager's ServiceAccount: %w", err)
 	case errors.As(err, &refused):
-		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%w", err)
+		return status.Waiting(v2beta2.ReasonObjectRefused, intervals.Missing, "%w", err)
 	}
 	return status.Retry(v2beta2.ReasonApplyFailed, err)
 }

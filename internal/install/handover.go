@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -142,7 +143,7 @@ func (r *Installer) checkReplaced(ctx context.Context, s *scope) error {
 	case render.IDOf(live.Labels) != replaced:
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonReplaced, status.PollInterval,
+	return status.Waiting(v2beta2.ReasonReplaced, intervals.Poll,
 		"namespace %q: waiting until Deployment %q of collection %s, which this one replaces, is gone: if it was installed with a Subscription of your own, delete that",
 		s.Namespace, live.Name, replaced)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -41,7 +42,7 @@ func (r *Installer) observe(ctx context.Context, s *scope) error {
 		}
 		if err := r.judge(ctx, s, key, deployment); err != nil {
 			problem := *status.AsError(err)
-			problem.RetryAfter = min(problem.RetryAfter, status.MissingInterval) // The cache may never have this state.
+			problem.RetryAfter = min(problem.RetryAfter, intervals.Missing) // The cache may never have this state.
 			return &problem
 		}
 		r.Memory.confirm(key, apply.LiveState(deployment, deploymentKind))

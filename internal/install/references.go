@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -61,12 +62,12 @@ func refuseReference(s *scope, ref render.Reference, exists bool, label string) 
 	case exists && (label == v2beta2.LabelRuntimeAll || label == operator):
 		return nil
 	case s.Namespace != s.Owner.Namespace:
-		return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, intervals.Missing,
 			"runtime.%s: %s %q does not exist, or does not allow its use by operators: %s", ref.Field, ref.Kind, key, needs)
 	case !exists:
-		return status.Waiting(v2beta2.ReasonRuntimeObjectMissing, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonRuntimeObjectMissing, intervals.Missing,
 			"runtime.%s: %s %q does not exist: create it with the label %s=%s", ref.Field, ref.Kind, key, v2beta2.LabelRuntime, v2beta2.LabelRuntimeAll)
 	}
-	return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonRuntimeObjectNotAllowed, intervals.Missing,
 		"runtime.%s: %s %q does not allow its use by operators: %s", ref.Field, ref.Kind, key, needs)
 }

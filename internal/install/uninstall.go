@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/printable"
@@ -39,9 +40,6 @@ type Remover interface {
 	// complete. It keeps the operator if there is a Subscription that ours does not accept.
 	RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error)
 }
-
-// runGrace is the maximum time that the removal of an operator waits for running playbooks.
-const runGrace = time.Minute
 
 // Uninstall removes an installation, from status and inventory alone: neither the OperatorCollection nor the archive need to
 // exist. The result has no status once the removal is complete. Until then the SubOperatorConfig keeps its entry, so that no
@@ -141,7 +139,7 @@ func subscriptions(refs []v2beta2.ObjectReference) []v2beta2.ObjectReference {
 // preventRuns lets the operator start no run while its removal waits for those that have begun. A gate that has read the Lease a moment
 // before may still start one, which awaitRuns sees.
 func (r *Installer) preventRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, since time.Time) error {
-	until := since.Add(2 * runGrace)
+	until := since.Add(2 * intervals.RunGrace)
 	if time.Now().After(until) {
 		return nil
 	}
@@ -158,7 +156,7 @@ func (r *Installer) preventRuns(ctx context.Context, soc *v2beta2.SubOperatorCon
 	if err := r.Client.Patch(ctx, lease, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("preventing further runs of the operator in namespace %q: %w", namespace, err)
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: no further playbook is started, and the operator is removed when those that run have ended", namespace)
+	return status.Waiting(v2beta2.ReasonTerminating, intervals.Poll, "namespace %q: no further playbook is started, and the operator is removed when those that run have ended", namespace)
 }
 
 func (r *Installer) removeOperator(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) error {
@@ -166,7 +164,7 @@ func (r *Installer) removeOperator(ctx context.Context, soc *v2beta2.SubOperator
 	if err != nil || gone {
 		return err
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "namespace %q: waiting until OLM has removed the operator", namespace)
+	return status.Waiting(v2beta2.ReasonTerminating, intervals.Poll, "namespace %q: waiting until OLM has removed the operator", namespace)
 }
 
 // startRemoval records the time at which the removal of an operator began, and returns it. Objects without a status entry
@@ -186,9 +184,9 @@ func (r *Installer) startRemoval(ctx context.Context, soc *v2beta2.SubOperatorCo
 	return now.Time, saveStatus(ctx, r.Client, soc, before)
 }
 
-// awaitRuns waits for running playbooks until runGrace has passed.
+// awaitRuns waits for running playbooks until intervals.RunGrace has passed.
 func (r *Installer) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string, since time.Time) error {
-	left := runGrace - time.Since(since)
+	left := intervals.RunGrace - time.Since(since)
 	if left <= 0 {
 		return nil
 	}
@@ -201,7 +199,7 @@ func (r *Installer) awaitRuns(ctx context.Context, soc *v2beta2.SubOperatorConfi
 	if len(running) == 0 {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, min(left, status.PollInterval),
+	return status.Waiting(v2beta2.ReasonTerminating, min(left, intervals.Poll),
 		"namespace %q: the operator is removed when these playbooks end: %s", namespace, instances.Describe(running))
 }
 
@@ -223,7 +221,7 @@ func (r *Installer) remove(ctx context.Context, soc *v2beta2.SubOperatorConfig, 
 		return err
 	}
 	last := remaining[len(remaining)-1]
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
+	return status.Waiting(v2beta2.ReasonTerminating, intervals.Poll, "waiting until %s %s/%s is removed", last.Kind, last.Namespace, last.Name)
 }
 
 // reportInstances reports the custom resources that lose their operator: in an event, and in their status if the namespace

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -44,7 +45,7 @@ func (f *Finder) failing(ctx context.Context, gvk schema.GroupVersionKind, names
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit), client.Continue(page))
 		if apierrors.IsForbidden(err) {
-			return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
+			return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
 				"the manager may not list %s in namespace %s: bind a ClusterRole with all verbs on all resources of API group %s to the manager's ServiceAccount",
 				gvk.Kind, namespace, gvk.Group)
 		}

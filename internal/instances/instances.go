@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -75,7 +76,7 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 		return nil, f.checkGone(ctx, crd)
 	}
 	if apierrors.IsForbidden(err) {
-		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, status.MissingInterval,
+		return nil, status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
 			"the manager may not list %s: bind a ClusterRole with all verbs on all resources of API group %s to the manager's ServiceAccount",
 			crd.Name, crd.Spec.Group)
 	}
@@ -89,7 +90,7 @@ func (f *Finder) ListOf(ctx context.Context, crd *apiextensionsv1.CustomResource
 func (f *Finder) checkGone(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
 	err := apply.CheckKindGone(ctx, f.Reader, crd.Name)
 	if errors.Is(err, apply.ErrNotServed) {
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "it is not known whether there are custom resources of %w", err)
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "it is not known whether there are custom resources of %w", err)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -163,7 +164,7 @@ func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 			isFirst = err == nil
 		}
 		if isFirst || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
-			return status.Waiting(v2beta2.ReasonMappingConflict, status.MissingInterval,
+			return status.Waiting(v2beta2.ReasonMappingConflict, intervals.Missing,
 				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, other.Name, other.Namespace)
 		}
 	}

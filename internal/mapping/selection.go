@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -15,7 +16,7 @@ func (s Selection) Check(namespace string) error {
 	if len(s) == 0 || slices.Contains(s, namespace) {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonNamespaceNotSelected, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonNamespaceNotSelected, intervals.Missing,
 		"the manager does not use namespace %q: an administrator can bind ClusterRole collection-operator-manager-namespace there, "+
 			"and add the namespace to the manager's flag --namespaces", namespace)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 	"github.com/collection-operator/collection-operator/internal/upgrade"
 )
@@ -104,11 +105,11 @@ func unread(ctx context.Context, reader client.Reader, err error, kind schema.Gr
 	case err == nil:
 		return nil
 	case errors.Is(err, apply.ErrNotServed):
-		return status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "it is not known whether there are custom resources of %w", err)
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "it is not known whether there are custom resources of %w", err)
 	}
 	err = fmt.Errorf("list %s of version %s%s: %w", kind.Kind, kind.Version, inNamespace(namespace), err)
 	if apierrors.IsForbidden(err) {
-		return &status.Error{Reason: v2beta2.ReasonPermissionsNotGranted, RetryAfter: status.MissingInterval, Err: err}
+		return &status.Error{Reason: v2beta2.ReasonPermissionsNotGranted, RetryAfter: intervals.Missing, Err: err}
 	}
 	return err
 }
@@ -172,7 +173,7 @@ func (r Report) Err() error {
 	if rest := r.Blocked - len(named); rest > 0 {
 		more = fmt.Sprintf("; and %d more", rest)
 	}
-	return status.Waiting(v2beta2.ReasonUpgradeBlocked, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonUpgradeBlocked, intervals.Missing,
 		"version %s does not fit %d of %d custom resources: %s%s. Change or delete them, or set spec.upgrade.policy to AllowBreaking",
 		r.Version, r.Blocked, r.Resources, strings.Join(named, "; "), more)
 }

@@ -48,10 +48,9 @@ type Plan struct {
 	// Interrupted are the namespaces that began the upgrade that this one takes the place of. Those that are not ready come first.
 	Interrupted []string
 	Now         time.Time
+	// Interval is how often a decision is made that depends on custom resources: nothing reports when they change.
+	Interval time.Duration
 }
-
-// ResourcesInterval is how often a decision is made that depends on custom resources: nothing reports when they change.
-const ResourcesInterval = 15 * time.Second
 
 // Decision is which namespaces may be upgraded.
 type Decision struct {
@@ -214,11 +213,11 @@ func (p *Plan) again(in [stateCount][]Namespace, left []Namespace) time.Duration
 		return 0
 	}
 	if slices.ContainsFunc(in[troubled], func(n Namespace) bool { return n.Failing != "" }) {
-		return ResourcesInterval
+		return p.Interval
 	}
 	var again time.Duration
 	for _, namespace := range in[settling] {
-		if remaining := min(p.remaining(namespace), ResourcesInterval); again == 0 || remaining < again {
+		if remaining := min(p.remaining(namespace), p.Interval); again == 0 || remaining < again {
 			again = remaining
 		}
 	}

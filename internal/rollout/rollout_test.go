@@ -12,6 +12,8 @@ import (
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
+const interval = 15 * time.Second
+
 // parse reads namespaces such as "a:2 b:1! c:1": the name, the digest, and
 //
 //	~ not ready   ! not ready, needs attention   x custom resources fail   u a user manages it   @30s ready for so long
@@ -74,8 +76,8 @@ func TestNext(t *testing.T) {
 		{name: "one that was ready fails again", namespaces: "a:2! b:2 c:1", began: "a b", want: "a b", upgraded: 1, stopped: true, message: "stopped at namespace a: pods of a"},
 		{name: "one that was ready starts again", namespaces: "a:2~ b:2 c:1", began: "a b", want: "a b", upgraded: 1, message: "waiting for namespace a: pods of a"},
 		{name: "it stops with more allowed at the same time too", namespaces: "a:2! b:1 c:1", unavailable: 3, began: "a", want: "a", stopped: true, message: "stopped at namespace a: pods of a"},
-		{name: "custom resources fail", namespaces: "a:2x b:1", began: "a", want: "a", upgraded: 1, stopped: true, message: "stopped at namespace a: resources of a", again: ResourcesInterval},
-		{name: "both", namespaces: "a:2!x b:1", began: "a", want: "a", stopped: true, message: "stopped at namespace a: pods of a; resources of a", again: ResourcesInterval},
+		{name: "custom resources fail", namespaces: "a:2x b:1", began: "a", want: "a", upgraded: 1, stopped: true, message: "stopped at namespace a: resources of a", again: interval},
+		{name: "both", namespaces: "a:2!x b:1", began: "a", want: "a", stopped: true, message: "stopped at namespace a: pods of a; resources of a", again: interval},
 		{name: "custom resources of a namespace with the old version do not matter", namespaces: "a:2 b:1x c:1", began: "a", want: "a b", upgraded: 1, message: "waiting for namespace b"},
 		{name: "it goes on", namespaces: "a:2 b:2 c:1 d:1", began: "a b", want: "a b c", upgraded: 2, message: "waiting for namespace c"},
 		{name: "a namespace is mapped in the middle", namespaces: "a:2 aa:2~ b:1", began: "a", want: "a aa", upgraded: 1, message: "waiting for namespace aa: pods of aa"},
@@ -90,7 +92,7 @@ func TestNext(t *testing.T) {
 		{name: "paused while one starts", namespaces: "a:2~ b:1", paused: true, began: "a", want: "a", message: "waiting for namespace a: pods of a"},
 		{name: "paused with one that fails", namespaces: "a:2! b:1", paused: true, began: "a", want: "a", stopped: true, message: "stopped at namespace a: pods of a"},
 		{name: "ready, but not for long enough", namespaces: "a:2@5s b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 10s", again: 5 * time.Second},
-		{name: "custom resources are looked at meanwhile", namespaces: "a:2@5m b:1", healthyFor: time.Hour, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 1h0m0s", again: ResourcesInterval},
+		{name: "custom resources are looked at meanwhile", namespaces: "a:2@5m b:1", healthyFor: time.Hour, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 1h0m0s", again: interval},
 		{name: "ready for long enough", namespaces: "a:2@10s b:1", healthyFor: 10 * time.Second, began: "a", want: "a b", upgraded: 1, message: "waiting for namespace b"},
 		{name: "it is not known since when", namespaces: "a:2 b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 10s", again: 10 * time.Second},
 		{name: "the shortest wait counts", namespaces: "a:2@5s b:2@7s c:1", unavailable: 2, healthyFor: 10 * time.Second, began: "a b", want: "a b", upgraded: 2, message: "namespace c begins when namespace a has been ready for 10s", again: 3 * time.Second},
@@ -106,7 +108,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plan := Plan{
-				Digest: "2", Namespaces: parse(test.namespaces), Began: words(test.began), Interrupted: words(test.interrupted), Now: now,
+				Digest: "2", Namespaces: parse(test.namespaces), Began: words(test.began), Interrupted: words(test.interrupted), Now: now, Interval: interval,
 				Strategy: Strategy{MaxUnavailable: max(test.unavailable, 1), Paused: test.paused, HealthyFor: test.healthyFor},
 			}
 			got := Next(plan)

@@ -13,15 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 )
 
 const (
-	// PollInterval is the requeue delay for state that is not watched.
-	PollInterval = 5 * time.Second
-	// ConflictInterval is the requeue delay after somebody else has changed the object.
-	ConflictInterval = time.Second
-	// MissingInterval is the requeue delay for something that a user has to provide.
-	MissingInterval = time.Minute
 	// Watched is the delay for what a watch reports: the object is not reconciled again before.
 	Watched = time.Duration(math.MaxInt64)
 	// maxPoll limits growing delays.
@@ -125,7 +120,7 @@ func Result(err error) (ctrl.Result, error) {
 	case e.RetryAfter > 0:
 		return ctrl.Result{RequeueAfter: e.RetryAfter}, nil
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: ConflictInterval}, nil
+		return ctrl.Result{RequeueAfter: intervals.Conflict}, nil
 	}
 	return ctrl.Result{}, err
 }

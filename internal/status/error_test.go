@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 )
 
 func TestResult(t *testing.T) {
@@ -108,10 +109,10 @@ func TestJoin(t *testing.T) {
 
 func TestLater(t *testing.T) {
 	for name, test := range map[string]struct{ delay, unchanged, want time.Duration }{
-		"it has just changed":     {PollInterval, 0, PollInterval},
-		"nothing for a bit":       {PollInterval, 10 * time.Second, PollInterval},
-		"nothing for two minutes": {PollInterval, 2 * time.Minute, 30 * time.Second},
-		"nothing for a day":       {PollInterval, 24 * time.Hour, 5 * time.Minute},
+		"it has just changed":     {intervals.Poll, 0, intervals.Poll},
+		"nothing for a bit":       {intervals.Poll, 10 * time.Second, intervals.Poll},
+		"nothing for two minutes": {intervals.Poll, 2 * time.Minute, 30 * time.Second},
+		"nothing for a day":       {intervals.Poll, 24 * time.Hour, 5 * time.Minute},
 		"a longer delay":          {time.Hour, 24 * time.Hour, time.Hour},
 	} {
 		if got := Later(test.delay, test.unchanged); got != test.want {

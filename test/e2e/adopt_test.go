@@ -30,7 +30,7 @@ import (
 const adoptedResources = 30
 
 // Serial because the manager is stopped, and the API group of all collections belongs to nobody meanwhile.
-var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Slow, Ordered, func() {
+var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Label("serial"), Slow, Ordered, func() {
 	a := &adoptedCluster{plays: newPlaysOf("e2e-adopt", "adopt-lab", "Adopt")}
 	BeforeAll(a.prepare, NodeTimeout(10*time.Minute))
 	AfterEach(a.explain, NodeTimeout(time.Minute))
@@ -63,7 +63,6 @@ type adoptedCluster struct {
 }
 
 func (a *adoptedCluster) prepare(ctx context.Context) {
-	a.buildTool(ctx)
 	a.archives = archivesOf(map[string]fs.FS{"1.0.0.tar.gz": a.folder("1.0.0", "")})
 	a.start(ctx, a.archives)
 	a.zos = a.connectTo(ctx, "zos1")

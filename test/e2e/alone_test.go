@@ -18,7 +18,7 @@ import (
 )
 
 // What is proved of the whole cluster, or by killing the manager that the other specs use.
-var _ = Describe("A cluster in which nothing else happens", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("A cluster in which nothing else happens", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	e := &environment{namespace: "e2e-alone", domain: domain}
 	zos := &system{environment: e, name: "zos1", user: "ibmuser"}
 	collection := &v2beta2.OperatorCollection{ObjectMeta: e.meta("zos-files.example.1.0.0")}

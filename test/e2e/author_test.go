@@ -24,7 +24,7 @@ import (
 )
 
 // author works in a folder of a machine that has podman, and uses the runtime image from the storage in which it was built.
-type author struct{ folder, tool string }
+type author struct{ folder string }
 
 // authorSpecs run a collection in a container, as an author without Ansible does.
 func authorSpecs() {
@@ -61,9 +61,8 @@ func authorSpecs() {
 // newAuthor makes a folder with a collection, a resource, and what ssh needs to log on to lpar1.
 func newAuthor(ctx context.Context) author {
 	GinkgoHelper()
-	a := author{folder: GinkgoT().TempDir(), tool: filepath.Join(GinkgoT().TempDir(), "kubectl-collection")}
-	Run(ctx, "go", "build", "-C", projectDir, "-trimpath", "-o", a.tool, "./cmd/kubectl-collection")
-	Run(ctx, a.tool, "init", filepath.Join(a.folder, "users"), "--domain=desk", "--kind=User")
+	a := author{folder: GinkgoT().TempDir()}
+	Run(ctx, kubectlCollection, "init", filepath.Join(a.folder, "users"), "--domain=desk", "--kind=User")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: lpar1.name + "-target"}}
 	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 	hostKey, err := ssh.ParsePrivateKey(secret.Data["host_key"])
@@ -121,7 +120,7 @@ func (a author) command(args ...string) *exec.Cmd {
 	Expect(err).NotTo(HaveOccurred())
 	address, _, _ := strings.Cut(string(known), " ")
 	args = append(args, "--host="+lpar1.user+"@"+address, "--key=key", "--known-hosts=known_hosts", "--container", "--image=localhost/collection-operator/runtime")
-	command := exec.Command(a.tool, args...)
+	command := exec.Command(kubectlCollection, args...)
 	command.Dir, command.Env = a.folder, a.environment()
 	return command
 }

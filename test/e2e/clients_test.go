@@ -304,11 +304,11 @@ func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.Credential
 	Eventually(Condition(ctx, note, "Ready")).WithContext(ctx).Should(And(ConditionFalse(), WithReason("NoOperator")))
 	Expect(kubectl(ctx, "describe", "authorsnote", "hello", "-n", t.namespace)).To(ContainSubstring("kubectl collection abandon AuthorsNote/hello"))
 	Remove(ctx, note.DeepCopy())
-	Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "abandon", "authorsnote/hello", "-n", t.namespace, "--yes")
+	Run(ctx, kubectlCollection, "abandon", "authorsnote/hello", "-n", t.namespace, "--yes")
 	Eventually(Gone(ctx, note)).WithContext(ctx).Should(BeTrue())
 }
 
-var _ = Describe("Authors' tools", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Authors' tools", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	t := newAuthorsTool("e2e-clients", ManagerNamespace, v2beta2.InstallDirect)
 	BeforeAll(t.start, NodeTimeout(5*time.Minute))
 	AfterEach(t.explain, NodeTimeout(time.Minute))

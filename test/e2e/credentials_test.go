@@ -62,7 +62,7 @@ resources:
 	return Folder(files)
 }
 
-var _ = Describe("A credential", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A credential", Label("story"), Ordered, ContinueOnFailure, func() {
 	e := &environment{namespace: "e2e-credentials", domain: "credentials-lab"}
 	zos := &system{environment: e, name: "zos1", user: "ibmuser", password: "swordfish"}
 

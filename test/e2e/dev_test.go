@@ -74,8 +74,7 @@ var _ = Describe("A collection under development", Ordered, func() {
 	AfterAll(e.cleanUp, NodeTimeout(5*time.Minute))
 
 	It("runs after each change of its folder, and leaves nothing behind", func(ctx context.Context) {
-		folder, tool := GinkgoT().TempDir(), filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
-		Run(ctx, "go", "build", "-C", projectDir, "-o", tool, "./cmd/kubectl-collection")
+		folder := GinkgoT().TempDir()
 		write := func(name, edition string) {
 			GinkgoHelper()
 			Expect(os.WriteFile(filepath.Join(folder, name), Folder(desk, "EDITION", edition)[name].Data, 0o600)).To(Succeed())
@@ -87,7 +86,7 @@ var _ = Describe("A collection under development", Ordered, func() {
 		Expect(os.WriteFile(resource, []byte("apiVersion: suboperator.zoscb.ibm.com/v1minor0patch0\nkind: Desk\nmetadata: {name: mine}\nspec: {zosendpoint: zos1}\n"), 0o600)).To(Succeed())
 
 		began := time.Now()
-		session, err := gexec.Start(exec.Command(tool, "dev", folder, "-f", resource, "-n", e.namespace, "--service-account=uploader"), GinkgoWriter, GinkgoWriter)
+		session, err := gexec.Start(exec.Command(kubectlCollection, "dev", folder, "-f", resource, "-n", e.namespace, "--service-account=uploader"), GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { session.Kill() })
 		Eventually(session.Out).WithContext(ctx).WithTimeout(4 * time.Minute).Should(gbytes.Say("Waiting for a change"))

@@ -42,7 +42,6 @@ var _ = Describe("Endpoints", Slow, Ordered, ContinueOnFailure, func() {
 		s.zos1, s.zos2 = p.system("zos1"), p.system("zos2")
 		p.connect(ctx, s.zos1, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To(places)})
 		p.connect(ctx, s.zos2, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To(places)})
-		p.buildTool(ctx)
 		Create(ctx, s.mapping(p.namespace, s.neighbor))
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(8), "maxRetries": int64(2)})
 	}, NodeTimeout(10*time.Minute))

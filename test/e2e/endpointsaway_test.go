@@ -26,7 +26,7 @@ import (
 )
 
 // Endpoints that refuse a credential, are away for a time, or for good. E2E_OUTAGE is how long one is away (default 30s).
-var _ = Describe("Endpoints that are of no use", Ordered, ContinueOnFailure, func() {
+var _ = Describe("Endpoints that are of no use", Label("story"), Ordered, ContinueOnFailure, func() {
 	p := newPlaysOf("e2e-away", "away-lab", "Distant")
 	refused, away := &refusedSpecs{plays: p}, &awaySpecs{plays: p}
 
@@ -36,7 +36,6 @@ var _ = Describe("Endpoints that are of no use", Ordered, ContinueOnFailure, fun
 		away.zos = p.system("zos3")
 		away.zos.stoppable = true
 		p.connect(ctx, away.zos, v2beta2.ZosEndpointSpec{})
-		p.buildTool(ctx)
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(0)})
 	}, NodeTimeout(10*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))

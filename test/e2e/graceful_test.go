@@ -50,7 +50,7 @@ resources:
 	return Folder(files, "DOMAIN", domain, "KIND", kind, "VERSION", version)
 }
 
-var _ = Describe("A playbook that runs while its operator is replaced", Ordered, func() {
+var _ = Describe("A playbook that runs while its operator is replaced", Label("story"), Ordered, func() {
 	playsEnd(&environment{namespace: "e2e-slow", domain: "slow-lab"}, "Slow", v2beta2.InstallDirect)
 })
 

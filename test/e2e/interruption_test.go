@@ -29,7 +29,7 @@ import (
 )
 
 // What stops the manager or the API server that all specs use.
-var _ = Describe("Playbooks whose cluster is interrupted", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Playbooks whose cluster is interrupted", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	i := &interruption{plays: newPlays("e2e-interruption")}
 
 	BeforeAll(func(ctx context.Context) {

@@ -22,7 +22,7 @@ import (
 )
 
 // Serial because they delete the manager's pod.
-var _ = Describe("A migration of custom resources", Serial, Slow, Ordered, func() {
+var _ = Describe("A migration of custom resources", Serial, Label("serial"), Slow, Ordered, func() {
 	migrate(newPlaysOf("e2e-migration", "migration-lab", "Migration"), v2beta2.InstallDirect)
 })
 

@@ -98,7 +98,7 @@ func newOLMEnvironment() *olmEnvironment {
 }
 
 // The whole way of a collection through the Operator Lifecycle Manager, in this order.
-var _ = Describe("With the Operator Lifecycle Manager", Label("olm"), Ordered, ContinueOnFailure, func() {
+var _ = Describe("With the Operator Lifecycle Manager", Label("olm", "story"), Ordered, ContinueOnFailure, func() {
 	e := newOLMEnvironment()
 	BeforeAll(e.start, NodeTimeout(8*time.Minute))
 	AfterEach(e.explain, NodeTimeout(time.Minute))

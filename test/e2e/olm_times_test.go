@@ -148,7 +148,7 @@ func (e *timesEnvironment) timeApply(ctx context.Context, experiment *gmeasure.E
 	dir := GinkgoT().TempDir()
 	archive, manifest := filepath.Join(dir, name+".tar.gz"), filepath.Join(dir, name+".yaml")
 	Expect(os.WriteFile(archive, e.archives[name+".tar.gz"], 0o600)).To(Succeed())
-	rendered := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "render", archive, "--namespace", e.namespace,
+	rendered := Run(ctx, kubectlCollection, "render", archive, "--namespace", e.namespace,
 		"--runtime-image", "localhost/collection-operator/runtime:dev", "--artifact-url", "http://archives")
 	Expect(artifactURL.FindAllString(rendered, -1)).To(HaveLen(1))
 	rendered = artifactURL.ReplaceAllLiteralString(rendered, "  artifactURL: "+e.url(name))

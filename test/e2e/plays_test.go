@@ -38,8 +38,6 @@ type plays struct {
 	version string
 	// kinds is the prefix of the names of the kinds.
 	kinds string
-	// tool is kubectl-collection, once it is built.
-	tool string
 }
 
 const playsVersion = "v1minor0patch0"
@@ -321,19 +319,12 @@ func (p *plays) killPod(ctx context.Context) {
 	Remove(ctx, p.pod(ctx, Default))
 }
 
-// buildTool builds kubectl-collection.
-func (p *plays) buildTool(ctx context.Context) {
-	GinkgoHelper()
-	p.tool = filepath.Join(GinkgoT().TempDir(), "kubectl-collection")
-	Run(ctx, "go", "build", "-C", projectDir, "-o", p.tool, "./cmd/kubectl-collection")
-}
-
 // collectionTool runs kubectl collection in the namespace. It returns what was printed to both outputs.
 func (p *plays) collectionTool(ctx context.Context, args ...string) (string, error) {
 	return p.collectionToolIn(ctx, p.namespace, args...)
 }
 
 func (p *plays) collectionToolIn(ctx context.Context, namespace string, args ...string) (string, error) {
-	printed, err := exec.CommandContext(ctx, p.tool, append(args, "-n", namespace)...).CombinedOutput()
+	printed, err := exec.CommandContext(ctx, kubectlCollection, append(args, "-n", namespace)...).CombinedOutput()
 	return string(printed), err
 }

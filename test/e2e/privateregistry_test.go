@@ -65,7 +65,7 @@ var _ = Describe("A private registry", Ordered, func() {
 
 		By("being listed by the digest that the node pulled")
 		// The exit code is 1: the images of the development cluster have no digests.
-		printed, _ := Output(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "images")
+		printed, _ := Output(ctx, kubectlCollection, "images")
 		Expect(strings.Split(printed, "\n")).To(ContainElements(image+"@"+private.Image.Digest().String(), "localhost/collection-operator/manager:dev"))
 		Expect(printed).NotTo(ContainSubstring(image + ":v1"))
 	}, NodeTimeout(9*time.Minute))

@@ -50,7 +50,7 @@ func pushArchive(ctx context.Context, pushed *v2beta2.OperatorCollection, archiv
 	}, NodeTimeout(2*time.Minute))
 	local := filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
 	Expect(os.WriteFile(local, archive, 0o600)).To(Succeed())
-	printed := Run(ctx, "go", "run", "-C", projectDir, "./cmd/kubectl-collection", "push", local, pushed.Name, "-n", pushed.Namespace, "--service-account="+meta.Name)
+	printed := Run(ctx, kubectlCollection, "push", local, pushed.Name, "-n", pushed.Namespace, "--service-account="+meta.Name)
 	Expect(printed).To(ContainSubstring(DigestOf(archive)))
 	Expect(Field(ctx, pushed, "status", "artifact", "digest")(Default)).To(Equal(DigestOf(archive)))
 }

@@ -20,7 +20,7 @@ import (
 
 // When playbooks run, and what resources tell of it. Specs that stop more than their own operator are in
 // interruption_test.go.
-var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, func() {
 	p := newPlays("e2e-runs")
 	s := &runSpecs{plays: p, neighbor: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "e2e-runs-neighbor", Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": p.namespace},
@@ -32,7 +32,6 @@ var _ = Describe("Playbooks", Slow, Ordered, ContinueOnFailure, func() {
 		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
 		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
-		s.buildTool(ctx)
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
 	}, NodeTimeout(8*time.Minute))
 	AfterEach(p.explain, NodeTimeout(time.Minute))

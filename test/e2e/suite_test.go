@@ -35,9 +35,11 @@ const namespace = "e2e"
 // What the specs of a process share.
 var (
 	projectDir string
-	lpar1      = &target{name: "lpar1", user: "ibmuser"}
-	lpar2      = &target{name: "lpar2", user: "opsuser", passphrase: "open sesame"}
-	archives   = map[string][]byte{}
+	// kubectlCollection is the path of the tool.
+	kubectlCollection string
+	lpar1             = &target{name: "lpar1", user: "ibmuser"}
+	lpar2             = &target{name: "lpar2", user: "opsuser", passphrase: "open sesame"}
+	archives          = map[string][]byte{}
 )
 
 func TestEndToEnd(t *testing.T) {
@@ -50,9 +52,10 @@ func TestEndToEnd(t *testing.T) {
 	RunSpecs(t, "Collection Operator on a real node")
 }
 
-// One process installs the manager for all.
+// One process builds the tool and installs the manager for all.
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 	connect()
+	Run(ctx, "go", "build", "-C", projectDir, "-trimpath", "-o", kubectlCollection, "./cmd/kubectl-collection")
 	// The demo holds the collection's name and kinds; its script also knows how to install the manager.
 	tearDown(ctx)
 	Run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "clean")
@@ -63,6 +66,7 @@ func connect() {
 	var err error
 	projectDir, err = filepath.Abs("../..")
 	Expect(err).NotTo(HaveOccurred())
+	kubectlCollection = filepath.Join(projectDir, "bin", "kubectl-collection")
 	kubeconfig := cmp.Or(os.Getenv("E2E_KUBECONFIG"), filepath.Join(projectDir, ".devcluster", "kubeconfig"))
 	for name, value := range map[string]string{
 		"KUBECONFIG": kubeconfig, "DEMO_KUBECONFIG": kubeconfig,
@@ -73,7 +77,7 @@ func connect() {
 	Connect(kubeconfig)
 }
 
-var _ = Describe("Collection Operator", Slow, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Collection Operator", Label("story"), Slow, Ordered, ContinueOnFailure, func() {
 	BeforeAll(setUp, NodeTimeout(8*time.Minute))
 	AfterEach(explainFailure, NodeTimeout(time.Minute))
 	AfterAll(func(ctx context.Context) {

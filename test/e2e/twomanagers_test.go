@@ -20,7 +20,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-var _ = Describe("Two managers", Serial, Ordered, ContinueOnFailure, func() {
+var _ = Describe("Two managers", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	e := &environment{namespace: "e2e-two", domain: domain}
 	second := &v2beta2.OperatorCollection{ObjectMeta: e.meta("second.example.1.0.0")}
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(second.Name + "-soc")}

@@ -22,7 +22,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-var _ = Describe("An upgrade under living custom resources", Ordered, func() {
+var _ = Describe("An upgrade under living custom resources", Label("story"), Ordered, func() {
 	upgradeUnderResources(newPlaysOf("e2e-upgrade", "upgrade-lab", "Upgrade"), v2beta2.InstallDirect)
 })
 

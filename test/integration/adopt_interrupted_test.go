@@ -170,7 +170,7 @@ func (p *product) packages(s *sample) (subscription, version *unstructured.Unstr
 }
 
 var _ = Describe("An adoption that is interrupted", func() {
-	It("goes on after each of its writes, and so does the way back", Slow, func(ctx context.Context) {
+	It("goes on after each of its writes, and so does the way back", Slow, Label("soak"), func(ctx context.Context) {
 		p := newProduct(ctx, 1, 1)
 		p.installByOLM(ctx, p.samples[0])
 		p.stopManagers(ctx)

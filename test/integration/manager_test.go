@@ -37,6 +37,8 @@ const (
 	fetchTimeout = 3 * time.Second
 	// probeInterval is how often endpoints are probed.
 	probeInterval = 2 * time.Second
+	// shortIntervals are how long the manager waits before it looks again at what is not watched.
+	shortIntervals = "poll=500ms,missing=2s,conflict=200ms,run-grace=5s,storage-settles=2s,olm=1s,migration=1s,resources=1s,grant=500ms"
 )
 
 // usualFlags let the manager reach the servers of the specs, which are on loopback.
@@ -129,6 +131,9 @@ func (m *managerProcess) start(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	defer log.Close()
 	words := append(slices.Clone(m.wrapper), m.binary)
+	if m.binary == filepath.Join(binaries, "manager") { // A former version does not have the flag.
+		words = append(words, "--intervals="+shortIntervals)
+	}
 	m.command = exec.Command(words[0], append(words[1:], append([]string{
 		"--runtime-image=registry.invalid/runtime:integration",
 		"--storage-dir=" + m.storage,

@@ -221,7 +221,7 @@ var _ = Describe("A version that nothing uses", func() {
 		expectRest(ctx)
 	}, NodeTimeout(3*time.Minute))
 
-	It("ends also after 15 upgrades, so that the CRD does not grow", func(ctx context.Context) {
+	It("ends also after 15 upgrades, so that the CRD does not grow", Label("soak"), func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		withFlags(ctx, shortLives(time.Second, time.Second)...)
 		oc := importOnly(ctx, namespace, s)
@@ -247,7 +247,7 @@ var _ = Describe("A version that nothing uses", func() {
 		Expect(live.Object["spec"]).To(Equal(one.Object["spec"]))
 	}, NodeTimeout(3*time.Minute))
 
-	It("ends only after all resources were rewritten, also if the manager is killed meanwhile", func(ctx context.Context) {
+	It("ends only after all resources were rewritten, also if the manager is killed meanwhile", Label("soak"), func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importOnly(ctx, namespace, s)
 		const number = 320

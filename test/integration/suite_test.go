@@ -57,12 +57,10 @@ func projectDir() string {
 }
 
 // One process builds the programs for all.
-var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
-	dir := GinkgoT().TempDir()
-	Run(ctx, "go", "build", "-C", projectDir(), "-trimpath", "-o", dir+"/", "./cmd/...")
-	return []byte(dir)
-}, func(ctx context.Context, dir []byte) {
-	binaries = string(dir)
+var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
+	Run(ctx, "go", "build", "-C", projectDir(), "-trimpath", "-o", "bin/", "./cmd/...")
+}, func(ctx context.Context) {
+	binaries = filepath.Join(projectDir(), "bin")
 	EngineBinary = filepath.Join(binaries, "engine")
 	controlPlane = StartControlPlane(projectDir())
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())

@@ -196,7 +196,7 @@ var _ = Describe("An upgrade", func() {
 		u.expectNeverEarly(ctx)
 	}, NodeTimeout(5*time.Minute))
 
-	It("is never Ready before the new version runs, 50 times in a row", func(ctx context.Context) {
+	It("is never Ready before the new version runs, 50 times in a row", Label("soak"), func(ctx context.Context) {
 		serveTLS(ctx)
 		bySpec, byUpload := newUpgraded(ctx, "1.1.0"), newUpgraded(ctx, "1.0.0")
 		token := uploaderToken(ctx, byUpload.oc.Namespace)

@@ -45,7 +45,7 @@ func (m *managerProcess) replaceBy(ctx context.Context, binary string) {
 }
 
 var _ = Describe("Another version of the manager", func() {
-	It("reads what the former one wrote, and the other way round", func(ctx context.Context) {
+	It("reads what the former one wrote, and the other way round", Label("soak"), func(ctx context.Context) {
 		present, former := theManager.binary, formerManager(ctx)
 		DeferCleanup(func(ctx context.Context) { theManager.replaceBy(ctx, present) }, NodeTimeout(time.Minute))
 		theManager.replaceBy(ctx, former)

@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/direct"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -61,12 +62,12 @@ func (c *Cluster) Choose(ctx context.Context, i *install.Installation, image str
 	usable := c.Available() && (len(s.groups) > 0 || c.CreateOperatorGroups) && tooLong == nil
 	switch method := methodFor(i.Owner, i.Namespace, s.userManaged, usable); {
 	case method == v2beta2.InstallDirect && s.userManaged:
-		return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+		return nil, status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing,
 			"Subscription %q runs this operator already: delete it and its ClusterServiceVersion, or set install: OLM", s.name())
 	case method == v2beta2.InstallDirect:
 		return direct.Backend{}, nil
 	case !c.Available():
-		return nil, status.Waiting(v2beta2.ReasonOLMUnavailable, status.MissingInterval, "namespace %q: %w; or set install: Direct", i.Namespace, c.Err())
+		return nil, status.Waiting(v2beta2.ReasonOLMUnavailable, intervals.Missing, "namespace %q: %w; or set install: Direct", i.Namespace, c.Err())
 	case tooLong != nil:
 		return nil, status.Stalled(v2beta2.ReasonObjectRefused, fmt.Errorf("namespace %q: %w; or set install: Direct", i.Namespace, tooLong))
 	}
@@ -111,7 +112,7 @@ func (b *Backend) Plan(i *install.Installation, options render.InstallationOptio
 	var unsupported *render.UnsupportedRuntimeError
 	switch {
 	case errors.As(err, &unsupported):
-		return nil, status.Waiting(v2beta2.ReasonRuntimeNotSupported, status.MissingInterval, "%w; remove it, or set install: Direct", err)
+		return nil, status.Waiting(v2beta2.ReasonRuntimeNotSupported, intervals.Missing, "%w; remove it, or set install: Direct", err)
 	case err != nil:
 		return nil, status.Stalled(v2beta2.ReasonObjectRefused, err)
 	}
@@ -211,7 +212,7 @@ func checkMadeFor(soc *v2beta2.SubOperatorConfig, namespace string, subscription
 	if !ok || TakenOver(soc, namespace) || subscription != nil && subscription.UID == uid {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonTerminating, status.PollInterval, "Subscription %q, for which this SubOperatorConfig was created, is deleted", key)
+	return status.Waiting(v2beta2.ReasonTerminating, intervals.Poll, "Subscription %q, for which this SubOperatorConfig was created, is deleted", key)
 }
 
 // IsMadeFor reports whether a SubOperatorConfig was created for a Subscription.

@@ -28,14 +28,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/collection-operator/collection-operator/internal/intervals"
 )
 
 const (
 	// CatalogSourceName is the name of the manager's CatalogSource.
 	CatalogSourceName = "collection-operator-catalog"
-
-	// Interval at which the manager looks for OLM until it is found.
-	Interval = 30 * time.Second
 )
 
 // catalogNamespaces are the global catalog namespaces of OLM: on OpenShift, and on other clusters.
@@ -123,7 +122,7 @@ func (c *Cluster) CatalogSource() types.NamespacedName {
 }
 
 // OnAvailable registers a function to call when OLM is found, with a context that ends with the manager. It may start
-// watches and trigger reconciles. The call is repeated every [Interval] until it succeeds. Functions must be registered
+// watches and trigger reconciles. The call is repeated every [intervals.OLM] until it succeeds. Functions must be registered
 // before the manager starts.
 func (c *Cluster) OnAvailable(do func(context.Context) error) {
 	if c == nil {
@@ -151,7 +150,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(Interval):
+		case <-time.After(intervals.OLM):
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -44,7 +45,7 @@ func (s *state) progress(c *collection.Collection) error {
 	if csv != nil && csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded {
 		return describeCSV(csv, s.plan)
 	}
-	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
+	return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
 }
 
 func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
@@ -56,10 +57,10 @@ func (s *state) planProblem() error {
 	}
 	switch {
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed:
-		return status.Waiting(v2beta2.ReasonInstallPlanFailed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonInstallPlanFailed, intervals.Missing,
 			"InstallPlan %q failed%s; resolve the problem, then delete the InstallPlan", s.plan.Namespace+"/"+s.plan.Name, s.planMessage())
 	case s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval && !s.plan.Spec.Approved:
-		return status.Waiting(v2beta2.ReasonWaitingForApproval, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonWaitingForApproval, intervals.Missing,
 			"InstallPlan %q waits for approval to install %s: kubectl patch installplans.operators.coreos.com %s -n %s --type merge -p '{\"spec\":{\"approved\":true}}'",
 			s.plan.Namespace+"/"+s.plan.Name, status.JoinNames(slices.Sorted(slices.Values(s.plan.Spec.ClusterServiceVersionNames))), s.plan.Name, s.plan.Namespace)
 	}
@@ -88,13 +89,13 @@ func (s *state) catalogProblem() error {
 		if condition.Reason == reasonConstraintsNotSatisfiable {
 			text = fmt.Sprintf("to see the conflict, run kubectl describe subscriptions.operators.coreos.com %s -n %s", s.subscription.Name, s.subscription.Namespace)
 		}
-		return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s: %s",
+		return status.Waiting(v2beta2.ReasonCatalogUnhealthy, intervals.Missing, "OLM cannot resolve Subscription %q: %s: %s",
 			s.name(), cmp.Or(condition.Reason, string(kind)), text)
 	}
 	if is.GetCondition(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy).Status != corev1.ConditionTrue {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, status.MissingInterval, "OLM cannot resolve Subscription %q: %s", s.name(), s.unhealthyCatalogs())
+	return status.Waiting(v2beta2.ReasonCatalogUnhealthy, intervals.Missing, "OLM cannot resolve Subscription %q: %s", s.name(), s.unhealthyCatalogs())
 }
 
 func (s *state) unhealthyCatalogs() string {
@@ -126,23 +127,23 @@ func (s *state) versionProblem(c *collection.Collection) error {
 	}
 	version := installed.Spec.Version.String()
 	if installed.Status.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable {
-		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, intervals.Missing,
 			"Subscription %q leads to version %s, which OLM holds back because the OperatorCollection has %s: the running operator is unaffected; change the channel, or the version of the OperatorCollection",
 			s.name(), version, c.Version)
 	}
 	if s.userManaged && s.newerCSV(c) != nil {
-		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, intervals.Missing,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: OLM does not go back, and the manager does not delete a user-managed Subscription: "+
 				"when no playbook runs, delete it and ClusterServiceVersion %q, and create it again with channel %s; the running operator is unaffected",
 			s.name(), version, c.Version, installed.Name, render.ChannelName(c))
 	}
 	if s.userManaged {
-		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, intervals.Missing,
 			"Subscription %q has installed version %s, and the OperatorCollection has %s: change its channel, or map the namespace from a SubOperatorConfig of version %s",
 			s.name(), version, c.Version, version)
 	}
 	if s.newerCSV(c) != nil {
-		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval,
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, intervals.Missing,
 			"version %s is installed, and OLM does not go back to %s: delete Subscription %q and ClusterServiceVersion %q for a new installation, which waits for approval, or set installPlanApproval: Automatic",
 			version, c.Version, s.name(), installed.Name)
 	}
@@ -153,7 +154,7 @@ func (s *state) versionProblem(c *collection.Collection) error {
 func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1alpha1.InstallPlan) error {
 	name, is := csv.Namespace+"/"+csv.Name, csv.Status
 	failed := func(text string) error {
-		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, status.MissingInterval, "ClusterServiceVersion %q: %s: %s", name, is.Reason, text)
+		return status.Waiting(v2beta2.ReasonClusterServiceVersionFailed, intervals.Missing, "ClusterServiceVersion %q: %s: %s", name, is.Reason, text)
 	}
 	planned := plan == nil || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
 	switch is.Phase {
@@ -167,7 +168,7 @@ func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1
 	case operatorsv1alpha1.CSVPhaseFailed:
 		return failed(cmp.Or(csvAdvice[is.Reason], normalized(is.Message)))
 	}
-	return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "ClusterServiceVersion %q is %s", name,
+	return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "ClusterServiceVersion %q is %s", name,
 		cmp.Or(strings.TrimSpace(string(is.Phase)+" "+string(is.Reason)), "new"))
 }
 

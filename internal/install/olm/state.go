@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -186,7 +187,7 @@ func (c *Cluster) findSubscription(ctx context.Context, i *install.Installation)
 			}
 			s.subscription, s.userManaged = subscription, false
 		case !c.Offers(subscription):
-			return nil, status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+			return nil, status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing,
 				"Subscription %q subscribes to package %s of another catalog, %s/%s: delete it and its ClusterServiceVersion",
 				i.Namespace+"/"+subscription.Name, subscription.Spec.Package, subscription.Spec.CatalogSourceNamespace, subscription.Spec.CatalogSource)
 		case s.subscription != nil:
@@ -250,7 +251,7 @@ func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, names
 // create is false, the manager neither creates nor changes one.
 func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup, create bool) (own bool, warning string, err error) {
 	conflict := func(format string, args ...any) error {
-		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
+		return status.Waiting(v2beta2.ReasonOperatorGroupConflict, intervals.Missing, "namespace %q: %s", namespace, fmt.Sprintf(format, args...))
 	}
 	var names []string
 	for _, group := range groups {
@@ -284,7 +285,7 @@ func chooseOperatorGroup(namespace string, groups []operatorsv1.OperatorGroup, c
 
 // missingGroup returns the error for a namespace without OperatorGroup, with the one to create.
 func missingGroup(namespace string) error {
-	return status.Waiting(v2beta2.ReasonOperatorGroupMissing, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonOperatorGroupMissing, intervals.Missing,
 		"namespace %q has no OperatorGroup, without which OLM installs nothing there. With one, users who can create Subscriptions in the namespace can install any package "+
 			"with all permissions that it requests, unless the OperatorGroup names a ServiceAccount: OLM then installs only what that ServiceAccount may do. "+
 			"Create this OperatorGroup, with the name of such a ServiceAccount or without the line serviceAccountName, or set install: Direct:\n%s",
@@ -320,7 +321,7 @@ func describeTargets(targets []string) string {
 func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
 	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
 	if published == nil || published.ObservedGeneration != oc.Generation {
-		return status.Waiting(v2beta2.ReasonProgressing, status.MissingInterval, "waiting for version %s to be published in the catalog", version)
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting for version %s to be published in the catalog", version)
 	}
 	if published.Status == metav1.ConditionTrue {
 		return nil
@@ -329,5 +330,5 @@ func checkPublished(oc *v2beta2.OperatorCollection, version string) error {
 	if published.Reason == v2beta2.ReasonPermissionsNotGranted {
 		reason = published.Reason
 	}
-	return status.Waiting(reason, status.MissingInterval, "version %s is not in the catalog: %s", version, published.Message)
+	return status.Waiting(reason, intervals.Missing, "version %s is not in the catalog: %s", version, published.Message)
 }

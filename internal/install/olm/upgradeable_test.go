@@ -13,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
 
@@ -72,7 +73,7 @@ func TestUpgradeGate(t *testing.T) {
 }
 
 func TestUpgradeRefusal(t *testing.T) {
-	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, "two")
+	problem := status.Waiting(v2beta2.ReasonOperatorGroupConflict, intervals.Missing, "two")
 	for name, test := range map[string]struct {
 		applied bool
 		held    error
@@ -85,7 +86,7 @@ func TestUpgradeRefusal(t *testing.T) {
 		"stopped before anything was applied": {err: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
 		"held":                                {applied: true, held: problem, reason: v2beta2.ReasonOperatorGroupConflict, known: true},
 		"held for something that is unknown":  {applied: true, held: errors.New("connection refused")},
-		"under way":                           {err: status.Waiting(v2beta2.ReasonProgressing, status.PollInterval, "soon")},
+		"under way":                           {err: status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "soon")},
 		"failed for now":                      {err: errors.New("connection refused")},
 		"failed to write":                     {err: status.Retry(v2beta2.ReasonApplyFailed, errors.New("conflict"))},
 	} {

@@ -22,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/merge"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/printable"
@@ -128,7 +129,7 @@ func (r *RequestReconciler) ensureObject(ctx context.Context, s *scope, o *opera
 func (r *RequestReconciler) checkPlace(ctx context.Context, o *operand, object *plan.Object) error {
 	mapping, err := r.Client.RESTMapper().RESTMapping(object.Kind.GroupKind(), object.Kind.Version)
 	if meta.IsNoMatchError(err) {
-		return status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval, "the cluster has no kind %s in %s", object.Kind.Kind, object.Kind.GroupVersion())
+		return status.Waiting(v1alpha1.ReasonInvalidOperand, intervals.Missing, "the cluster has no kind %s in %s", object.Kind.Kind, object.Kind.GroupVersion())
 	}
 	if err != nil {
 		return fmt.Errorf("kind %s: %w", object.Kind, err)
@@ -217,7 +218,7 @@ func configurationOf(object *plan.Object, fields map[string]any) *unstructured.U
 
 // foreign returns the error for an object that exists and is not ours.
 func foreign(object client.Object) error {
-	return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists and was not created for this operand: delete or rename it", apply.Name(object))
+	return status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing, "%s exists and was not created for this operand: delete or rename it", apply.Name(object))
 }
 
 // health returns the phase of a resource, by its conditions.
@@ -253,12 +254,12 @@ func (r *RequestReconciler) explain(err error, object client.Object) error {
 	}
 	switch {
 	case len(conflicts) > 0:
-		return status.Waiting(v1alpha1.ReasonFieldConflict, status.MissingInterval,
+		return status.Waiting(v1alpha1.ReasonFieldConflict, intervals.Missing,
 			"%s: others have set %s: remove the fields there, or set them to the same values", name, status.JoinNames(conflicts))
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), fmt.Sprintf("User \"system:serviceaccount:%s:%s\" cannot ", r.Account.Namespace, r.Account.Name)):
 		return r.notGranted(object)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), isMisfit(err):
-		return status.Waiting(v2beta2.ReasonObjectRefused, status.MissingInterval, "%s: %s", name, printable.Line(err.Error(), 1024))
+		return status.Waiting(v2beta2.ReasonObjectRefused, intervals.Missing, "%s: %s", name, printable.Line(err.Error(), 1024))
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
@@ -271,7 +272,7 @@ func isMisfit(err error) bool {
 // notGranted returns an error with the command that lets this process use a kind in a namespace.
 func (r *RequestReconciler) notGranted(object client.Object) error {
 	kind := object.GetObjectKind().GroupVersionKind()
-	return status.Waiting(v1alpha1.ReasonNotGranted, status.MissingInterval,
+	return status.Waiting(v1alpha1.ReasonNotGranted, intervals.Missing,
 		"ServiceAccount %q may not use kind %s in namespace %q: an administrator of that namespace can allow it: %s",
 		r.Account, kind.Kind, object.GetNamespace(), plan.Grant(r.Account, kind.GroupKind(), r.resourceOf(kind).Resource, object.GetNamespace()))
 }

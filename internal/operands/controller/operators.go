@@ -17,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/merge"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/printable"
@@ -102,7 +103,7 @@ func (r *RequestReconciler) checkConsent(ctx context.Context, annotation, from, 
 	if err == nil && (plan.Consent{Namespace: namespace, Annotation: annotation, To: from}).In(object.Annotations) {
 		return nil
 	}
-	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.MissingInterval,
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, intervals.Missing,
 		"namespace %q does not allow it: whoever owns that namespace can give it the annotation %s: %s", namespace, annotation, from)
 }
 
@@ -126,7 +127,7 @@ func (r *RequestReconciler) checkEndpoints(ctx context.Context, s *scope, i *ins
 		for _, operand := range other.operands {
 			for _, theirs := range operand.Installs {
 				if theirs.Place() == i.Place() && !equality.Semantic.DeepEqual(theirs.ZosEndpoints, i.ZosEndpoints) && isBefore(other.request, s.request) {
-					return status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval,
+					return status.Waiting(v1alpha1.ReasonInvalidOperand, intervals.Missing,
 						"an OperandRequest in namespace %q wants the operator of OperatorCollection %q in namespace %q with other zosendpoints: use the same OperandRegistry",
 						other.request.Namespace, i.Collection, i.Namespace)
 				}

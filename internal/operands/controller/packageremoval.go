@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -242,7 +243,7 @@ func (r *RequestReconciler) usersIn(ctx context.Context, s *scope, kinds []schem
 		}
 	}
 	if len(commands) > 0 {
-		return nil, status.Waiting(v1alpha1.ReasonNotGranted, status.MissingInterval,
+		return nil, status.Waiting(v1alpha1.ReasonNotGranted, intervals.Missing,
 			"ServiceAccount %q may not see whether somebody uses the operator: an administrator can allow it: %s", r.Account, strings.Join(commands, " && "))
 	}
 	return users, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/status"
@@ -103,7 +104,7 @@ func (r *RequestReconciler) readPackage(ctx context.Context, key plan.PackageKey
 	list.SetGroupVersionKind(plan.SubscriptionKind)
 	err := r.Reader.List(ctx, list, client.InNamespace(key.Namespace), client.Limit(listLimit))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval, "the cluster has no Operator Lifecycle Manager, which package %q needs", key.Name)
+		state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, intervals.Missing, "the cluster has no Operator Lifecycle Manager, which package %q needs", key.Name)
 		return state, nil
 	}
 	if state.err, err = r.olmError(err, plan.SubscriptionKind, key.Namespace); err != nil || state.err != nil {
@@ -118,7 +119,7 @@ func (r *RequestReconciler) readPackage(ctx context.Context, key plan.PackageKey
 			continue
 		}
 		if state.subscription != nil {
-			state.err = status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval,
+			state.err = status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing,
 				"namespace %q has two Subscriptions to package %q, %s and %s: delete one", key.Namespace, key.Name, state.subscription.Name, subscription.Name)
 			return state, nil
 		}
@@ -198,7 +199,7 @@ func (r *RequestReconciler) resolveSubscription(ctx context.Context, s *scope, o
 	if p.live == nil {
 		other := unstructuredOf(&wanted)
 		if err := r.Reader.Get(ctx, wanted.Key, other); err == nil {
-			return status.Waiting(v2beta2.ReasonForeignObject, status.MissingInterval, "%s exists, for another package: delete or rename it", apply.Name(other))
+			return status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing, "%s exists, for another package: delete or rename it", apply.Name(other))
 		} else if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("reading %s: %w", apply.Name(other), err)
 		}
@@ -251,7 +252,7 @@ func (r *RequestReconciler) findCatalog(ctx context.Context, p *olmPackage) (nam
 		if len(found) > 1 {
 			what = "several catalogs have (" + status.JoinNames(found) + ")"
 		}
-		return "", "", status.Waiting(v1alpha1.ReasonInvalidOperand, status.MissingInterval,
+		return "", "", status.Waiting(v1alpha1.ReasonInvalidOperand, intervals.Missing,
 			"%s package %q in namespace %q: set sourceName and sourceNamespace in the OperandRegistry", what, p.Name, p.Namespace)
 	}
 	namespace, name, _ = strings.Cut(found[0], "/")
@@ -299,7 +300,7 @@ func (r *RequestReconciler) resolveGroup(ctx context.Context, s *scope, o *opera
 }
 
 func groupConflict(format string, args ...any) error {
-	return status.Waiting(v2beta2.ReasonOperatorGroupConflict, status.MissingInterval, format, args...)
+	return status.Waiting(v2beta2.ReasonOperatorGroupConflict, intervals.Missing, format, args...)
 }
 
 // entries returns those of the inventory: in the order in which the objects are created.

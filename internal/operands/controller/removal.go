@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -69,7 +70,7 @@ func (r *RequestReconciler) remove(ctx context.Context, s *scope) error {
 		removeAll(rank)
 	}
 	if len(waiting) > 0 {
-		errs = append(errs, status.Waiting(v1alpha1.ReasonRemovalWaiting, status.MissingInterval, "waiting for %s", status.JoinNames(waiting)))
+		errs = append(errs, status.Waiting(v1alpha1.ReasonRemovalWaiting, intervals.Missing, "waiting for %s", status.JoinNames(waiting)))
 	}
 	return status.Join(errs...)
 }

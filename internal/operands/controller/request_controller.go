@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/internal/fairqueue"
+	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
 	"github.com/collection-operator/collection-operator/internal/status"
 )
@@ -57,9 +58,9 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	err := r.reconcile(ctx, s)
 	switch {
 	case r.watcher.began: // What is awaited may have happened before.
-		err = within(status.ConflictInterval, err)
+		err = within(intervals.Conflict, err)
 	case r.watcher.polls:
-		err = within(status.MissingInterval, err)
+		err = within(intervals.Missing, err)
 	}
 	if request.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, r.release(ctx, request)
@@ -68,7 +69,7 @@ func (r *RequestReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	writer := &status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: &conditions}
 	result, err := writer.Write(ctx, request, s.written, err)
 	if err == nil && result.IsZero() && r.watcher.polls {
-		result.RequeueAfter = status.MissingInterval
+		result.RequeueAfter = intervals.Missing
 	}
 	return result, err
 }
