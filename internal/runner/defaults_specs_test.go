@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -74,17 +75,13 @@ func jobVariables(d jobDefaults, names ...string) gate.KindSettings {
 	return kind
 }
 
-// defaultsGroup is the group of the kind whose versions have different defaults.
-const defaultsGroup = "defaults.example.com"
+// defaultsGroup is the group of the kind whose versions have different defaults. Each container of specs has one of its own.
+var defaultsGroup string
 
 func makeJobsV1(ctx context.Context) {
 	GinkgoHelper()
-	crd := JobCRD(defaultsGroup, jobVersion("v1", true, defaultsOfV1))
-	Create(ctx, crd)
-	DeferCleanup(func(ctx context.Context) {
-		Remove(ctx, crd)
-		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
-	})
+	defaultsGroup = strings.ToLower(rand.Text()) + ".example.com"
+	Create(ctx, JobCRD(defaultsGroup, jobVersion("v1", true, defaultsOfV1)))
 	Eventually(func() error { return K8s.Create(ctx, aJob("v1", "default", "probe"), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
 }
 
