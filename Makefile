@@ -130,6 +130,7 @@ test-architectures: ## Build the programs for ppc64le and s390x; run unit tests 
 .PHONY: attacks
 attacks: build devcluster ## Try the attacks of docs/security.md and print what was seen (Linux, root).
 	hack/specs.sh api attacks-api --label-filter attack
+	go test $(TEST_FLAGS) -count=1 -v ./internal/runner -run Specs -ginkgo.label-filter=attack
 	hack/specs.sh node attacks-node --label-filter attack
 
 .PHONY: chaos
@@ -161,11 +162,16 @@ fuzz: ## Fuzz every parser for FUZZTIME each.
 BENCH_FILES := $(CURDIR)/docs/benchmarks
 
 .PHONY: bench
-bench: bench-archives bench-node bench-olm ## Measure archives, operators on a node, and installations beside kubectl apply (Linux, root).
+bench: bench-archives bench-runs bench-node bench-olm ## Measure archives, operators on a node, and installations beside kubectl apply (Linux, root).
 
 .PHONY: bench-archives
 bench-archives: ## Measure the way from an archive to its objects: time and memory.
 	go run ./test/bench -runs $(or $(RUNS),9)
+
+.PHONY: bench-runs
+bench-runs: devcluster ## Measure what the gate adds to a run of Ansible, and what a call costs that runs nothing (Debian).
+	$(DEVCLUSTER) build --control-plane
+	go test $(TEST_FLAGS) -count=1 -v ./internal/runner -run Specs -ginkgo.label-filter=bench
 
 .PHONY: bench-node
 bench-node: devcluster ## Measure what operators cost on a node: BENCH_PODS of them together (Linux, root).

@@ -10,7 +10,7 @@ export SPECS_TIMEOUT=40m
 
 product='api cmd config internal go.mod go.sum Dockerfile hack/devcluster hack/deploy.sh hack/migrate.sh hack/demo.sh hack/demo'
 node="$product test/fixture test/collections test/e2e test/attack hack/specs.sh"
-api="$product test/fixture test/collections test/hostile test/registry test/schemachanges test/integration test/attack hack/specs.sh"
+api="$product test/apiserver test/fixture test/collections test/hostile test/registry test/schemachanges test/integration test/attack hack/specs.sh"
 
 # Each part: its name, its inputs as paths, its command.
 declare -A inputs_of command_of

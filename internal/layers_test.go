@@ -66,7 +66,7 @@ var layers = map[string][]string{
 		"internal/podclient", "internal/printable", "internal/render", "internal/runstatus",
 	},
 	"internal/runner":               {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
-	"cmd/engine":                    {"internal/environment", "internal/podclient", "internal/podlock", "internal/printable", "internal/runner"},
+	"cmd/engine":                    {"internal/environment", "internal/printable", "internal/runner"},
 	"internal/gate":                 {},
 	"internal/rollout":              {},
 	"internal/intervals":            {},

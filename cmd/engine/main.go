@@ -11,8 +11,6 @@ import (
 	"syscall"
 
 	"github.com/collection-operator/collection-operator/internal/environment"
-	"github.com/collection-operator/collection-operator/internal/podclient"
-	"github.com/collection-operator/collection-operator/internal/podlock"
 	"github.com/collection-operator/collection-operator/internal/printable"
 	"github.com/collection-operator/collection-operator/internal/runner"
 )
@@ -22,12 +20,12 @@ const maxIgnoredBytes = 1024
 
 func main() {
 	if filepath.Base(os.Args[0]) == "ansible-runner" {
-		os.Exit(runner.Main(context.Background(), os.Args[1:]))
+		os.Exit(runner.Main(context.Background(), runner.DefaultIntervals(), os.Args[1:]))
 	}
 	var err error
 	switch arguments := os.Args[1:]; {
 	case len(arguments) == 1 && arguments[0] == "lock":
-		err = lock(context.Background())
+		err = runner.Lock(context.Background())
 	case len(arguments) > 2 && arguments[0] == "environment" && arguments[1] == "--":
 		err = takeEnvironment(arguments[2:])
 	default:
@@ -50,20 +48,4 @@ func takeEnvironment(command []string) error {
 		fmt.Fprintln(os.Stderr, "environment:", err)
 	}
 	return syscall.Exec(command[0], command, variables)
-}
-
-func lock(ctx context.Context) error {
-	settings, err := runner.ReadSettings()
-	if err != nil {
-		return err
-	}
-	client, err := podclient.New()
-	if err != nil {
-		return err
-	}
-	l, err := podlock.FromEnvironment(client, settings.Operator)
-	if err != nil {
-		return err
-	}
-	return podlock.AcquireWithProbes(ctx, l, ":"+os.Getenv("ZOSCB_PROBE_PORT"))
 }

@@ -23,6 +23,6 @@ func asInit() {
 func asGate() {
 	if filepath.Base(os.Args[0]) == "ansible-runner" {
 		localrun.EndWithParent(runner.KillChildren)
-		os.Exit(runner.Main(context.Background(), os.Args[1:]))
+		os.Exit(runner.Main(context.Background(), runner.DefaultIntervals(), os.Args[1:]))
 	}
 }

@@ -1,19 +1,23 @@
 // Package apply writes rendered objects to a cluster with server-side apply. All objects are validated in a dry run before
-// any is changed. Objects of other owners are never adopted, and unchanged objects are not written.
+// any is changed. Objects of other owners are never adopted, also not those that appear after the dry run, and unchanged objects are
+// not written.
 package apply
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -66,8 +70,8 @@ type change struct {
 	desired *unstructured.Unstructured
 	// rendered is the digest of desired.
 	rendered digest
-	// exists is false when the object does not exist.
-	exists bool
+	// live is the UID of the object, empty if it does not exist.
+	live types.UID
 	// needed is false when applying would change nothing.
 	needed bool
 }
@@ -75,7 +79,7 @@ type change struct {
 // Apply applies the objects in the given order, and returns how many it wrote. All objects are validated in a server-side
 // dry run first, except those that have not changed since they were seen to be as rendered. If that fails, nothing is written
 // and all errors are returned, joined. Errors are *[ForeignObjectError], *[RefusedError], or any other API error, which may be
-// retried.
+// retried: a conflict says that an object has appeared, or was replaced, since it was read.
 func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours) (int, error) {
 	changes, err := a.preflight(ctx, objects, ours)
 	if err != nil {
@@ -87,7 +91,7 @@ func (a *Applier) Apply(ctx context.Context, objects []client.Object, ours Ours)
 			continue
 		}
 		live := c.desired.DeepCopy()
-		if err := a.patch(ctx, live, c.exists); err != nil {
+		if err := a.patch(ctx, live, c.live); err != nil {
 			return written, refused(c.desired, err)
 		}
 		a.Memory.put(live, c.rendered)
@@ -176,24 +180,24 @@ func (a *Applier) recall(c change) (recollection, error) {
 	return recollection{live: known.live, current: cached && known.state == state}, nil
 }
 
-// isValidNew validates an object that the cache does not have. It returns false if it is refused, or others may have an object of
-// that name: then the dry run, which does not overwrite their fields, conflicts with them or shows a resourceVersion.
+// isValidNew validates an object that the cache does not have. It returns false if it is refused, or exists.
 func (a *Applier) isValidNew(ctx context.Context, c *change) bool {
-	result := c.desired.DeepCopy()
-	err := a.patch(ctx, result, false, client.DryRunAll)
-	c.needed = err == nil && result.GetResourceVersion() == "" || err != nil && c.refused(err) == nil
+	err := a.patch(ctx, c.desired.DeepCopy(), "", client.DryRunAll)
+	c.needed = err == nil || c.refused(err) == nil
 	return c.needed
 }
 
 // validate finds out in a dry run what applying an object would change. Live is nil if it does not exist.
 func (a *Applier) validate(ctx context.Context, c *change, live *unstructured.Unstructured) error {
-	c.exists = live != nil
+	if live != nil {
+		c.live = live.GetUID()
+	}
 	result := c.desired.DeepCopy()
-	if err := a.patch(ctx, result, c.exists, client.DryRunAll); err != nil {
+	if err := a.patch(ctx, result, c.live, client.DryRunAll); err != nil {
 		c.needed = true
 		return c.refused(err)
 	}
-	c.needed = !c.exists || !equal(live, result)
+	c.needed = live == nil || !equal(live, result)
 	if !c.needed {
 		a.Memory.put(live, c.rendered)
 	}
@@ -203,19 +207,35 @@ func (a *Applier) validate(ctx context.Context, c *change, live *unstructured.Un
 // refused returns the error of a dry run, or nil if it says only that a binding cannot be validated before its role exists. The
 // role's dry run shows whether the manager may grant its rules.
 func (c *change) refused(err error) error {
-	if !c.exists && isBinding(c.desired) && apierrors.IsNotFound(err) {
+	if c.live == "" && isBinding(c.desired) && apierrors.IsNotFound(err) {
 		return nil
 	}
 	return refused(c.desired, err)
 }
 
-// patch applies server-side. Fields of other managers are only overwritten with force.
-func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, force bool, options ...client.ApplyOption) error {
-	options = append(options, client.FieldOwner(FieldOwner))
-	if force {
-		options = append(options, client.ForceOwnership)
+// noVersion is a resourceVersion that no object has: it is that of an empty etcd.
+const noVersion = "1"
+
+// patch applies server-side to the object with the UID live, or creates one that does not exist if that is empty. Otherwise it is a conflict:
+// to apply without a precondition would adopt what somebody else has created in the meantime, with and without force.
+func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, live types.UID, options ...client.ApplyOption) error {
+	options = append(options, client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if object.SetUID(live); live == "" {
+		object.SetResourceVersion(noVersion)
 	}
-	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+	if isOtherUID(err) {
+		resource := schema.GroupResource{Group: object.GroupVersionKind().Group, Resource: object.GetKind()}
+		return apierrors.NewConflict(resource, object.GetName(), errors.New("it was replaced by another object of that name"))
+	}
+	return err
+}
+
+// isOtherUID reports whether an error says that the live object has another UID.
+func isOtherUID(err error) bool {
+	var invalid apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &invalid) && invalid.Status().Details != nil &&
+		slices.ContainsFunc(invalid.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 
 // toUnstructured converts a rendered object, without fields that are not applied.

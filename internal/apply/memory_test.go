@@ -103,7 +103,7 @@ func TestBindingsAreValidatedWithTheirRoles(t *testing.T) {
 	if err := c.refused(missing); err != nil {
 		t.Errorf("a new one: got %v", err)
 	}
-	c.exists = true
+	c.live = "uid"
 	if err := c.refused(missing); err == nil {
 		t.Error("the error about one that exists is lost")
 	}

@@ -29,7 +29,7 @@ const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "ansible-runner" { // This program is the gate, as kubectl-collection is.
 		EndWithParent(runner.KillChildren)
-		os.Exit(runner.Main(context.Background(), os.Args[1:]))
+		os.Exit(runner.Main(context.Background(), runner.DefaultIntervals(), os.Args[1:]))
 	}
 	if err := os.Setenv("PATH", systemPath); err != nil {
 		panic(err)

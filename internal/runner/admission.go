@@ -29,9 +29,6 @@ const (
 	reasonEndpointInvalid endpoint.Reason = "EndpointInvalid"
 )
 
-// visibleAfter is how long a run has been waiting for a brief reason before status says so.
-const visibleAfter = 5 * time.Second
-
 // place is what a run got from Admit. It is released after the run, also by another process of the pod.
 type place struct {
 	// Namespace and Secret have the state of the security domain.
@@ -164,7 +161,7 @@ func (r *runner) operator() string { return r.podLock.Namespace + "/" + r.podLoc
 
 // wait answers that a run waits. Status says why, unless that usually ends within seconds.
 func (r *runner) wait(ctx context.Context, s situation, w waiting) (answer, error) {
-	if w.Brief && time.Since(w.since) < visibleAfter {
+	if w.Brief && time.Since(w.since) < r.intervals.Visible {
 		return askAgain(w.After), nil
 	}
 	shown := runstatus.Waiting{Reason: string(w.Reason), Message: w.Message, Since: metav1.NewTime(w.since)}

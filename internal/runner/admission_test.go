@@ -20,7 +20,7 @@ import (
 var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
 func TestTickets(t *testing.T) {
-	all := tickets{dir: t.TempDir()}
+	all := newTickets(t.TempDir(), DefaultIntervals())
 	behind := func(uid types.UID, since time.Time) ahead {
 		t.Helper()
 		n, err := all.ahead("host:22", uid, ticket{Since: since, Endpoint: "lpar1"}, now)
@@ -32,12 +32,12 @@ func TestTickets(t *testing.T) {
 	}
 	for uid, content := range map[types.UID]ticket{
 		"b": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true},
-		"c": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace), Shared: true},
-		"d": {Since: now.Add(-time.Minute), Next: now.Add(-ticketGrace - time.Millisecond), Shared: true},
+		"c": {Since: now.Add(-time.Minute), Next: now.Add(-all.grace), Shared: true},
+		"d": {Since: now.Add(-time.Minute), Next: now.Add(-all.grace - time.Millisecond), Shared: true},
 		"e": {Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Endpoint: "lpar2"},
 		"f": {Since: now, Next: now.Add(time.Minute), Endpoint: "lpar1"},
 		"g": {Since: now.Add(time.Second), Next: now.Add(time.Minute), Shared: true},
-		"h": {Since: now.Add(-time.Minute), Next: now.Add(-ticketLifetime - time.Millisecond), Shared: true},
+		"h": {Since: now.Add(-time.Minute), Next: now.Add(-all.lifetime - time.Millisecond), Shared: true},
 	} {
 		must(t, all.write("host:22", uid, content))
 	}

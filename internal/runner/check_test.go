@@ -81,7 +81,7 @@ func TestWritesAreRepeated(t *testing.T) {
 		"an error of ours": {[]error{apierrors.NewForbidden(secrets, "s", nil), nil}, 1, true},
 	} {
 		r := newPlay(t, "")
-		r.pace = pace{persist: time.Minute, retry: time.Millisecond, maxRetry: time.Millisecond}
+		r.intervals = Intervals{Persist: time.Minute, PersistRetry: time.Millisecond, PersistMaxRetry: time.Millisecond}
 		calls := 0
 		err := r.repeat(t.Context(), "later", func() error {
 			calls++

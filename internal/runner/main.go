@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"slices"
 	"syscall"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -19,15 +18,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/podlock"
 )
 
-// retryDelay is when ansible-operator asks again if a decision was impossible.
-const retryDelay = 10 * time.Second
-
-// conflictDelay is when ansible-operator asks again if the resource has changed while the decision was made.
-const conflictDelay = time.Second
-
 // Main handles one call of ansible-runner and returns the exit code. Only calls of the form that ansible-operator uses pass
 // the gate; others go to the real program.
-func Main(ctx context.Context, args []string) int {
+func Main(ctx context.Context, intervals Intervals, args []string) int {
 	if len(args) == 0 || args[0] != "run" {
 		return fail(execReal(args))
 	}
@@ -40,7 +33,7 @@ func Main(ctx context.Context, args []string) int {
 		return fail(err)
 	}
 	out := openOutput(call.ident)
-	result := handle(ctx, call, out)
+	result := handle(ctx, intervals, call, out)
 	if err := call.artifacts().end(call.ident); err != nil {
 		out.note("artifacts: %v", err)
 	}
@@ -56,25 +49,25 @@ func fail(err error) int {
 }
 
 // handle returns what to tell ansible-operator.
-func handle(ctx context.Context, call call, out *output) answer {
-	r, err := open(call, out)
+func handle(ctx context.Context, intervals Intervals, call call, out *output) answer {
+	r, err := open(intervals, call, out)
 	if err != nil {
 		out.note("the gate cannot be used: %v", err)
-		return askAgain(retryDelay)
+		return askAgain(intervals.Retry)
 	}
 	result, err := r.handle(ctx)
 	if apierrors.IsConflict(err) {
-		return askAgain(conflictDelay)
+		return askAgain(intervals.Conflict)
 	}
 	if err != nil {
 		r.out.note("no run is started: %v", err)
-		return askAgain(retryDelay)
+		return askAgain(intervals.Retry)
 	}
 	return result
 }
 
 // open reads everything but the cluster.
-func open(call call, out *output) (*runner, error) {
+func open(intervals Intervals, call call, out *output) (*runner, error) {
 	files, err := readFiles(call.dir)
 	if err != nil {
 		return nil, err
@@ -93,7 +86,7 @@ func open(call call, out *output) (*runner, error) {
 	}
 	return &runner{
 		call: call, files: files, out: out, podLock: lock, client: client, resource: newResource(client, files),
-		journal: journal{dir: files.stateDir}, tickets: tickets{dir: files.stateDir}, pace: usualPace,
+		journal: journal{dir: files.stateDir}, tickets: newTickets(files.stateDir, intervals), intervals: intervals,
 	}, nil
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // KillChildren ends the run that this process has started, whatever it does at the moment.
-func KillChildren() error { return killOrphans(usualPace.grace, true) }
+func KillChildren() error { return killOrphans(DefaultIntervals().Grace, true) }
 
 // killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
 // connections that ssh shares between runs stay, unless connections is true.

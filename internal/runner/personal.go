@@ -192,7 +192,7 @@ func (p *personal) environment() []string {
 
 // forgetPersonal ends the connections of a run, and removes its credential.
 func (r *runner) forgetPersonal() {
-	if err := killOrphans(r.pace.grace, true); err != nil {
+	if err := killOrphans(r.intervals.Grace, true); err != nil {
 		r.out.note("end the connections of the run: %v", err)
 	}
 	if err := os.RemoveAll(r.personal.folder); err != nil {

@@ -20,23 +20,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
-// pace has the durations of a run.
-type pace struct {
-	// poll is how often the report and the resource are read, and observe how often the report is until the connection is known.
-	poll, observe time.Duration
-	// progress is the shortest time between two writes of the current task.
-	progress time.Duration
-	// grace is the time between SIGTERM and SIGKILL.
-	grace time.Duration
-	// persist is how long the outcome is tried to be written, with delays from retry to maxRetry.
-	persist, retry, maxRetry time.Duration
-}
-
-var usualPace = pace{
-	poll: 5 * time.Second, observe: time.Second, progress: 10 * time.Second, grace: 20 * time.Second,
-	persist: 10 * time.Minute, retry: 200 * time.Millisecond, maxRetry: 5 * time.Second,
-}
-
 func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.json") }
 
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
@@ -74,7 +57,7 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 	stopped := r.watch(ctx, command, ended)
 	report, err := readReport(r.reportFile())
 	if err != nil || report.Ended == "" {
-		if err := killOrphans(r.pace.grace, false); err != nil {
+		if err := killOrphans(r.intervals.Grace, false); err != nil {
 			r.out.note("end the rest of the run: %v", err)
 		}
 	}
@@ -149,12 +132,12 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	ticker := time.NewTicker(r.pace.poll)
+	ticker := time.NewTicker(r.intervals.Poll)
 	defer ticker.Stop()
 	progress, observer := progress{runner: r}, observer{runner: r}
 	var connection <-chan time.Time
 	if r.place != nil {
-		observing := time.NewTicker(r.pace.observe)
+		observing := time.NewTicker(r.intervals.Observe)
 		defer observing.Stop()
 		connection = observing.C
 	}
@@ -173,9 +156,9 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 			return stopped
 		case <-timeout:
 			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second
-			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit), r.pace.grace)
+			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit), r.intervals.Grace)
 		case <-last.reached:
-			end(gate.OutcomeInterrupted, r.cutMessage(last), terminationKill)
+			end(gate.OutcomeInterrupted, r.cutMessage(last), r.intervals.ReserveGrace)
 		case <-kill:
 			_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		case <-connection:
@@ -188,7 +171,7 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 				continue // Nothing is lost: the next poll reads it again.
 			}
 			if live.GetAnnotations()[gate.AnnotationCancel] == r.call.ident {
-				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel, r.pace.grace)
+				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel, r.intervals.Grace)
 			}
 			progress.write(ctx, live)
 		}
@@ -206,7 +189,7 @@ type progress struct {
 func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
 	r := p.runner
 	report, err := readReport(r.reportFile())
-	if err != nil || report.CurrentTask == nil || report.Ended != "" || time.Since(p.written) < r.pace.progress {
+	if err != nil || report.CurrentTask == nil || report.Ended != "" || time.Since(p.written) < r.intervals.Progress {
 		return
 	}
 	task := report.CurrentTask.Name + " " + report.CurrentTask.Since.String()

@@ -21,7 +21,7 @@ func newPlay(t *testing.T, script string) *runner {
 	t.Setenv(realRunner, program)
 	return &runner{
 		call: call{dir: dir, playbook: "/entry.yml", ident: "42"}, out: &output{},
-		files: &files{settings: &gate.Settings{}}, pace: pace{poll: time.Hour, grace: time.Hour},
+		files: &files{settings: &gate.Settings{}}, intervals: Intervals{Poll: time.Hour, Grace: time.Hour},
 	}
 }
 
@@ -102,8 +102,8 @@ func TestRunTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newPlay(t, writeReport+test.script)
 			r.files.settings.RunTimeoutSeconds = 1
-			if r.pace.grace = time.Minute; name == "ignores SIGTERM" {
-				r.pace.grace = 100 * time.Millisecond
+			if r.intervals.Grace = time.Minute; name == "ignores SIGTERM" {
+				r.intervals.Grace = 100 * time.Millisecond
 			}
 			report, outcome := r.playLocked(t)
 			if outcome != test.want || !strings.Contains(messages(report), test.says) {

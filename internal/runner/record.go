@@ -159,18 +159,18 @@ func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
 	return r.journal.remove(entry.UID)
 }
 
-// repeat calls write until it succeeds, until its error is one that stays, or for as long as the pace says. It logs errors once.
+// repeat calls write until it succeeds, until its error is one that stays, or for as long as Intervals says. It logs errors once.
 func (r *runner) repeat(ctx context.Context, note string, write func() error) error {
-	deadline := time.Now().Add(r.pace.persist)
+	deadline := time.Now().Add(r.intervals.Persist)
 	reported := ""
-	for delay := r.pace.retry; ; delay = min(2*delay, r.pace.maxRetry) {
+	for delay := r.intervals.PersistRetry; ; delay = min(2*delay, r.intervals.PersistMaxRetry) {
 		err := write()
 		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 		if err == nil || permanent || time.Now().After(deadline) {
 			return err
 		}
 		if apierrors.IsConflict(err) {
-			delay = r.pace.retry
+			delay = r.intervals.PersistRetry
 		} else if err.Error() != reported {
 			reported = err.Error()
 			r.out.note("%s: %v", note, err)

@@ -21,15 +21,15 @@ import (
 
 // runner handles one call for one resource.
 type runner struct {
-	call     call
-	files    *files
-	out      *output
-	podLock  podlock.Lock
-	client   dynamic.Interface
-	resource resource
-	journal  journal
-	tickets  tickets
-	pace     pace
+	call      call
+	files     *files
+	out       *output
+	podLock   podlock.Lock
+	client    dynamic.Interface
+	resource  resource
+	journal   journal
+	tickets   tickets
+	intervals Intervals
 	// installation is the UID of the operator's Lease.
 	installation types.UID
 	// place is that of the run, or nil.

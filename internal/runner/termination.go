@@ -8,15 +8,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/printable"
 )
 
-const (
-	// terminationReserve is how long before the end of its pod a run is ended: ansible-operator ends ten seconds before the pod and
-	// with it the container, and the outcome has to be written before.
-	terminationReserve = 20 * time.Second
-
-	// terminationKill is the time between SIGTERM and SIGKILL then.
-	terminationKill = 3 * time.Second
-)
-
 // mayStart returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
 func (r *runner) mayStart(ctx context.Context) error {
 	termination, err := r.podLock.Termination(ctx)
@@ -46,10 +37,10 @@ func (m *lastMoment) look(ctx context.Context, r *runner) {
 	}
 	if m.seen.IsZero() {
 		m.seen = time.Now()
-		r.out.note("the pod is terminating: the run has %s to end", max(0, termination.Grace-terminationReserve))
+		r.out.note("the pod is terminating: the run has %s to end", max(0, termination.Grace-r.intervals.Reserve))
 	}
 	m.grace = termination.Grace
-	m.reached = time.After(time.Until(m.seen.Add(m.grace - terminationReserve)))
+	m.reached = time.After(time.Until(m.seen.Add(m.grace - r.intervals.Reserve)))
 }
 
 // currentTask returns the name of the task that is running, or "".

@@ -14,13 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	// ticketGrace is how much later than announced a waiting run may ask again without losing its turn.
-	ticketGrace = 2 * time.Second
-	// ticketLifetime is how much later its ticket is removed.
-	ticketLifetime = time.Minute
-)
-
 // ticket is that of a run which waits for its endpoint.
 type ticket struct {
 	// Since is when it began to wait.
@@ -37,6 +30,12 @@ type ticket struct {
 type tickets struct {
 	// dir is the folder for the pod's state.
 	dir string
+	// grace and lifetime are those of Intervals.
+	grace, lifetime time.Duration
+}
+
+func newTickets(dir string, intervals Intervals) tickets {
+	return tickets{dir: dir, grace: intervals.TicketGrace, lifetime: intervals.TicketLifetime}
 }
 
 func (t tickets) folder() string { return filepath.Join(t.dir, "tickets") }
@@ -103,11 +102,11 @@ func (t tickets) ahead(address string, uid types.UID, own ticket, now time.Time)
 		}
 		other := t.read(address, types.UID(name))
 		switch late := now.Sub(other.Next); {
-		case late > ticketLifetime:
+		case late > t.lifetime:
 			if err := ignoreMissing(os.Remove(filepath.Join(folder, name))); err != nil {
 				return count, err
 			}
-		case late > ticketGrace || !isEarlier(other.Since, name, own.Since, string(uid)):
+		case late > t.grace || !isEarlier(other.Since, name, own.Since, string(uid)):
 		case other.Shared:
 			count.shared++
 		case other.Endpoint == own.Endpoint:

@@ -20,7 +20,7 @@ const withoutAddress = "none"
 func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reason, message string) (*waiting, error) {
 	now, uid := time.Now(), live.GetUID()
 	since := r.waitingSince(live, withoutAddress, now)
-	after := untilNextLook(now.Sub(since))
+	after := r.untilNextLook(now.Sub(since))
 	if _, err := r.tickets.ahead(withoutAddress, uid, ticket{}, now); err != nil { // It removes old ones.
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func (r *runner) waitsFor(live *unstructured.Unstructured, reason endpoint.Reaso
 }
 
 // untilNextLook returns when the gate looks again for something that nobody tells it of: as long as it has been waiting, at least
-// 10 s, and at most 5 minutes.
-func untilNextLook(waited time.Duration) time.Duration {
-	return min(max(waited, retryDelay), gate.RecheckInterval).Truncate(time.Second)
+// Intervals.Retry, and at most 5 minutes.
+func (r *runner) untilNextLook(waited time.Duration) time.Duration {
+	return min(max(waited, r.intervals.Retry), gate.RecheckInterval).Truncate(time.Second)
 }
 
 // waitingSince returns since when a run waits, according to its status or to one of its tickets, or now.

@@ -19,7 +19,7 @@ func TestUntilNextLook(t *testing.T) {
 		-time.Second: 10 * time.Second, 0: 10 * time.Second, 10 * time.Second: 10 * time.Second, 20500 * time.Millisecond: 20 * time.Second,
 		299 * time.Second: 299 * time.Second, time.Hour: 5 * time.Minute,
 	} {
-		if got := untilNextLook(waited); got != want {
+		if got := (&runner{intervals: DefaultIntervals()}).untilNextLook(waited); got != want {
 			t.Errorf("after %s: %s, want %s", waited, got, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestWaitingWithoutState(t *testing.T) {
 		reasonEndpointNotFound: true, reasonStateUnavailable: true, reasonCredentialUnknown: true, reasonEndpointInvalid: false,
 		reasonSecretNotAllowed: false, reasonPersonalMissing: false, reasonPersonalInvalid: false, reasonPersonalUnreadable: true, reasonPersonalUnprotected: false,
 	} {
-		r := &runner{tickets: tickets{dir: t.TempDir()}}
+		r := &runner{intervals: DefaultIntervals(), tickets: newTickets(t.TempDir(), DefaultIntervals())}
 		began := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
 		must(t, r.tickets.write("host:22", "a", ticket{Since: began.Add(-time.Minute)}))
 		must(t, r.tickets.write(withoutAddress, "a", ticket{Since: began}))

@@ -71,7 +71,7 @@ func newProduct(ctx context.Context, collections, perKind int) *product {
 	lpar := p.object("v2beta2", "ZosEndpoint", "lpar1", fmt.Sprintf(`{"endpointType":"remote","host":%q,"port":%d,"variables":["PYZ: /usr/lpp"],"legacy":{"a":"b"}}`, at.Host, at.Port))
 	Create(ctx, lpar, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
-		StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("the key of the product")},
+		StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("the key of the product")},
 	})
 	for i, s := range p.samples {
 		p.makeCollection(ctx, s, i == 0)
@@ -318,24 +318,24 @@ func (p *product) applyNextRelease(ctx context.Context) {
 // installed. It returns how many playbooks ran.
 func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 	GinkgoHelper()
-	pod := newPodOfOperator(ctx, p.namespace, s.operator(), s.operator()+"-1")
-	pod.kind = s.kind
-	pod.realRunner(wellDone)
+	pod := NewPodOfOperator(ctx, p.namespace, s.operator(), s.operator()+"-1")
+	pod.Kind = s.kind
+	pod.RealRunner(WellDone)
 	settings := Live(ctx, NewWithT(GinkgoT()), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-runtime"}})
 	text, _, err := unstructured.NestedString(settings.Object, "data", gate.SettingsFile)
 	Expect(err).NotTo(HaveOccurred())
-	pod.write("runtime/"+gate.SettingsFile, text)
+	pod.Write("runtime/"+gate.SettingsFile, text)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-endpoints"}}
 	Get(ctx, NewWithT(GinkgoT()), secret)
 	for name, value := range secret.Data {
-		pod.write("endpoints/"+name, string(value))
+		pod.Write("endpoints/"+name, string(value))
 	}
 	for i := range p.perKind {
-		pod.reconcile(ctx, s.instance(p.namespace, fmt.Sprintf("r%d", i)))
+		pod.Reconcile(ctx, s.instance(p.namespace, fmt.Sprintf("r%d", i)))
 	}
 	Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-1"}})
 	Remove(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}})
-	return pod.plays()
+	return pod.Plays()
 }
 
 // addToInventory lets a SubOperatorConfig list an object that it did not install, and one of a type that has none.

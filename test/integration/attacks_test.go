@@ -300,13 +300,13 @@ var _ = Describe("A tenant", attack.Label, func() {
 
 	It("has no use of Secrets that are not meant for it", func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
-		foreign := secretValue("key in another namespace")
+		foreign := SecretValue("key in another namespace")
 		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "theirs"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "THEIRS", "ssh-privatekey": foreign, "token": foreign},
 		}, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mapped"}, Type: corev1.SecretTypeBasicAuth,
-			StringData: map[string]string{"username": "APP", "password": secretValue("password of an application")},
+			StringData: map[string]string{"username": "APP", "password": SecretValue("password of an application")},
 		})
 		tries := []struct{ attack, credential, message string }{
 			{"point an endpoint at a Secret of another namespace by its name", "theirs", "does not exist in namespace"},
@@ -401,7 +401,7 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
-			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("key for a host")},
+			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("key for a host")},
 		})
 		honest, rival, downgraded, named := startSSHServer(), startSSHServer(), startSSHServer(), startSSHServer()
 		pinnedKey := downgraded.hostKey()

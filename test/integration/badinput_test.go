@@ -185,7 +185,7 @@ var _ = Describe("Bad input", func() {
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				Create(ctx, &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unmarked"},
-					StringData: map[string]string{"token": secretValue("token for something else")},
+					StringData: map[string]string{"token": SecretValue("token for something else")},
 				})
 				spec := newSample().pinned()
 				spec.CredentialsSecret = "unmarked"

@@ -172,7 +172,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 
 	It("holds what the runtime needs for each endpoint, follows changes, and rolls no pods", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		key, passphrase, password := secretValue("private key"), secretValue("passphrase"), secretValue("password")
+		key, passphrase, password := SecretValue("private key"), SecretValue("passphrase"), SecretValue("password")
 		Create(ctx,
 			&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}, Type: corev1.SecretTypeSSHAuth,
@@ -207,7 +207,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Get(ctx, NewWithT(GinkgoT()), operator)
 
 		By("following a rotated key, a changed variable, a new and a removed endpoint")
-		rotated := secretValue("rotated private key")
+		rotated := SecretValue("rotated private key")
 		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
 			fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
 		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_key", rotated))
@@ -231,7 +231,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
 
-		key := secretValue("key for an operator that cannot be changed")
+		key := SecretValue("key for an operator that cannot be changed")
 		credential := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key},
@@ -247,7 +247,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 
 	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		key := secretValue("private key of a mapping")
+		key := SecretValue("private key of a mapping")
 		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "MINE", "ssh-privatekey": key},
@@ -267,8 +267,8 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 	It("identifies a credential in the same way for all installations, with a key that only the manager has", attack.Label, func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
 		allowMapping(ctx, other, namespace)
-		password := secretValue("password that others may guess")
-		for name, password := range map[string]string{"first": password, "again": password, "changed": secretValue("another password")} {
+		password := SecretValue("password that others may guess")
+		for name, password := range map[string]string{"first": password, "again": password, "changed": SecretValue("another password")} {
 			Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{credentialLabel: "true"}},
 				StringData: map[string]string{"username": "IBMUSER", "password": password},
@@ -295,7 +295,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Eventually(secretOf(ctx, other, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
 		data := secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))
 		Expect(data["lpar2_credential"]).NotTo(Equal(data["lpar1_credential"]), "the password is another one")
-		Eventually(func(g Gomega) map[string][]byte { return liveState(ctx, g, lpar1).Data }).WithContext(ctx).
+		Eventually(func(g Gomega) map[string][]byte { return LiveState(ctx, g, lpar1).Data }).WithContext(ctx).
 			Should(And(HaveLen(1), HaveKey("state.json")))
 		for _, namespace := range []string{namespace, other} {
 			for _, object := range listObjects(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) {
@@ -310,7 +310,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 
 	It("lets runs use personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		key := secretValue("shared private key")
+		key := SecretValue("shared private key")
 		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shared"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "SHARED", "ssh-privatekey": key},
@@ -357,20 +357,20 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			}
 			Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
-				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": secretValue("late private key")},
+				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("late private key")},
 			})
 			ExpectReady(ctx, oc)
 			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
 		},
 		Entry("that is missing", NodeTimeout(2*time.Minute), nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
 		Entry("that is not marked as one", NodeTimeout(2*time.Minute),
-			&corev1.Secret{StringData: map[string]string{"username": "u", "password": secretValue("password of another")}}, "is not a credential"),
+			&corev1.Secret{StringData: map[string]string{"username": "u", "password": SecretValue("password of another")}}, "is not a credential"),
 		Entry("that has no user name", NodeTimeout(2*time.Minute), &corev1.Secret{
-			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": secretValue("key without user")},
+			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": SecretValue("key without user")},
 		}, "has no key username"),
 		Entry("that has both key and password", NodeTimeout(2*time.Minute), &corev1.Secret{
 			Type:       corev1.SecretTypeSSHAuth,
-			StringData: map[string]string{"username": "u", "ssh-privatekey": secretValue("one key"), "password": secretValue("one password")},
+			StringData: map[string]string{"username": "u", "ssh-privatekey": SecretValue("one key"), "password": SecretValue("one password")},
 		}, "keep one"),
 	)
 

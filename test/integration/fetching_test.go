@@ -100,7 +100,7 @@ func (a *authority) serve(auth tls.ClientAuthType, handler http.HandlerFunc) str
 func (a *authority) downloadSecret(namespace string, more map[string]string) *corev1.Secret {
 	GinkgoHelper()
 	certificate, key := a.leaf()
-	secretValues[fmt.Sprintf("client's private key (%d)", len(secretValues))] = strings.Split(key, "\n")[1]
+	SecretValues[fmt.Sprintf("client's private key (%d)", len(SecretValues))] = strings.Split(key, "\n")[1]
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download", Labels: map[string]string{credentialLabel: "true"}},
 		StringData: map[string]string{"tls.crt": certificate, "tls.key": key, "ca.crt": encode(a.certificate)},
@@ -156,7 +156,7 @@ var _ = Describe("A download", func() {
 		namespace, s, ours, theirs := newNamespace(ctx), newSample(), newAuthority(), newAuthority()
 		archive := s.archive()
 		url := ours.serve(tls.RequireAndVerifyClientCert, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
-		unusable := secretValue("text that is no certificate")
+		unusable := SecretValue("text that is no certificate")
 		secret := ours.downloadSecret(namespace, map[string]string{"ca.crt": unusable})
 		Create(ctx, secret)
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive), CredentialsSecret: secret.Name})
@@ -178,7 +178,7 @@ var _ = Describe("A download", func() {
 
 	It("takes neither token nor client certificate to another host that it is redirected to", attack.Label, func(ctx context.Context) {
 		namespace, s, ours := newNamespace(ctx), newSample(), newAuthority()
-		archive, token := s.archive(), secretValue("token of one host")
+		archive, token := s.archive(), SecretValue("token of one host")
 		type request struct {
 			authorization string
 			certificates  int

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -17,37 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
-	"github.com/collection-operator/collection-operator/test/gitops"
 )
-
-// expectHealth expects that Argo CD and Flux say about a live object what they say about the one that was recorded under a name. With
-// RECORD_GITOPS=true it is recorded anew.
-func expectHealth(ctx context.Context, name string, object client.Object) {
-	GinkgoHelper()
-	live := Live(ctx, NewWithT(GinkgoT()), object)
-	if live.GroupVersionKind().Group == gateGroup {
-		live.SetGroupVersionKind(schema.GroupVersionKind{Group: SharedGroup, Version: "v1", Kind: live.GetKind()})
-	}
-	if os.Getenv("RECORD_GITOPS") == "true" {
-		Expect(gitops.Record(projectDir(), name, live)).To(Succeed())
-	}
-	checks, err := gitops.ProjectChecks(projectDir())
-	Expect(err).NotTo(HaveOccurred())
-	recorded, err := gitops.Recorded(projectDir(), name)
-	Expect(err).NotTo(HaveOccurred())
-	want, err := checks.Judge(recorded)
-	Expect(err).NotTo(HaveOccurred())
-	got, err := checks.Judge(live)
-	Expect(err).NotTo(HaveOccurred())
-	want.Message, got.Message = "", ""
-	Expect(got).To(Equal(want), MustJSON(live.Object))
-}
 
 // gitOpsTool applies as a GitOps tool does: on the server side and with force, after it has added marks to each object.
 type gitOpsTool struct {
@@ -138,7 +112,7 @@ var _ = Describe("A GitOps tool", func() {
 
 			By("syncing a wave after the manager has made a default for another namespace")
 			Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-			expectHealth(ctx, "collection-installing", oc)
+			ExpectHealth(ctx, "collection-installing", oc)
 			soc := defaultSOC(oc)
 			Eventually(annotationOf(ctx, soc, "zoscb.ibm.com/default")).WithContext(ctx).Should(Equal("true"))
 			wanted := tool.manifest(newSOC(own, soc.Name, oc.GetName(), mapTo(other)...))
@@ -155,14 +129,14 @@ var _ = Describe("A GitOps tool", func() {
 			ExpectReady(ctx, oc)
 			ExpectReady(ctx, endpoint)
 			Eventually(Gone(ctx, deployment(own, s.operator()))).WithContext(ctx).Should(BeTrue())
-			expectHealth(ctx, "collection-ready", oc)
-			expectHealth(ctx, "config-ready", soc)
-			expectHealth(ctx, "endpoint-ready", endpoint)
+			ExpectHealth(ctx, "collection-ready", oc)
+			ExpectHealth(ctx, "config-ready", soc)
+			ExpectHealth(ctx, "endpoint-ready", endpoint)
 
 			By("syncing a custom resource, of which defaults, status and annotations are the cluster's")
 			thing := tool.manifest(s.instance(other, "one"))
 			thing = tool.apply(ctx, thing)
-			expectHealth(ctx, "resource-pending", thing)
+			ExpectHealth(ctx, "resource-pending", thing)
 			thing = tool.manifest(s.instance(other, "one"))
 			reportRun(ctx, thing.DeepCopy(), "Succeeded", runOf("1", "Succeeded", ""))
 			Patch(ctx, thing.DeepCopy(), `{"metadata":{"annotations":{"zoscb.ibm.com/reconcile-requested-at":"1"}}}`)
@@ -264,13 +238,13 @@ var _ = Describe("A GitOps tool", func() {
 		unmapped := newSOC(namespace, "unmapped", "oc", mapTo("default")...)
 		Create(ctx, refused, unfetched, lost, unmapped)
 		ExpectFailure(ctx, refused, v2beta2.ReasonDigestMismatch, "", true)
-		expectHealth(ctx, "collection-refused", refused)
+		ExpectHealth(ctx, "collection-refused", refused)
 		ExpectFailure(ctx, unfetched, v2beta2.ReasonArchiveNotFound, "404", false)
-		expectHealth(ctx, "collection-unfetched", unfetched)
+		ExpectHealth(ctx, "collection-unfetched", unfetched)
 		ExpectFailure(ctx, lost, v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]", true)
-		expectHealth(ctx, "endpoint-refused", lost)
+		ExpectHealth(ctx, "endpoint-refused", lost)
 		ExpectFailure(ctx, unmapped, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
-		expectHealth(ctx, "config-waiting", unmapped)
+		ExpectHealth(ctx, "config-waiting", unmapped)
 	}, NodeTimeout(time.Minute))
 
 	It("and kubectl find all kinds of collections by their category", func(ctx context.Context) {

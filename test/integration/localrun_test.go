@@ -65,12 +65,12 @@ func startHostPod(ctx context.Context, namespace string, s *sample) *hostPod {
 			Expect(os.RemoveAll(folder)).To(Succeed())
 		}
 	})
-	install := exec.CommandContext(ctx, filepath.Join(projectDir(), "internal/engine/install.sh"), root, "--engine-binary", engineBinary(), "--with-operator-sdk-util")
+	install := exec.CommandContext(ctx, filepath.Join(projectDir(), "internal/engine/install.sh"), root, "--engine-binary", EngineBinary, "--with-operator-sdk-util")
 	out, err := install.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 	p.mount(ctx)
 	p.unpack(s)
-	p.start(newPod(ctx, namespace, "operator-1"))
+	p.start(NewPod(ctx, namespace, "operator-1"))
 	return p
 }
 
@@ -116,7 +116,7 @@ func (p *hostPod) unpack(s *sample) {
 // start starts the container's entrypoint.
 func (p *hostPod) start(pod *corev1.Pod) {
 	GinkgoHelper()
-	startForwarder().writeKubeconfig(filepath.Join(p.root, "kubeconfig"), "")
+	StartForwarder().WriteKubeconfig(filepath.Join(p.root, "kubeconfig"), "")
 	env := []string{
 		"PATH=" + filepath.Join(projectDir(), ".devcluster/bin") + ":/usr/local/bin:/usr/bin:/bin", "ZOSCB_HOME=" + p.root + "/opt/ansible/home",
 		"WATCH_NAMESPACE=" + p.namespace, "POD_NAME=" + pod.Name, "POD_UID=" + string(pod.UID),
@@ -206,7 +206,7 @@ var _ = Describe("A run without a cluster", func() {
 			Expect(os.Remove(dump)).To(Succeed())
 			return installedIn.ReplaceAllString(string(content), "/opt/")
 		}
-		endpoint := localEndpoint(namespace, "lpar1")
+		endpoint := LocalEndpoint(namespace, "lpar1")
 		endpoint.Spec.Variables = Variables(`"color=red"`)
 		resource := s.instance(namespace, "one")
 		resource.Object["spec"] = map[string]any{

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -236,7 +235,7 @@ func (m *managerProcess) checkLog() {
 	for _, word := range []string{"panic", "no kind is registered", "is forbidden: User"} {
 		Expect(linesWith(log, word)).To(BeEmpty(), "in the manager's log")
 	}
-	for name, value := range secretValues {
+	for name, value := range SecretValues {
 		Expect(strings.Contains(log, value)).To(BeFalse(), "the manager's log holds the %s", name)
 	}
 }
@@ -249,16 +248,6 @@ func linesWith(text, word string) []string {
 		}
 	}
 	return lines
-}
-
-// secretValues are all secrets that the specs use, by what they are.
-var secretValues = map[string]string{}
-
-// secretValue makes up a secret that must not appear outside of Secrets.
-func secretValue(name string) string {
-	value := "S3cret" + rand.Text()
-	secretValues[fmt.Sprintf("%s (%d)", name, len(secretValues))] = value
-	return value
 }
 
 func freeAddress() string {

@@ -48,7 +48,7 @@ func newScraper(ctx context.Context, namespace, name string, allowed bool) *scra
 	}
 	request := &authenticationv1.TokenRequest{}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
-	secretValues[fmt.Sprintf("token of a scraper (%d)", len(secretValues))] = request.Status.Token
+	SecretValues[fmt.Sprintf("token of a scraper (%d)", len(SecretValues))] = request.Status.Token
 	s := &scraper{token: request.Status.Token}
 	public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
 	Eventually(func(g Gomega) {
@@ -223,29 +223,29 @@ var _ = Describe("The manager's metrics", func() {
 const failedTask = `report '{"ended": "failed", "host": "lpar1", "tasks": {"ok": 1, "changed": 0, "failed": 1, "unreachable": 0, "skipped": 0}, "failures": [{"message": "no space", "task": "copy"}]}'`
 
 var _ = Describe("The manager's metrics of runs", Ordered, func() {
-	BeforeAll(makeGateKind)
+	BeforeAll(MakeJobKind)
 
 	It("are what the gate has counted", func(ctx context.Context) {
 		serveTLS(ctx)
 		namespace, s := newNamespace(ctx), newSample()
-		s.kind = gateKind
+		s.kind = JobKind
 		installSample(ctx, namespace, s)
 		authorized := newScraper(ctx, namespace, "prometheus", true)
-		pod := newPodOfOperator(ctx, namespace, s.operator(), "operator-1")
-		pod.addEndpoint(ctx, localEndpoint(namespace, "lpar1"))
+		pod := NewPodOfOperator(ctx, namespace, s.operator(), "operator-1")
+		pod.AddEndpoint(ctx, LocalEndpoint(namespace, "lpar1"))
 		run := func(name, runner string) *unstructured.Unstructured {
 			GinkgoHelper()
-			job := newJob(ctx, namespace, name, map[string]any{"zosendpoint": "lpar1"})
-			pod.realRunner(runner)
-			pod.reconcile(ctx, job)
+			job := NewJob(ctx, namespace, name, map[string]any{"zosendpoint": "lpar1"})
+			pod.RealRunner(runner)
+			pod.Reconcile(ctx, job)
 			return job
 		}
-		pod.reconcile(ctx, run("one", wellDone))
+		pod.Reconcile(ctx, run("one", WellDone))
 		run("two", failedTask)
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
 		Get(ctx, NewWithT(GinkgoT()), lease)
-		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.podName+"_"+pod.podUID)), "the lock is as it was")
-		ofKind := []string{label("collection", domain+"/"+s.name), label("kind", gateKind), label("object_namespace", namespace)}
+		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.PodName+"_"+pod.PodUID)), "the lock is as it was")
+		ofKind := []string{label("collection", domain+"/"+s.name), label("kind", JobKind), label("object_namespace", namespace)}
 		outcome := func(name string) []string {
 			return append(slices.Clone(ofKind), label("outcome", name))
 		}
@@ -274,7 +274,7 @@ func recordDashboard(ctx context.Context, s *scraper, namespace string, run func
 	for second := range 30 {
 		switch {
 		case second%3 == 0:
-			run(fmt.Sprintf("job-%d", second), "sleep 0.5\n"+wellDone)
+			run(fmt.Sprintf("job-%d", second), "sleep 0.5\n"+WellDone)
 		case second%7 == 0:
 			run(fmt.Sprintf("job-%d", second), failedTask)
 		case second == 10:

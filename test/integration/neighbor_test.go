@@ -58,7 +58,7 @@ var _ = Describe("A good neighbour", func() {
 
 		By("starting again when they are gone")
 		Remove(ctx, foreign)
-		Eventually(goneInTheEnd(ctx, foreign)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
+		Eventually(GoneInTheEnd(ctx, foreign)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
 		theManager.start(ctx)
 		importSample(ctx, namespace, s)
 	}, NodeTimeout(4*time.Minute))

@@ -75,7 +75,7 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Eventually(Condition(ctx, authors, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "authors"))
 		Eventually(Condition(ctx, fresh, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "fresh"))
 		Expect(Field(ctx, fresh, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("NoOperator"))
-		expectHealth(ctx, "resource-no-operator", fresh)
+		ExpectHealth(ctx, "resource-no-operator", fresh)
 		Expect(Field(ctx, fresh, "status", "message")(NewWithT(GinkgoT()))).To(HavePrefix("no operator runs for this resource"))
 		Expect(Condition(ctx, run, "Stalled")(NewWithT(GinkgoT()))).To(And(ConditionTrue(), WithReason("NoOperator")))
 		status, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), run).Object, "status")

@@ -37,28 +37,12 @@ func withoutOLM() {
 			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(goneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2*time.Minute).Should(BeTrue(), func() string {
+			Eventually(GoneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2*time.Minute).Should(BeTrue(), func() string {
 				_ = K8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 				return fmt.Sprintf("%s: %+v", crd.Name, crd.Status.Conditions)
 			})
 		}
 	}, NodeTimeout(3*time.Minute))
-}
-
-// goneInTheEnd reports whether a CRD is gone. On a busy machine the API server may fail to list its custom resources ("storage is
-// (re)initializing") so often that it waits for minutes: a change of the CRD makes it try again at once.
-func goneInTheEnd(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) func(Gomega) bool {
-	tries := 0
-	return func(g Gomega) bool {
-		tries++
-		if Gone(ctx, crd)(g) {
-			return true
-		}
-		if tries%10 == 0 {
-			_ = TryPatch(ctx, crd.DeepCopy(), fmt.Sprintf(`{"metadata":{"annotations":{"tries":"%d"}}}`, tries))
-		}
-		return false
-	}
 }
 
 func installOLM(ctx context.Context) {

@@ -154,7 +154,7 @@ var _ = Describe("Operand requests", func() {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
 		team := newNamespace(ctx)
-		value := secretValue("binding")
+		value := SecretValue("binding")
 		source := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "admin"}, StringData: map[string]string{"password": value}}
 		theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "theirs"}, StringData: map[string]string{"password": "kept"}}
 		Create(ctx, source, theirs)

@@ -55,7 +55,7 @@ func withPackages(ctx context.Context) {
 		Create(ctx, crd)
 		DeferCleanup(func(ctx context.Context) { // Other specs create it again.
 			Remove(ctx, crd)
-			Eventually(goneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
+			Eventually(GoneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
 		}, NodeTimeout(3*time.Minute))
 		Eventually(func(g Gomega) {
 			Get(ctx, g, crd)

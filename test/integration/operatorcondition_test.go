@@ -26,7 +26,7 @@ func ownCondition(ctx context.Context) *operatorsv2.OperatorCondition {
 	Create(ctx, definition)
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, definition)
-		Eventually(goneInTheEnd(ctx, definition)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
+		Eventually(GoneInTheEnd(ctx, definition)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 	Eventually(func(g Gomega) bool {
 		Get(ctx, g, definition)

@@ -145,7 +145,7 @@ var _ = Describe("A collection's permissions", func() {
 			delete(secret.Data, gate.EndpointsNamespaceFile)
 			return secret.Data
 		}
-		key := secretValue("key for an operator whose grant is gone")
+		key := SecretValue("key for an operator whose grant is gone")
 		credential := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key},

@@ -40,7 +40,7 @@ func grantTo(ctx context.Context, namespace, name, user string, rules ...rbacv1.
 
 // operatorOf is the ServiceAccount of the operator of the gate's specs.
 func operatorOf(namespace string) string {
-	return "system:serviceaccount:" + namespace + ":" + gateOperator
+	return "system:serviceaccount:" + namespace + ":" + JobOperator
 }
 
 // letUse lets alice and bob change the resources of a group, and each read the Secret of their name. The operator may do both, and the
@@ -58,7 +58,7 @@ func letUse(ctx context.Context, namespace, group string) {
 		APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"zosendpoints"}, ResourceNames: []string{"lpar1"}, Verbs: []string{"update"},
 	})
 	grantTo(ctx, namespace, "syncer", syncer, change, read())
-	grantTo(ctx, namespace, gateOperator, operatorOf(namespace), change, read(), record)
+	grantTo(ctx, namespace, JobOperator, operatorOf(namespace), change, read(), record)
 	for _, user := range []string{alice, bob, syncer, carol, operatorOf(namespace)} {
 		awaitRight(ctx, user, namespace, "create", "jobs", group)
 	}
@@ -151,16 +151,16 @@ var _ = Describe("A personal credential", func() {
 	DescribeTable("is used only by resources of users who may read it",
 		func(ctx context.Context, group string) {
 			namespace := newNamespace(ctx)
-			makeGateKindIn(ctx, group)
+			MakeJobKindIn(ctx, group)
 			letUse(ctx, namespace, group)
 			spec := map[string]any{"zosendpoint": "lpar1", "title": "a"}
-			ofAlice, ofNobody := withCredential(jobIn(group, namespace, "of-alice", spec), "alice"), jobIn(group, namespace, "of-nobody", spec)
+			ofAlice, ofNobody := withCredential(JobIn(group, namespace, "of-alice", spec), "alice"), JobIn(group, namespace, "of-nobody", spec)
 			ofNobody.SetLabels(map[string]string{"a": "b"})
 			Eventually(func() error { // The discovery of the kind follows its CRD.
 				return as(alice).Create(ctx, ofAlice.DeepCopy())
 			}).WithContext(ctx).Should(Succeed(), "the Secret need not exist")
 			Expect(as(bob).Create(ctx, ofNobody.DeepCopy())).To(Succeed())
-			for _, u := range uses(jobIn(group, namespace, "new", spec), ofAlice, ofNobody) {
+			for _, u := range uses(JobIn(group, namespace, "new", spec), ofAlice, ofNobody) {
 				u.expectFrom(ctx, namespace)
 			}
 

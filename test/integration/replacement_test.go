@@ -263,34 +263,6 @@ var _ = Describe("A collection that replaces another one", func() {
 	}, NodeTimeout(2*time.Minute))
 })
 
-var _ = Describe("The gate of an operator that takes over a kind", Ordered, func() {
-	BeforeAll(makeGateKind)
-
-	It("runs nothing for a resource whose last run was the former operator's, successful or not", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		former := newOperatorPod(ctx, namespace)
-		former.settings.MaxRetries = 0
-		former.writeSettings()
-		done := newJob(ctx, namespace, "done", map[string]any{"zosendpoint": "lpar1"})
-		failed := newJob(ctx, namespace, "failed", map[string]any{"zosendpoint": "lpar1"})
-		former.realRunner(wellDone)
-		former.reconcile(ctx, done)
-		former.realRunner(`report '{"ended": "failed", "host": "lpar1", "tasks": {"ok": 0, "changed": 0, "failed": 1, "unreachable": 0, "skipped": 0}}'; exit 2`)
-		former.reconcile(ctx, failed)
-		Expect(former.plays()).To(Equal(2))
-
-		next := newPodOfOperator(ctx, namespace, "next-operator", "next-1")
-		next.addEndpoint(ctx, localEndpoint(namespace, "lpar1"))
-		next.settings.MaxRetries, next.settings.Version, next.settings.Digest = 0, "2.0.0", "sha256:2"
-		next.writeSettings()
-		next.realRunner(wellDone)
-		next.reconcile(ctx, done)
-		next.reconcile(ctx, failed)
-		Expect(next.plays()).To(BeZero())
-		Expect(Field(ctx, failed, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Failed"))
-	}, NodeTimeout(time.Minute))
-})
-
 var _ = Describe("A collection that replaces another one by OLM", Ordered, func() {
 	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
 

@@ -17,15 +17,6 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// namedIn is the metadata of an object in a namespace, with a label for operators unless it is "".
-func namedIn(namespace, name, allows string) metav1.ObjectMeta {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	if allows != "" {
-		meta.Labels = map[string]string{v2beta2.LabelRuntime: allows}
-	}
-	return meta
-}
-
 // podRuntime uses objects of the namespace in all ways.
 func podRuntime() *v2beta2.RuntimeSpec {
 	return &v2beta2.RuntimeSpec{
@@ -53,13 +44,13 @@ func podRuntime() *v2beta2.RuntimeSpec {
 // createNamed creates the objects that podRuntime names.
 func createNamed(ctx context.Context, namespace, allows string) {
 	GinkgoHelper()
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: namedIn(namespace, "wheels", allows), Spec: corev1.PersistentVolumeClaimSpec{
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: NamedIn(namespace, "wheels", allows), Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
 	}}
 	for _, object := range []client.Object{
-		claim, &corev1.Secret{ObjectMeta: namedIn(namespace, "registry", allows)}, &corev1.Secret{ObjectMeta: namedIn(namespace, "keytab", allows)},
-		&corev1.ConfigMap{ObjectMeta: namedIn(namespace, "settings", allows)},
+		claim, &corev1.Secret{ObjectMeta: NamedIn(namespace, "registry", allows)}, &corev1.Secret{ObjectMeta: NamedIn(namespace, "keytab", allows)},
+		&corev1.ConfigMap{ObjectMeta: NamedIn(namespace, "settings", allows)},
 	} {
 		Create(ctx, object)
 	}
@@ -68,8 +59,8 @@ func createNamed(ctx context.Context, namespace, allows string) {
 var _ = Describe("spec.runtime", func() {
 	It("reads variables of the environment only from objects that are labelled for it, also in its own namespace", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		userSecret(ctx, namespace, "loot", "", "password")
-		Create(ctx, &corev1.ConfigMap{ObjectMeta: namedIn(namespace, "limits", "")})
+		UserSecret(ctx, namespace, "loot", "", "password")
+		Create(ctx, &corev1.ConfigMap{ObjectMeta: NamedIn(namespace, "limits", "")})
 		secretVariable := func(name string, isOptional bool) corev1.EnvVar {
 			return corev1.EnvVar{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "password", Optional: &isOptional,
@@ -102,7 +93,7 @@ var _ = Describe("spec.runtime", func() {
 
 		By("using what is labelled, and what pods use already")
 		label := func(value string) {
-			Patch(ctx, &corev1.Secret{ObjectMeta: namedIn(namespace, "loot", "")}, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v2beta2.LabelRuntime, value))
+			Patch(ctx, &corev1.Secret{ObjectMeta: NamedIn(namespace, "loot", "")}, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v2beta2.LabelRuntime, value))
 		}
 		label(`"true"`)
 		setEnvironment(ctx, soc, secretVariable("loot", false))

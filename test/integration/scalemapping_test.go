@@ -40,7 +40,7 @@ var _ = Describe("Scale of a mapping", Serial, Label("scale"), func() {
 		s.rest(ctx, "come to rest")
 		s.minute(ctx, "a quiet minute")
 		s.phase("rotate a key", func() error {
-			rotated := secretValue("rotated key")
+			rotated := SecretValue("rotated key")
 			Patch(ctx, key, fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
 			return s.await(ctx, func() (bool, error) {
 				reached, err := s.holders(ctx, []byte(rotated))
@@ -65,7 +65,7 @@ func (s *scale) mapped(ctx context.Context, own string, count int) (*corev1.Secr
 	}
 	key := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
-		StringData: map[string]string{"username": "ibmuser", "ssh-privatekey": secretValue("key")},
+		StringData: map[string]string{"username": "ibmuser", "ssh-privatekey": SecretValue("key")},
 	}
 	Create(ctx, key)
 	server := startSSHServer()

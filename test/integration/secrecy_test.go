@@ -23,8 +23,8 @@ import (
 var _ = Describe("A secret", func() {
 	It("is sent where it belongs, and shown nowhere: no status, event, ConfigMap or log line", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		user, password, token, query := "reader", secretValue("download password"), secretValue("token"), secretValue("signed URL")
-		key, pasted := secretValue("private key"), secretValue("password in the wrong field")
+		user, password, token, query := "reader", SecretValue("download password"), SecretValue("token"), SecretValue("signed URL")
+		key, pasted := SecretValue("private key"), SecretValue("password in the wrong field")
 		archive := s.archive()
 		var authorized string
 		guarded := web.Handle(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ var _ = Describe("A secret", func() {
 		expectSecrecy(ctx, namespace)
 		attack.Repelled("Fetching", "redirect a download with a token to another host name", "the token does not go there", fmt.Sprintf("the other host got the header Authorization %q", sent))
 		attack.Repelled("Secrets and hosts", "find passwords, tokens, keys or signed URLs in status, events, ConfigMaps or the log", "they are nowhere but in Secrets",
-			fmt.Sprintf("none of %d secret values is in any of them", len(secretValues)))
+			fmt.Sprintf("none of %d secret values is in any of them", len(SecretValues)))
 	}, NodeTimeout(2*time.Minute))
 })
 
@@ -117,7 +117,7 @@ func expectSecrecy(ctx context.Context, namespace string) {
 		}
 	}
 	for where, text := range said {
-		for name, value := range secretValues {
+		for name, value := range SecretValues {
 			Expect(strings.Contains(text, value)).To(BeFalse(), "%s holds the %s", where, name)
 		}
 	}

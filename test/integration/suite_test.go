@@ -64,6 +64,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 	Run(ctx, "go", "build", "-C", projectDir(), "-trimpath", "-o", "bin/", "./cmd/...")
 }, func(ctx context.Context) {
 	binaries = filepath.Join(projectDir(), "bin")
+	EngineBinary = filepath.Join(binaries, "engine")
 	controlPlane = StartControlPlane(projectDir())
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
 	Connect(controlPlane.Kubeconfig)

@@ -172,7 +172,7 @@ var _ = Describe("Mapping another namespace", func() {
 	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		ours, theirs := startSSHServer(), startSSHServer()
-		key, foreignKey := secretValue("private key of a tenant"), secretValue("private key of another tenant")
+		key, foreignKey := SecretValue("private key of a tenant"), SecretValue("private key of another tenant")
 		for namespace, value := range map[string]string{own: key, other: foreignKey} {
 			Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,

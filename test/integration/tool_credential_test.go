@@ -54,7 +54,7 @@ var _ = Describe("A credential", func() {
 		apply(2, "other", file, "--passphrase-file="+passphrase)
 
 		By("reaching the operator")
-		theirs := secretValue("private key of an authors' tool")
+		theirs := SecretValue("private key of an authors' tool")
 		Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, // They set neither a type nor a label.
 			StringData: map[string]string{"username": "THEIRS", "ssh_key": theirs},

@@ -29,7 +29,7 @@ func createFinalized(ctx context.Context, namespace string, s *sample, name stri
 // createOperatorPod creates a pod of an operator, which no node runs.
 func createOperatorPod(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
-	pod := newPod(ctx, namespace, "operator")
+	pod := NewPod(ctx, namespace, "operator")
 	Patch(ctx, pod, `{"metadata":{"labels":{"operator-domain":"`+domain+`","operator-name":"`+name+`","managed-by":"ibm-zos-cloud-broker"}}}`)
 }
 

@@ -30,7 +30,7 @@ import (
 // audiences the token is for the API server.
 func uploaderToken(ctx context.Context, namespace string, audiences ...string) string {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("uploader%d", len(secretValues))}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("uploader%d", len(SecretValues))}}
 	role := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-uploader"},
@@ -41,7 +41,7 @@ func uploaderToken(ctx context.Context, namespace string, audiences ...string) s
 	awaitRight(ctx, user, namespace, "update", "operatorcollections", "zoscb.ibm.com")
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
-	secretValues[fmt.Sprintf("token of an uploader (%d)", len(secretValues))] = request.Status.Token
+	SecretValues[fmt.Sprintf("token of an uploader (%d)", len(SecretValues))] = request.Status.Token
 	return request.Status.Token
 }
 

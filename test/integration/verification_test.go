@@ -269,7 +269,7 @@ var _ = Describe("A signed archive", func() {
 		Entry("with garbage in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `"garbage" is nothing that is known`,
 			func(right *signer, content []byte) map[string][]byte {
 				data := right.evidence(content)
-				data["garbage"] = []byte(secretValue("garbage beside a signature"))
+				data["garbage"] = []byte(SecretValue("garbage beside a signature"))
 				return data
 			}),
 		Entry("without a public key", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "without a public key",

@@ -22,38 +22,6 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// stateSecret is the Secret with the state of an endpoint's security domain.
-func stateSecret(e *v2beta2.ZosEndpoint) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: endpoint.StateName(e)}}
-}
-
-// stateOf reads the state of an endpoint's security domain.
-func stateOf(ctx context.Context, e *v2beta2.ZosEndpoint) func(Gomega) *endpoint.State {
-	return func(g Gomega) *endpoint.State {
-		secret := stateSecret(e)
-		Get(ctx, g, secret)
-		state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
-		g.Expect(err).NotTo(HaveOccurred())
-		return state
-	}
-}
-
-// changeState writes a state as an operator does, and returns the Secret's new version.
-func changeState(ctx context.Context, e *v2beta2.ZosEndpoint, change func(*endpoint.State, endpoint.Settings)) {
-	GinkgoHelper()
-	settings, err := endpoint.SettingsOf(e)
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(func(g Gomega) {
-		secret := stateSecret(e)
-		Get(ctx, g, secret)
-		state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
-		g.Expect(err).NotTo(HaveOccurred())
-		change(state, settings)
-		secret.Data[endpoint.StateFile] = state.Marshal()
-		g.Expect(K8s.Update(ctx, secret)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
-}
-
 // ownersOf are the names of a Secret's owners.
 func ownersOf(ctx context.Context, secret *corev1.Secret) func(Gomega) []string {
 	return func(g Gomega) []string {
@@ -139,13 +107,13 @@ var _ = Describe("The state of a security domain", func() {
 		two.Spec.Port, two.Spec.MaxConcurrentRuns = one.Spec.Port, ptr.To[int32](3)
 		other.Spec.EndpointType = v2beta2.EndpointLocal
 		Create(ctx, one, two, other)
-		secret := stateSecret(one)
+		secret := StateSecret(one)
 		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
 		Expect(secret.Labels).To(And(HaveKeyWithValue(endpoint.LabelState, "true"), HaveKeyWithValue("managed-by", "ibm-zos-cloud-broker")))
 		Expect(secret.Data).To(And(HaveLen(1), HaveKey(endpoint.StateFile)), "operators can read it, so it has no key")
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(other))(g)).To(ConsistOf("other")) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(other))(g)).To(ConsistOf("other")) }).WithContext(ctx).Should(Succeed())
 		limit := func(g Gomega) int {
-			system := stateOf(ctx, one)(g).Systems[server.address()]
+			system := StateOf(ctx, one)(g).Systems[server.address()]
 			if system == nil {
 				return 0
 			}
@@ -167,44 +135,44 @@ var _ = Describe("The state of a security domain", func() {
 		By("leaving it, and joining another one")
 		Patch(ctx, one, `{"spec":{"securityDomain":"PLEX1"}}`)
 		Get(ctx, NewWithT(GinkgoT()), one)
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(one))(g)).To(ConsistOf("one")) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one")) }).WithContext(ctx).Should(Succeed())
 		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
 		Eventually(func(g Gomega) {
-			g.Expect(stateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
+			g.Expect(StateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
 		}).WithContext(ctx).Should(Succeed())
 		Patch(ctx, two, `{"spec":{"securityDomain":"PLEX1"}}`)
 		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue(), "no endpoint needs it")
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(one))(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
 
 		By("losing a limit with the endpoint that had it, whatever the propagation policy of its deletion")
 		Eventually(limit).WithContext(ctx).Should(Equal(2))
-		shared := Live(ctx, NewWithT(GinkgoT()), stateSecret(one)).GetUID()
+		shared := Live(ctx, NewWithT(GinkgoT()), StateSecret(one)).GetUID()
 		removeWith(ctx, one, metav1.DeletePropagationForeground)
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, stateSecret(two))(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
-		Expect(Live(ctx, NewWithT(GinkgoT()), stateSecret(two)).GetUID()).To(Equal(shared))
+		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(two))(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
+		Expect(Live(ctx, NewWithT(GinkgoT()), StateSecret(two)).GetUID()).To(Equal(shared))
 		Get(ctx, NewWithT(GinkgoT()), two)
 		Eventually(func(g Gomega) {
-			g.Expect(stateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
+			g.Expect(StateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("being created again when a user deletes it, and being deleted with the last endpoint")
-		deleted := stateSecret(two)
+		deleted := StateSecret(two)
 		Get(ctx, NewWithT(GinkgoT()), deleted)
 		Remove(ctx, deleted)
 		Eventually(func(g Gomega) {
-			again := stateSecret(two)
+			again := StateSecret(two)
 			Get(ctx, g, again)
 			g.Expect(again.UID).NotTo(Equal(deleted.UID))
 		}).WithContext(ctx).Should(Succeed())
 		Remove(ctx, two)
-		Eventually(Gone(ctx, stateSecret(two))).WithContext(ctx).Should(BeTrue())
+		Eventually(Gone(ctx, StateSecret(two))).WithContext(ctx).Should(BeTrue())
 	}, NodeTimeout(3*time.Minute))
 
 	It("is never replaced when it cannot be read, nor taken from somebody else", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		e, second := newEndpoint(namespace, "one", startSSHServer()), newEndpoint(namespace, "two", nil)
 		second.Spec.EndpointType = v2beta2.EndpointLocal
-		foreign := stateSecret(second)
+		foreign := StateSecret(second)
 		foreign.StringData = map[string]string{"mine": "yes"}
 		Create(ctx, e, foreign, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonForeignObject, foreign.Name, false)
@@ -215,7 +183,7 @@ var _ = Describe("The state of a security domain", func() {
 		ExpectReady(ctx, second)
 
 		ExpectReady(ctx, e)
-		secret := stateSecret(e)
+		secret := StateSecret(e)
 		Patch(ctx, secret, `{"stringData":{"state.json":"{\"systems\":"}}`)
 		ExpectFailure(ctx, e, v2beta2.ReasonInvalidState, secret.Name, false)
 		Expect(Condition(ctx, e, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("until you delete it"))
@@ -235,7 +203,7 @@ var _ = Describe("The state of a security domain", func() {
 		ExpectReady(ctx, e)
 		installed := namespace + "/" + s.operator()
 		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{installed}))
-		alive, ended := newPod(ctx, namespace, "alive"), newPod(ctx, namespace, "ended")
+		alive, ended := NewPod(ctx, namespace, "alive"), NewPod(ctx, namespace, "ended")
 		ended.Status.Phase = corev1.PodFailed
 		Expect(K8s.Status().Update(ctx, ended)).To(Succeed())
 		holder := func(name string, pod *corev1.Pod) endpoint.Holder {
@@ -245,7 +213,7 @@ var _ = Describe("The state of a security domain", func() {
 		replaced.UID = "another"
 		trying, uninstalled, invalid, outside := holder("c", ended), holder("e", alive), holder("f", alive), holder("g", alive)
 		uninstalled.Operator, invalid.PodName, outside.Operator = namespace+"/uninstalled", "a/b", "/o"
-		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			system := s.Systems[settings.Address]
 			system.Running = []endpoint.Holder{
 				holder("a", alive), holder("b", replaced), holder("c", ended),
@@ -256,7 +224,7 @@ var _ = Describe("The state of a security domain", func() {
 			s.Logons = map[string]*endpoint.Logon{"ibmuser": {Trying: &trying}}
 		})
 		Eventually(func(g Gomega) {
-			state := stateOf(ctx, e)(g)
+			state := StateOf(ctx, e)(g)
 			g.Expect(state.Systems[server.address()].Running).To(ConsistOf(
 				HaveField("Resource", "Job/"+namespace+"/a"), HaveField("Resource", "Job/"+namespace+"/e")), "a pod keeps its places until it has ended")
 			g.Expect(state.Systems[server.address()].Queue).To(BeEmpty())
@@ -266,10 +234,10 @@ var _ = Describe("The state of a security domain", func() {
 		By("without a write of the manager when places are taken and given back: latencies are written once per hour")
 		expectRest(ctx)
 		mark := markAudit()
-		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			s.Systems[settings.Address].Running = append(s.Systems[settings.Address].Running, holder("e", alive))
 		})
-		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
+		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
 		Consistently(mark.writesIn(namespace)).WithContext(ctx).WithTimeout(2 * probeInterval).Should(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 })
@@ -284,7 +252,7 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		Expect(e.Status.Latency).To(MatchRegexp(`^([25]0|[125]00)ms$|^([125]|10)s$`))
 		reachable := watchReachable(ctx, e)
 		outage := func(g Gomega) *endpoint.Outage {
-			if system := stateOf(ctx, e)(g).Systems[server.address()]; system != nil {
+			if system := StateOf(ctx, e)(g).Systems[server.address()]; system != nil {
 				return system.Outage
 			}
 			return nil
@@ -292,24 +260,24 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 
 		By("though the manager reaches the system")
 		run := endpoint.Request{Now: time.Now(), Operator: e.Namespace + "/o", PodName: "p", Pod: "1", Resource: "Job/n/a", Run: "1", User: "IBMUSER", Credential: "c1"}
-		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			Expect(s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection timed out")).To(BeTrue())
 		})
 		Eventually(reachable.conditions).WithContext(ctx).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
 			WithMessage("a run could not reach "+server.address()+": Connection timed out"))))
 		Eventually(outage).WithContext(ctx).Should(BeNil())
 		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		recovered := stateSecret(e)
+		recovered := StateSecret(e)
 		Get(ctx, NewWithT(GinkgoT()), recovered)
 		version, err := strconv.ParseInt(recovered.ResourceVersion, 10, 64)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(reachable.backAt).WithContext(ctx).ShouldNot(BeZero())
 		Expect(version).To(BeNumerically(">", reachable.backAt()), "runs must not see an endpoint as unreachable after its outage has ended")
-		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[server.address()].RecoveredAt).NotTo(BeZero())
+		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Systems[server.address()].RecoveredAt).NotTo(BeZero())
 
 		By("unless runs cannot connect again, though the manager always can")
 		run.Now = time.Now()
-		changeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
+		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection refused")
 		})
 		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("Connection refused")))
@@ -327,11 +295,11 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		Eventually(outage).WithContext(ctx).Should(BeNil())
 
 		By("leaving the state alone when a probe fails and no run waits")
-		before := stateSecret(e)
+		before := StateSecret(e)
 		Get(ctx, NewWithT(GinkgoT()), before)
 		server.down()
 		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
-		after := stateSecret(e)
+		after := StateSecret(e)
 		Get(ctx, NewWithT(GinkgoT()), after)
 		Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
 		Expect(server.logons.Load()).To(BeZero())
@@ -353,7 +321,7 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		observe := func(after time.Duration, credential string, c endpoint.Connection) {
 			GinkgoHelper()
 			run := endpoint.Request{Now: at.Add(after), Operator: namespace + "/o", PodName: "p", Pod: "1", Resource: "Job/n/a", Run: "1", User: "IBMUSER", Credential: credential}
-			changeState(ctx, one, func(s *endpoint.State, settings endpoint.Settings) { s.Observe(settings, run, c, "Permission denied") })
+			ChangeState(ctx, one, func(s *endpoint.State, settings endpoint.Settings) { s.Observe(settings, run, c, "Permission denied") })
 		}
 
 		observe(0, "c1", endpoint.ConnectionRefused)
@@ -369,14 +337,14 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 
 		By("forgetting it when the annotation of one of the endpoints changes")
 		Patch(ctx, two, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRetry))
-		Eventually(func(g Gomega) { g.Expect(stateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { g.Expect(StateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
 		Eventually(accepted(one)).WithContext(ctx).Should(ConditionTrue())
 		observe(3*time.Second, "c3", endpoint.ConnectionRefused)
 		Eventually(accepted(one)).WithContext(ctx).Should(ConditionFalse())
 		Consistently(accepted(one)).WithContext(ctx).Should(ConditionFalse(), "the same value allows one retry")
 
 		By("listing what was removed without a run, at its own endpoint alone")
-		changeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
+		ChangeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
 			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Group: "example.com", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
 		})
 		Eventually(func(g Gomega) []v2beta2.AbandonedResource {
@@ -411,7 +379,7 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 		}
 		operator := account(other, s.operator())
 		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(e), e.DeepCopy()) }).WithContext(ctx).Should(Succeed())
-		secret := stateSecret(e)
+		secret := StateSecret(e)
 		Eventually(func(g Gomega) {
 			g.Expect(operator.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 			g.Expect(operator.Update(ctx, secret)).To(Succeed())

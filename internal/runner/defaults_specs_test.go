@@ -1,7 +1,8 @@
-package integration
+package runner_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -12,7 +13,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -75,32 +75,20 @@ func jobVariables(d jobDefaults, names ...string) gate.KindSettings {
 	return kind
 }
 
+// defaultsGroup is the group of the kind whose versions have different defaults. Each container of specs has one of its own.
+var defaultsGroup string
+
 func makeJobsV1(ctx context.Context) {
 	GinkgoHelper()
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "jobs." + gateGroup},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: gateGroup, Scope: apiextensionsv1.NamespaceScoped,
-			Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "jobs", Singular: "job", Kind: gateKind, ListKind: "JobList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{jobVersion("v1", true, defaultsOfV1)},
-		},
-	}
-	Create(ctx, crd)
-	DeferCleanup(func(ctx context.Context) {
-		Remove(ctx, crd)
-		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
-	})
-	Eventually(func(g Gomega) {
-		Get(ctx, g, crd)
-		g.Expect(established(crd)).To(BeTrue())
-		g.Expect(K8s.Create(ctx, aJob("v1", "default", "probe"), client.DryRunAll)).To(Succeed(), "established is not yet served")
-	}).WithContext(ctx).Should(Succeed())
+	defaultsGroup = strings.ToLower(rand.Text()) + ".example.com"
+	Create(ctx, JobCRD(defaultsGroup, jobVersion("v1", true, defaultsOfV1)))
+	Eventually(func() error { return K8s.Create(ctx, aJob("v1", "default", "probe"), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
 }
 
 // upgradeJobs adds version v2, which is stored from then on, and waits until it is served.
 func upgradeJobs(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "jobs." + gateGroup}}
+	crd := JobCRD(defaultsGroup)
 	Get(ctx, NewWithT(GinkgoT()), crd)
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{jobVersion("v2", true, defaultsOfV2), jobVersion("v1", false, defaultsOfV1)}
 	Expect(K8s.Update(ctx, crd)).To(Succeed())
@@ -113,7 +101,7 @@ func upgradeJobs(ctx context.Context, namespace string) {
 
 func aJob(version, namespace, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": gateGroup + "/" + version, "kind": gateKind,
+		"apiVersion": defaultsGroup + "/" + version, "kind": JobKind,
 		"metadata": map[string]any{"namespace": namespace, "name": name},
 		"spec":     map[string]any{"zosendpoint": "lpar1", "title": "t", "items": []any{map[string]any{"a": "1"}}},
 	}}
@@ -227,35 +215,35 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 	It("reaches a playbook only if it is accepted, and starts none", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
-		pod.realRunner(`cp "$2/env/extravars" "$DIR/"; ` + wellDone)
-		pod.settings.Kinds[gateKind] = jobVariables(defaultsOfV1)
-		pod.writeSettings()
+		pod.RealRunner(`cp "$2/env/extravars" "$DIR/"; ` + WellDone)
+		pod.Settings.Group, pod.Settings.Kinds[JobKind] = defaultsGroup, jobVariables(defaultsOfV1)
+		pod.WriteSettings()
 		job := applyJob(ctx, "v1", namespace, "one")
 		follower := aJob("v1", namespace, "two")
 		Expect(unstructured.SetNestedField(follower.Object, "one", "spec", "follows")).To(Succeed())
 		Create(ctx, follower)
-		pod.reconcile(ctx, job)
-		pod.reconcile(ctx, follower)
-		Expect(pod.plays()).To(Equal(2))
+		pod.Reconcile(ctx, job)
+		pod.Reconcile(ctx, follower)
+		Expect(pod.Plays()).To(Equal(2))
 
 		By("upgrading, and applying the same manifest again")
 		upgradeJobs(ctx, namespace)
-		pod.settings.Version, pod.settings.Digest, pod.settings.APIVersion = "1.1.0", "sha256:2", "v2"
-		pod.settings.Kinds[gateKind] = jobVariables(defaultsOfV2, "added")
-		pod.writeSettings()
-		job.SetAPIVersion(gateGroup + "/v2")
-		follower.SetAPIVersion(gateGroup + "/v2")
+		pod.Settings.Version, pod.Settings.Digest, pod.Settings.APIVersion = "1.1.0", "sha256:2", "v2"
+		pod.Settings.Kinds[JobKind] = jobVariables(defaultsOfV2, "added")
+		pod.WriteSettings()
+		job.SetAPIVersion(defaultsGroup + "/v2")
+		follower.SetAPIVersion(defaultsGroup + "/v2")
 		expect := func(plays int, phase, conditions string) {
 			GinkgoHelper()
-			pod.reconcile(ctx, job)
-			pod.reconcile(ctx, follower)
-			Expect(pod.plays()).To(Equal(plays))
+			pod.Reconcile(ctx, job)
+			pod.Reconcile(ctx, follower)
+			Expect(pod.Plays()).To(Equal(plays))
 			Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal(phase))
 			Expect(defaultsConditions(ctx, job)).To(Equal(conditions))
 		}
 		const added = "DefaultsNew: the next run gets defaults of version 1.1.0 of the collection that the last run did not get: added (\"y\"), gained (\"y\")\n"
 		expect(2, "Outdated", added)
-		expectHealth(ctx, "resource-outdated", job)
+		ExpectHealth(ctx, "resource-outdated", job)
 		applyJob(ctx, "v2", namespace, "one")
 		spec, _ := readJob(ctx, "v2", job)
 		Expect(spec).To(ContainSubstring(`"b":"y"`), "the API server has changed it")
@@ -268,7 +256,7 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 
 		By("running it for another reason")
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
-		pod.reconcile(ctx, job)
+		pod.Reconcile(ctx, job)
 		Expect(pod.given()).To(And(ContainSubstring(`"mode":"x"`), ContainSubstring(`"b":"x"`), ContainSubstring(`"added":"y"`)))
 		Patch(ctx, follower, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
 		expect(4, "Succeeded", kept)
@@ -279,7 +267,7 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1.2.0"}}}`, gate.AnnotationAcceptDefaults))
 		expect(4, "Succeeded", kept)
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1.1.0"}}}`, gate.AnnotationAcceptDefaults))
-		pod.reconcile(ctx, job)
+		pod.Reconcile(ctx, job)
 		Expect(Field(ctx, job, "status", "lastRun", "reason")(NewWithT(GinkgoT()))).To(Equal("Changed"))
 		Expect(pod.given()).To(And(ContainSubstring(`"mode":"x"`), ContainSubstring(`"b":"y"`)), "mode is in the spec")
 		expect(6, "Succeeded", "")
@@ -290,7 +278,7 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 
 // given returns the extra vars of the last run, without marks of text.
 func (p *operatorPod) given() string {
-	return regexp.MustCompile(`\{"__ansible_unsafe":("[^"]*")\}`).ReplaceAllString(p.read("extravars"), "$1")
+	return regexp.MustCompile(`\{"__ansible_unsafe":("[^"]*")\}`).ReplaceAllString(p.Read("extravars"), "$1")
 }
 
 // defaultsConditions returns the conditions about defaults, one in each line.

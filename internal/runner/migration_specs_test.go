@@ -1,4 +1,4 @@
-package integration
+package runner_test
 
 import (
 	"context"
@@ -30,25 +30,25 @@ if grep -q zoscb_migrate "$2/env/extravars"; then
 		exit 1
 	fi
 fi
-` + wellDone
+` + WellDone
 
 // migrated returns the names of the resources whose migration playbook ran, in this order.
-func (p *operatorPod) migrated() []string { return strings.Fields(p.read("migrations")) }
+func (p *operatorPod) migrated() []string { return strings.Fields(p.Read("migrations")) }
 
 // upgrade gives the pod another version of the collection, which has a migration playbook.
 func (p *operatorPod) upgrade(version string) {
 	GinkgoHelper()
-	p.settings.Version, p.settings.Digest, p.settings.MigrationPlaybook = version, "sha256:"+version, "/opt/ansible/content/migrate.yml"
-	p.writeSettings()
+	p.Settings.Version, p.Settings.Digest, p.Settings.MigrationPlaybook = version, "sha256:"+version, "/opt/ansible/content/migrate.yml"
+	p.WriteSettings()
 }
 
 // jobsOf makes resources that have succeeded with version 1.0.0, and then upgrades the pod to 2.0.0.
 func (p *operatorPod) jobsOf(ctx context.Context, names ...string) map[string]*unstructured.Unstructured {
 	GinkgoHelper()
-	p.realRunner(migrations)
+	p.RealRunner(migrations)
 	jobs := map[string]*unstructured.Unstructured{}
 	for _, name := range names {
-		jobs[name] = newJob(ctx, p.namespace, name, map[string]any{"zosendpoint": "lpar1", "title": "a"})
+		jobs[name] = NewJob(ctx, p.Namespace, name, map[string]any{"zosendpoint": "lpar1", "title": "a"})
 		p.expectRun(ctx, jobs[name])
 	}
 	Expect(p.migrated()).To(BeEmpty())
@@ -73,9 +73,7 @@ func stoppedMigration(ctx context.Context, namespace string) string {
 	return lease.Annotations[gate.AnnotationMigrationStopped]
 }
 
-var _ = Describe("A migration playbook", Ordered, func() {
-	BeforeAll(makeGateKind)
-
+var _ = Describe("A migration playbook", func() {
 	It("runs once for a resource of an older version, and for no new one", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
@@ -85,7 +83,7 @@ var _ = Describe("A migration playbook", Ordered, func() {
 
 		By("telling the playbook and status")
 		vars := map[string]any{}
-		Expect(json.Unmarshal([]byte(pod.read("extravars")), &vars)).To(Succeed())
+		Expect(json.Unmarshal([]byte(pod.Read("extravars")), &vars)).To(Succeed())
 		Expect(vars).To(And(
 			HaveKeyWithValue("zoscb_migrate", map[string]any{"from": map[string]any{"__ansible_unsafe": "1.0.0"}, "to": map[string]any{"__ansible_unsafe": "2.0.0"}}),
 			HaveKeyWithValue("zoscb_playbook", "/opt/ansible/content/migrate.yml"), HaveKeyWithValue("k8s_cr_event", "create"),
@@ -97,22 +95,22 @@ var _ = Describe("A migration playbook", Ordered, func() {
 			HaveKeyWithValue("lastRun", And(HaveKeyWithValue("reason", "Migrate"), HaveKeyWithValue("version", "2.0.0")))))
 
 		By("not running again: without a change, after a restart, without status, without the record")
-		pod.expectNoRun(ctx, job, localEndpoint(namespace, "lpar1"))
-		pod.restart(ctx, "operator-2")
-		pod.expectNoRun(ctx, job, localEndpoint(namespace, "lpar1"))
+		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
+		pod.Restart(ctx, "operator-2")
+		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
-		pod.expectNoRun(ctx, job, localEndpoint(namespace, "lpar1"))
+		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(And(
 			HaveKeyWithValue("migration", migration), HaveKeyWithValue("lastRun", HaveKeyWithValue("reason", "Migrate"))))
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, gate.AnnotationRecord))
-		pod.expectNoRun(ctx, job, localEndpoint(namespace, "lpar1"))
+		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKeyWithValue("migration", migration))
 
 		By("running the usual playbook when the resource changes, and for a new one")
 		Patch(ctx, job, `{"spec":{"title":"b"}}`)
 		pod.expectRun(ctx, job)
 		Expect(lastRunReason(ctx, job)).To(Equal("Changed"))
-		pod.expectRun(ctx, newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"}))
+		pod.expectRun(ctx, NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"}))
 		Expect(pod.migrated()).To(HaveLen(1))
 
 		By("migrating it to the next version")
@@ -124,15 +122,15 @@ var _ = Describe("A migration playbook", Ordered, func() {
 	It("runs before a change that was made meanwhile, obeys a hold, and is not run for a resource that is being deleted", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
-		jobs, e := pod.jobsOf(ctx, "edited", "deleted"), localEndpoint(namespace, "lpar1")
+		jobs, e := pod.jobsOf(ctx, "edited", "deleted"), LocalEndpoint(namespace, "lpar1")
 		Patch(ctx, jobs["edited"], `{"spec":{"title":"b"}}`)
 		Patch(ctx, e, `{"spec":{"hold":"IPL until noon"}}`)
 		pod.expectNoRun(ctx, jobs["edited"], e)
 		expectWaiting(ctx, jobs["edited"], "EndpointHeld", "IPL until noon")
 		Patch(ctx, e, `{"spec":{"hold":""}}`)
-		before := pod.plays()
-		Expect(pod.reconcile(ctx, jobs["edited"])).To(Equal("1s"))
-		Expect(pod.plays()).To(Equal(before + 1))
+		before := pod.Plays()
+		Expect(pod.Reconcile(ctx, jobs["edited"])).To(Equal("1s"))
+		Expect(pod.Plays()).To(Equal(before + 1))
 		Expect(pod.migrated()).To(Equal([]string{"edited"}))
 		Expect(Condition(ctx, jobs["edited"], "Ready")(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithMessage("the resource is migrated, and its playbook is to run")))
 		pod.expectRun(ctx, jobs["edited"])
@@ -140,7 +138,7 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		Expect(Condition(ctx, jobs["edited"], "Ready")(NewWithT(GinkgoT()))).To(ConditionTrue())
 
 		Remove(ctx, jobs["deleted"])
-		Expect(pod.reconcile(ctx, jobs["deleted"])).To(Equal("done"))
+		Expect(pod.Reconcile(ctx, jobs["deleted"])).To(Equal("done"))
 		Expect(pod.migrated()).To(Equal([]string{"edited"}))
 	}, NodeTimeout(2*time.Minute))
 
@@ -148,9 +146,9 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
 		jobs := pod.jobsOf(ctx, "a", "b", "c")
-		pod.write("broken", "b")
+		pod.Write("broken", "b")
 		pod.expectRun(ctx, jobs["a"])
-		Expect(pod.reconcile(ctx, jobs["b"])).To(about(10 * time.Second))
+		Expect(pod.Reconcile(ctx, jobs["b"])).To(about(10 * time.Second))
 		Expect(stoppedMigration(ctx, namespace)).To(Equal("Job/b"))
 		Expect(Field(ctx, jobs["b"], "status", "message")(NewWithT(GinkgoT()))).To(ContainSubstring("migration: the data set is in use; attempt 1 of 6"))
 
@@ -158,11 +156,11 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		waits := func() {
 			GinkgoHelper()
 			requestRun(ctx, jobs["c"], time.Now().String())
-			pod.expectNoRun(ctx, jobs["c"], localEndpoint(namespace, "lpar1"))
+			pod.expectNoRun(ctx, jobs["c"], LocalEndpoint(namespace, "lpar1"))
 			expectWaiting(ctx, jobs["c"], "MigrationStopped", "the migration of Job/b has failed: migrations go on when it succeeds")
 		}
 		waits()
-		pod.restart(ctx, "operator-2")
+		pod.Restart(ctx, "operator-2")
 		waits()
 		Patch(ctx, jobs["a"], `{"spec":{"title":"b"}}`)
 		pod.expectRun(ctx, jobs["a"]) // It is migrated.
@@ -171,13 +169,13 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		requestRun(ctx, jobs["b"], "1")
 		pod.expectRun(ctx, jobs["b"])
 		waits()
-		Expect(os.Remove(filepath.Join(pod.dir, "broken"))).To(Succeed())
+		Expect(os.Remove(filepath.Join(pod.Dir, "broken"))).To(Succeed())
 		requestRun(ctx, jobs["b"], "2")
 		pod.expectRun(ctx, jobs["b"])
 		Expect(stoppedMigration(ctx, namespace)).To(BeEmpty())
 		pod.expectRun(ctx, jobs["c"])
 		Expect(pod.migrated()).To(Equal([]string{"a", "b", "b", "b", "c"}))
-		Expect(pod.reconcile(ctx, jobs["c"])).NotTo(BeEmpty())
+		Expect(pod.Reconcile(ctx, jobs["c"])).NotTo(BeEmpty())
 		Expect(lastRunReason(ctx, jobs["c"])).To(Equal("Retry"), "the request is not lost")
 	}, NodeTimeout(2*time.Minute))
 
@@ -185,9 +183,9 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
 		jobs := pod.jobsOf(ctx, "a", "b", "c")
-		pod.write("broken", "b")
-		pod.reconcile(ctx, jobs["b"])
-		pod.expectNoRun(ctx, jobs["a"], localEndpoint(namespace, "lpar1"))
+		pod.Write("broken", "b")
+		pod.Reconcile(ctx, jobs["b"])
+		pod.expectNoRun(ctx, jobs["a"], LocalEndpoint(namespace, "lpar1"))
 		Remove(ctx, jobs["b"])
 		pod.expectRun(ctx, jobs["a"])
 		Expect(stoppedMigration(ctx, namespace)).To(BeEmpty())
@@ -203,24 +201,24 @@ var _ = Describe("A migration playbook", Ordered, func() {
 		namespace := newNamespace(ctx)
 		pod := newOperatorPod(ctx, namespace)
 		jobs := pod.jobsOf(ctx, "a", "b")
-		pod.realRunner(`while [ -d $DIR ] && [ ! -e $DIR/go ]; do sleep 0.1; done; ` + migrations)
+		pod.RealRunner(`while [ -d $DIR ] && [ ! -e $DIR/go ]; do sleep 0.02; done; ` + migrations)
 		for _, name := range []string{"a", "b"} {
-			before := pod.plays()
-			pod.write("broken", "b")
-			r := pod.start(Live(ctx, NewWithT(GinkgoT()), jobs[name]))
-			Eventually(pod.plays).Should(Equal(before + 1))
-			pod.api.stop()
-			pod.write("go", "")
-			Eventually(func() string { return pod.read("output") }).Should(ContainSubstring("the outcome is written later"))
-			Expect(r.command.Process.Kill()).To(Succeed())
-			Eventually(r.ended).Should(BeClosed())
-			pod.api.resume()
-			pod.reconcile(ctx, jobs[name])
+			before := pod.Plays()
+			pod.Write("broken", "b")
+			r := pod.Start(Live(ctx, NewWithT(GinkgoT()), jobs[name]))
+			Eventually(pod.Plays).Should(Equal(before + 1))
+			pod.API.Stop()
+			pod.Write("go", "")
+			Eventually(func() string { return pod.Read("output") }).Should(ContainSubstring("the outcome is written later"))
+			Expect(r.Command.Process.Kill()).To(Succeed())
+			Eventually(r.Ended).Should(BeClosed())
+			pod.API.Resume()
+			pod.Reconcile(ctx, jobs[name])
 			if name == "a" {
-				Expect(pod.plays()).To(Equal(before + 1))
+				Expect(pod.Plays()).To(Equal(before + 1))
 			}
-			Expect(os.Remove(filepath.Join(pod.dir, "go"))).To(Succeed())
-			Expect(os.Truncate(filepath.Join(pod.dir, "output"), 0)).To(Succeed())
+			Expect(os.Remove(filepath.Join(pod.Dir, "go"))).To(Succeed())
+			Expect(os.Truncate(filepath.Join(pod.Dir, "output"), 0)).To(Succeed())
 		}
 		Expect(pod.migrated()[:2]).To(Equal([]string{"a", "b"}), "the retry of b may be due by then")
 		Expect(Field(ctx, jobs["a"], "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))

@@ -1,4 +1,4 @@
-package integration
+package runner_test
 
 import (
 	"context"
@@ -10,8 +10,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/types"
+	gomegatypes "github.com/onsi/gomega/types"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
@@ -25,8 +27,8 @@ func checkable(found string) string {
 [ $# = 6 ] || echo "${7#--cmdline=}" >"$options"
 if ! grep -qs -e --check "$options"; then %s; exit; fi
 echo "check $7 $ZOSCB_SKIPPED_MODULES" >>$DIR/checks; cp "$2/env/extravars" $DIR/
-echo "+a line of a file"; while [ -e $DIR/hold ]; do sleep 0.1; done
-report '{"ended": "successful", "host": "lpar1", %s}'`, wellDone, found)
+echo "+a line of a file"; while [ -e $DIR/hold ]; do sleep 0.02; done
+report '{"ended": "successful", "host": "lpar1", %s}'`, WellDone, found)
 }
 
 const (
@@ -34,47 +36,23 @@ const (
 	twoTasks = `"checked": 5, "changes": {"tasks": 2, "names": ["Write", "Own"], "diff": "+a line of a file"}`
 )
 
-func (p *operatorPod) checks() int { return strings.Count(p.read("checks"), "\n") }
+func (p *operatorPod) checks() int { return strings.Count(p.Read("checks"), "\n") }
 
 // newCheckedJob makes a pod whose kind supports check mode, and a resource whose first run was successful.
 func newCheckedJob(ctx context.Context) (*operatorPod, *unstructured.Unstructured) {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
-	pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "a", "pyz": "b"})
-	pod.settings.Kinds[gateKind] = gate.KindSettings{Plural: "jobs", CheckMode: true, Variables: []gate.Variable{{Name: "title"}}}
-	pod.writeSettings()
-	pod.realRunner(checkable(noDrift))
-	Expect(pod.reconcile(ctx, job)).To(Equal("done"))
-	Expect(pod.plays()).To(Equal(1))
+	pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1", "title": "a", "pyz": "b"})
+	pod.Settings.Kinds[JobKind] = gate.KindSettings{Plural: "jobs", CheckMode: true, Variables: []gate.Variable{{Name: "title"}}}
+	pod.WriteSettings()
+	pod.RealRunner(checkable(noDrift))
+	Expect(pod.Reconcile(ctx, job)).To(Equal("done"))
+	Expect(pod.Plays()).To(Equal(1))
 	return pod, job
 }
 
-func annotate(ctx context.Context, job *unstructured.Unstructured, name, value string) {
-	GinkgoHelper()
-	Patch(ctx, job, MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}}))
-}
-
-// gateRecord returns the record of a resource.
-func gateRecord(ctx context.Context, job *unstructured.Unstructured) *gate.Record {
-	GinkgoHelper()
-	live := Live(ctx, NewWithT(GinkgoT()), job)
-	record := gate.Key(strings.Repeat("k", gate.RecordKeyBytes)).Verify(gateIdentity(live), live.GetAnnotations()[gate.AnnotationRecord])
-	Expect(record).NotTo(BeNil())
-	return record
-}
-
-// setGateRecord writes a record as the gate would.
-func setGateRecord(ctx context.Context, job *unstructured.Unstructured, record gate.Record) {
-	GinkgoHelper()
-	annotate(ctx, job, gate.AnnotationRecord, gate.Key(strings.Repeat("k", gate.RecordKeyBytes)).Sign(gateIdentity(job), record))
-}
-
-func gateIdentity(job *unstructured.Unstructured) gate.Identity {
-	return gate.Identity{Group: gateGroup, Kind: gateKind, Namespace: job.GetNamespace(), Name: job.GetName()}
-}
-
 // beDrifted matches a resource by its condition Drifted.
-func beDrifted(status, reason, message string) types.GomegaMatcher {
+func beDrifted(status, reason, message string) gomegatypes.GomegaMatcher {
 	condition := And(HaveKeyWithValue("type", "Drifted"), HaveKeyWithValue("status", status), HaveKeyWithValue("reason", reason),
 		HaveKeyWithValue("message", HavePrefix(message)))
 	return WithTransform(func(job *unstructured.Unstructured) []any {
@@ -83,21 +61,19 @@ func beDrifted(status, reason, message string) types.GomegaMatcher {
 	}, ContainElement(condition))
 }
 
-var _ = Describe("A drift check", Ordered, func() {
-	BeforeAll(makeGateKind)
-
+var _ = Describe("A drift check", func() {
 	It("is made once when it is requested, and changes neither the run nor the phase", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
 		before := Live(ctx, NewWithT(GinkgoT()), job)
-		pod.realRunner(checkable(twoTasks))
-		pod.write("hold", "")
+		pod.RealRunner(checkable(twoTasks))
+		pod.Write("hold", "")
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
 		asked := Live(ctx, NewWithT(GinkgoT()), job)
-		r := pod.start(asked)
+		r := pod.Start(asked)
 		Eventually(pod.checks).Should(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(asked.GetResourceVersion()), "nothing is written at the start")
-		Expect(os.Remove(filepath.Join(pod.dir, "hold"))).To(Succeed())
-		Expect(r.answer(ctx)).To(Equal("0s"))
+		Expect(os.Remove(filepath.Join(pod.Dir, "hold"))).To(Succeed())
+		Expect(r.Answer(ctx)).To(Equal("0s"))
 
 		By("reporting what it found")
 		live := Live(ctx, NewWithT(GinkgoT()), job)
@@ -108,23 +84,23 @@ var _ = Describe("A drift check", Ordered, func() {
 			HaveKeyWithValue("lastRun", before.Object["status"].(map[string]any)["lastRun"]),
 			Not(HaveKey("provedAt")),
 		))
-		Expect(gateEvents(ctx, pod.namespace)).To(ContainElement(HavePrefix("Warning Drifted 2 tasks would change the endpoint: Write, Own")))
-		Expect(pod.read("extravars")).NotTo(ContainSubstring("pyz"), "the playbook gets declared variables only")
+		Expect(gateEvents(ctx, pod.Namespace)).To(ContainElement(HavePrefix("Warning Drifted 2 tasks would change the endpoint: Write, Own")))
+		Expect(pod.Read("extravars")).NotTo(ContainSubstring("pyz"), "the playbook gets declared variables only")
 
 		By("logging no output, and keeping none")
-		Expect(pod.read("output")).To(ContainSubstring("gate: drift check: 2 tasks would change the endpoint"))
-		Expect(pod.read("output")).NotTo(ContainSubstring("a line of a file"))
-		Expect(filepath.EvalSymlinks(filepath.Join(pod.dir, pod.folder("one"), "artifacts/latest"))).To(HaveSuffix("/1001"))
+		Expect(pod.Read("output")).To(ContainSubstring("gate: drift check: 2 tasks would change the endpoint"))
+		Expect(pod.Read("output")).NotTo(ContainSubstring("a line of a file"))
+		Expect(filepath.EvalSymlinks(filepath.Join(pod.Dir, pod.Folder("one"), "artifacts/latest"))).To(HaveSuffix("/1001"))
 
 		By("not repeating it")
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
 		Expect(pod.checks()).To(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
-		Expect(os.ReadDir(filepath.Join(pod.dir, "state/journal"))).To(BeEmpty())
+		Expect(os.ReadDir(filepath.Join(pod.Dir, "state/journal"))).To(BeEmpty())
 
 		By("correcting the drift by a run")
 		annotate(ctx, job, gate.AnnotationRequestedAt, "1")
-		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("done"))
 		Expect(pod.checks()).To(Equal(1))
 		live = Live(ctx, NewWithT(GinkgoT()), job)
 		Expect(live).To(beDrifted("False", "NoDrift", "the playbook has run successfully since the last drift check"))
@@ -133,115 +109,115 @@ var _ = Describe("A drift check", Ordered, func() {
 
 	It("shows what differs only if the kind declares it, and leaves out the modules that administrators name", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.realRunner(checkable(twoTasks))
-		kind := pod.settings.Kinds[gateKind]
+		pod.RealRunner(checkable(twoTasks))
+		kind := pod.Settings.Kinds[JobKind]
 		kind.ShowDiff = true
-		pod.settings.Kinds[gateKind], pod.settings.DriftCheckSkipModules = kind, []string{"acme.zos.submit", "marker"}
-		pod.writeSettings()
+		pod.Settings.Kinds[JobKind], pod.Settings.DriftCheckSkipModules = kind, []string{"acme.zos.submit", "marker"}
+		pod.WriteSettings()
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		pod.reconcile(ctx, job)
-		Expect(pod.read("checks")).To(Equal("check --cmdline=--check --diff acme.zos.submit,marker\n"))
+		pod.Reconcile(ctx, job)
+		Expect(pod.Read("checks")).To(Equal("check --cmdline=--check --diff acme.zos.submit,marker\n"))
 		drift := func() any { return Live(ctx, NewWithT(GinkgoT()), job).Object["status"].(map[string]any)["drift"] }
 		Expect(drift()).To(HaveKeyWithValue("diff", "+a line of a file"))
 
 		By("removing it once a version of the collection does not")
 		kind.ShowDiff = false
-		pod.settings.Kinds[gateKind] = kind
-		pod.writeSettings()
-		pod.reconcile(ctx, job)
+		pod.Settings.Kinds[JobKind] = kind
+		pod.WriteSettings()
+		pod.Reconcile(ctx, job)
 		Expect(drift()).To(And(HaveKeyWithValue("checked", BeEquivalentTo(5)), Not(HaveKey("diff"))))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("True", "Drifted", "2 tasks"))
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "2")
-		pod.reconcile(ctx, job)
-		Expect(pod.read("checks")).To(HaveSuffix("check --cmdline=--check acme.zos.submit,marker\n"))
+		pod.Reconcile(ctx, job)
+		Expect(pod.Read("checks")).To(HaveSuffix("check --cmdline=--check acme.zos.submit,marker\n"))
 		Expect(drift()).NotTo(HaveKey("diff"))
 	}, NodeTimeout(time.Minute))
 
 	It("drops what an earlier version took for a proof", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		pod.reconcile(ctx, job)
-		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), merge(`{"status":{"provedAt":"2026-11-22T10:00:00Z"}}`))).To(Succeed())
+		pod.Reconcile(ctx, job)
+		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"provedAt":"2026-11-22T10:00:00Z"}}`)))).To(Succeed())
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKey("provedAt"))
-		pod.reconcile(ctx, job)
+		pod.Reconcile(ctx, job)
 		live := Live(ctx, NewWithT(GinkgoT()), job)
 		Expect(live.Object["status"]).NotTo(HaveKey("provedAt"))
 		Expect(live).NotTo(beDrifted("False", "NoDrift", ""))
-		Expect(pod.plays()).To(Equal(2), "the first run, and the check")
-		pod.reconcile(ctx, job)
+		Expect(pod.Plays()).To(Equal(2), "the first run, and the check")
+		pod.Reconcile(ctx, job)
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
 	}, NodeTimeout(time.Minute))
 
 	It("is made when its period is over", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.settings.DriftCheckPeriodSeconds = 3600
-		pod.writeSettings()
-		Expect(pod.reconcile(ctx, job)).To(about(time.Hour))
+		pod.Settings.DriftCheckPeriodSeconds = 3600
+		pod.WriteSettings()
+		Expect(pod.Reconcile(ctx, job)).To(about(time.Hour))
 		Expect(pod.checks()).To(BeZero())
 		record := gateRecord(ctx, job)
 		record.Finished = time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
 		setGateRecord(ctx, job, *record)
-		Expect(pod.reconcile(ctx, job)).To(about(time.Hour))
+		Expect(pod.Reconcile(ctx, job)).To(about(time.Hour))
 		Expect(pod.checks()).To(Equal(1))
 		live := Live(ctx, NewWithT(GinkgoT()), job)
 		Expect(live).To(beDrifted("False", "NoDrift", "no difference found in 5 of 5 tasks"))
 		Expect(gateRecord(ctx, job).Finished).To(BeTemporally("==", record.Finished), "the period of runs goes on")
-		Expect(pod.reconcile(ctx, job)).To(about(time.Hour))
+		Expect(pod.Reconcile(ctx, job)).To(about(time.Hour))
 		Expect(pod.checks()).To(Equal(1))
-		Expect(pod.plays()).To(Equal(2), "the first run, and the check")
-		Expect(gateEvents(ctx, pod.namespace)).To(BeEmpty())
+		Expect(pod.Plays()).To(Equal(2), "the first run, and the check")
+		Expect(gateEvents(ctx, pod.Namespace)).To(BeEmpty())
 	}, NodeTimeout(time.Minute))
 
 	It("is refused once for a kind that does not support it", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.settings.Kinds[gateKind] = gate.KindSettings{Plural: "jobs", Variables: []gate.Variable{{Name: "title"}}}
-		pod.settings.DriftCheckPeriodSeconds = 300
-		pod.writeSettings()
+		pod.Settings.Kinds[JobKind] = gate.KindSettings{Plural: "jobs", Variables: []gate.Variable{{Name: "title"}}}
+		pod.Settings.DriftCheckPeriodSeconds = 300
+		pod.WriteSettings()
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
 		live := Live(ctx, NewWithT(GinkgoT()), job)
 		Expect(live).To(beDrifted("Unknown", "NotSupported", "version 1.0.0 of the collection does not declare supportsCheckMode for kind Job"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
-		Expect(pod.plays()).To(Equal(1))
+		Expect(pod.Plays()).To(Equal(1))
 	}, NodeTimeout(time.Minute))
 
 	It("of a resource that failed waits until it is successful", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.settings.MaxRetries = 0
-		pod.writeSettings()
-		pod.realRunner(`exit 1`)
+		pod.Settings.MaxRetries = 0
+		pod.WriteSettings()
+		pod.RealRunner(`exit 1`)
 		Patch(ctx, job, `{"spec":{"title":"b"}}`)
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
-		Expect(pod.plays()).To(Equal(2))
-		pod.realRunner(checkable(noDrift))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Plays()).To(Equal(2))
+		pod.RealRunner(checkable(noDrift))
 		annotate(ctx, job, gate.AnnotationRequestedAt, "1")
-		Expect(pod.reconcile(ctx, job)).To(Equal("1s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("1s"))
 		Expect(pod.checks()).To(BeZero())
-		Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
 		Expect(pod.checks()).To(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
 	}, NodeTimeout(time.Minute))
 
 	It("of a resource that changes meanwhile does not count, and leads to a run", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.realRunner(checkable(twoTasks))
-		pod.write("hold", "")
+		pod.RealRunner(checkable(twoTasks))
+		pod.Write("hold", "")
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
 		Eventually(pod.checks).Should(Equal(1))
 		Patch(ctx, job, `{"spec":{"title":"b"}}`)
-		Expect(os.Remove(filepath.Join(pod.dir, "hold"))).To(Succeed())
-		r.answer(ctx)
+		Expect(os.Remove(filepath.Join(pod.Dir, "hold"))).To(Succeed())
+		r.Answer(ctx)
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).NotTo(beDrifted("True", "Drifted", ""))
 		Expect(gateRecord(ctx, job).CheckAsked).To(BeEmpty())
-		Expect(pod.reconcile(ctx, job)).To(Equal("1s"))
-		Expect(pod.plays()).To(Equal(3))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("1s"))
+		Expect(pod.Plays()).To(Equal(3))
 		Expect(pod.checks()).To(Equal(1), "the resource runs before it is checked again")
-		pod.reconcile(ctx, job)
+		pod.Reconcile(ctx, job)
 		Expect(pod.checks()).To(Equal(2))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("True", "Drifted", ""))
 	}, NodeTimeout(time.Minute))
@@ -255,26 +231,26 @@ var _ = Describe("A drift check", Ordered, func() {
 			{`sleep 1000`, "CheckFailed", "the drift check failed: the run exceeded the time limit runtime.runTimeout"},
 			{`report '{"ended": "failed", "failures": [{"message": "no data set"}]}'; exit 2`, "CheckFailed", "the drift check failed: no data set"},
 		} {
-			pod.settings.RunTimeoutSeconds = 0
+			pod.Settings.RunTimeoutSeconds = 0
 			if strings.HasPrefix(tc.script, "sleep") {
-				pod.settings.RunTimeoutSeconds = 1
+				pod.Settings.RunTimeoutSeconds = 1
 			}
-			pod.writeSettings()
-			pod.realRunner(tc.script)
+			pod.WriteSettings()
+			pod.RealRunner(tc.script)
 			annotate(ctx, job, gate.AnnotationCheckRequestedAt, fmt.Sprint(i))
-			Expect(pod.reconcile(ctx, job)).To(Equal("0s"))
+			Expect(pod.Reconcile(ctx, job)).To(Equal("0s"))
 			Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("Unknown", tc.reason, tc.message))
-			Expect(pod.read("output")).To(ContainSubstring("gate: drift check: unknown: " + tc.message))
+			Expect(pod.Read("output")).To(ContainSubstring("gate: drift check: unknown: " + tc.message))
 			Expect(gateRecord(ctx, job).CheckAsked).To(Equal(fmt.Sprint(i)), "it is not repeated")
 		}
-		Expect(pod.read("output")).NotTo(ContainSubstring("a line of a file"))
+		Expect(pod.Read("output")).NotTo(ContainSubstring("a line of a file"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
-		Expect(gateEvents(ctx, pod.namespace)).To(BeEmpty())
+		Expect(gateEvents(ctx, pod.Namespace)).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 
 	It("waits for its endpoint, and the resource stays ready", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		e := localEndpoint(pod.namespace, "lpar1")
+		e := LocalEndpoint(pod.Namespace, "lpar1")
 		Patch(ctx, e, `{"spec":{"hold":"IPL until noon"}}`)
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
 		annotate(ctx, job, endpoint.AnnotationRunNow, "1")
@@ -284,37 +260,34 @@ var _ = Describe("A drift check", Ordered, func() {
 		Patch(ctx, e, MustJSON(map[string]any{"spec": map[string]any{"hold": "", "runWindows": closedWindow}}))
 		pod.expectNoRun(ctx, job, e)
 		Patch(ctx, e, `{"spec":{"runWindows":null,"maxConcurrentRuns":1}}`)
-		pod.write("hold", "")
-		r := pod.start(before)
+		pod.Write("hold", "")
+		r := pod.Start(before)
 		Eventually(pod.checks).Should(Equal(1))
-		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[addressOf(e)].Running).To(ConsistOf(HaveField("Resource", "Job/"+pod.namespace+"/one")))
-		Expect(os.Remove(filepath.Join(pod.dir, "hold"))).To(Succeed())
-		Expect(r.answer(ctx)).To(Equal("0s"))
+		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Systems[AddressOf(e)].Running).To(ConsistOf(HaveField("Resource", "Job/"+pod.Namespace+"/one")))
+		Expect(os.Remove(filepath.Join(pod.Dir, "hold"))).To(Succeed())
+		Expect(r.Answer(ctx)).To(Equal("0s"))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
-		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[addressOf(e)]).To(Or(BeNil(), HaveField("Running", BeEmpty())))
+		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Systems[AddressOf(e)]).To(Or(BeNil(), HaveField("Running", BeEmpty())))
 		Expect(gateRecord(ctx, job).RunNow).To(BeEmpty(), "the next run may start at once")
 	}, NodeTimeout(2*time.Minute))
 
 	It("that loses its connection is made again when the outage is over", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		server := startSSHServer()
-		e := newEndpoint(pod.namespace, "lpar2", server)
-		pod.addEndpoint(ctx, e)
+		e := remoteEndpoint(pod.Namespace, "lpar2")
+		pod.AddEndpoint(ctx, e)
 		Patch(ctx, job, `{"spec":{"zosendpoint":"lpar2"}}`)
-		Expect(pod.reconcile(ctx, job)).To(Equal("done"))
-		server.down()
-		pod.realRunner(lostRun)
+		Expect(pod.Reconcile(ctx, job)).To(Equal("done"))
+		pod.RealRunner(LostRun)
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		Expect(pod.reconcile(ctx, job)).To(Equal("5m0s"))
+		Expect(pod.Reconcile(ctx, job)).To(Equal("5m0s"))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("Unknown", "CheckFailed", "the drift check failed: no route to host"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
-		Expect(stateOf(ctx, e)(NewWithT(GinkgoT())).Systems[addressOf(e)].Outage).NotTo(BeNil())
+		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Systems[AddressOf(e)].Outage).NotTo(BeNil())
 		pod.expectNoRun(ctx, job, e)
-		pod.realRunner(checkable(noDrift))
-		server.up()
-		changeState(ctx, e, func(s *endpoint.State, _ endpoint.Settings) { s.Recover(addressOf(e), time.Now()) })
+		pod.RealRunner(checkable(noDrift))
+		ChangeState(ctx, e, func(s *endpoint.State, _ endpoint.Settings) { s.Recover(AddressOf(e), time.Now()) })
 		Eventually(func() int {
-			pod.reconcile(ctx, job)
+			pod.Reconcile(ctx, job)
 			return pod.checks()
 		}).WithContext(ctx).Should(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
@@ -322,15 +295,15 @@ var _ = Describe("A drift check", Ordered, func() {
 
 	It("that ends while the API server is away is recorded when it is back", func(ctx context.Context) {
 		pod, job := newCheckedJob(ctx)
-		pod.write("hold", "")
+		pod.Write("hold", "")
 		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
-		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
+		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
 		Eventually(pod.checks).Should(Equal(1))
-		pod.api.stop()
-		Expect(os.Remove(filepath.Join(pod.dir, "hold"))).To(Succeed())
-		Eventually(func() string { return pod.read("output") }).WithContext(ctx).Should(ContainSubstring("the endpoint learns later"))
-		pod.api.resume()
-		Expect(r.answer(ctx)).To(Equal("0s"))
+		pod.API.Stop()
+		Expect(os.Remove(filepath.Join(pod.Dir, "hold"))).To(Succeed())
+		Eventually(func() string { return pod.Read("output") }).WithContext(ctx).Should(ContainSubstring("the endpoint learns later"))
+		pod.API.Resume()
+		Expect(r.Answer(ctx)).To(Equal("0s"))
 		Expect(pod.checks()).To(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), job)).To(beDrifted("False", "NoDrift", ""))
 	}, NodeTimeout(time.Minute))

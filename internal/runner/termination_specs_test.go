@@ -1,4 +1,4 @@
-package integration
+package runner_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,7 +20,7 @@ import (
 func (p *operatorPod) moveToNode(ctx context.Context, name string) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name},
 		Spec: corev1.PodSpec{
 			NodeName: "nowhere", TerminationGracePeriodSeconds: ptr.To[int64](60), AutomountServiceAccountToken: ptr.To(false),
 			Containers: []corev1.Container{{Name: "operator", Image: "operator"}},
@@ -31,60 +30,56 @@ func (p *operatorPod) moveToNode(ctx context.Context, name string) *corev1.Pod {
 	DeferCleanup(func(ctx context.Context) {
 		Expect(client.IgnoreNotFound(K8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
 	})
-	p.podName, p.podUID = pod.Name, string(pod.UID)
-	Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: gateOperator}},
-		fmt.Sprintf(`{"spec":{"holderIdentity":%q}}`, p.podName+"_"+p.podUID))
+	p.PodName, p.PodUID = pod.Name, string(pod.UID)
+	Patch(ctx, gateLease(p.Namespace),
+		fmt.Sprintf(`{"spec":{"holderIdentity":%q}}`, p.PodName+"_"+p.PodUID))
 	return pod
 }
 
-var _ = Describe("The gate in a pod that is terminating", Ordered, func() {
-	BeforeAll(makeGateKind)
-
+var _ = Describe("The gate in a pod that is terminating", func() {
 	It("lets a run end, and starts no other", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
-		other := newJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
+		pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		other := NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
 		place := pod.moveToNode(ctx, "operator-2")
-		pod.realRunner(`while [ ! -e $DIR/go ]; do sleep 0.1; done; ` + wellDone)
-		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
-		Eventually(pod.plays).Should(Equal(1))
+		pod.RealRunner(`while [ ! -e $DIR/go ]; do sleep 0.02; done; ` + WellDone)
+		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.Plays).Should(Equal(1))
 		Expect(K8s.Delete(ctx, place)).To(Succeed())
-		Expect(pod.reconcile(ctx, other)).To(Equal("10s"))
-		Expect(pod.read("output")).To(ContainSubstring("no run is started: pod operator-2 is terminating: the next pod starts it"))
-		Eventually(func() string { return pod.read("output") }).WithContext(ctx).Should(ContainSubstring("the pod is terminating: the run has 40s to end"))
-		Consistently(r.ended).ShouldNot(BeClosed())
-		pod.write("go", "")
-		Expect(r.answer(ctx)).To(Equal("5m0s"))
+		Expect(pod.Reconcile(ctx, other)).To(Equal("10s"))
+		Expect(pod.Read("output")).To(ContainSubstring("no run is started: pod operator-2 is terminating: the next pod starts it"))
+		Eventually(func() string { return pod.Read("output") }).WithContext(ctx).Should(ContainSubstring("the pod is terminating: the run has 40s to end"))
+		Expect(r.Ended).NotTo(BeClosed())
+		pod.Write("go", "")
+		Expect(r.Answer(ctx)).To(Equal("5m0s"))
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
-		Expect(pod.reconcile(ctx, other)).To(Equal("10s"))
-		Expect(pod.plays()).To(Equal(1))
+		Expect(pod.Reconcile(ctx, other)).To(Equal("10s"))
+		Expect(pod.Plays()).To(Equal(1))
 		Expect(Live(ctx, NewWithT(GinkgoT()), other).Object).NotTo(HaveKey("status"))
 	}, NodeTimeout(2*time.Minute))
 
 	It("ends a run before the pod ends, tells it, and the next pod runs it again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		pod, job := newOperatorPod(ctx, namespace), newJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		place := pod.moveToNode(ctx, "operator-2")
-		pod.realRunner(`trap '' TERM; report '{"currentTask": {"name": "Copy", "since": "2026-01-02T03:04:05Z"}}'; sleep 1000 & wait; wait`)
-		r := pod.start(Live(ctx, NewWithT(GinkgoT()), job))
-		Eventually(pod.plays).Should(Equal(1))
+		pod.RealRunner(`trap '' TERM; report '{"currentTask": {"name": "Copy", "since": "2026-01-02T03:04:05Z"}}'; sleep 1000 & wait; wait`)
+		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+		Eventually(pod.Plays).Should(Equal(1))
 		Expect(K8s.Delete(ctx, place, client.GracePeriodSeconds(21))).To(Succeed())
-		r.answer(ctx)
+		r.Answer(ctx)
 		message := `the run was ended in task "Copy" because pod operator-2 was deleted and ends 21 seconds later (runtime.terminationSeconds); it starts again in the next pod`
 		live := Live(ctx, NewWithT(GinkgoT()), job)
 		Expect(live.Object["status"]).To(HaveKeyWithValue("lastRun", And(HaveKeyWithValue("outcome", "Interrupted"),
 			HaveKeyWithValue("failure", And(HaveKeyWithValue("message", message), HaveKeyWithValue("task", "Copy"))))))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: Interrupted: " + message)))
-		Expect(pod.reconcile(ctx, job)).NotTo(BeEmpty())
-		Expect(pod.plays()).To(Equal(1))
+		Expect(pod.Reconcile(ctx, job)).NotTo(BeEmpty())
+		Expect(pod.Plays()).To(Equal(1))
 
 		By("starting it in the next pod")
 		pod.moveToNode(ctx, "operator-3")
-		pod.realRunner(wellDone)
-		Eventually(func() int {
-			pod.reconcile(ctx, job)
-			return pod.plays()
-		}).WithContext(ctx).WithPolling(time.Second).WithTimeout(30 * time.Second).Should(Equal(2))
+		pod.RealRunner(WellDone)
+		pass(ctx, job)
+		pod.expectRun(ctx, job)
 		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))), "it used up no retry")
 		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
 	}, NodeTimeout(2*time.Minute))
