@@ -14,9 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/localrun"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/scenario"
 )
 
@@ -147,13 +145,6 @@ func (t *trial) close() {
 	}
 }
 
-// verdict is what a step found. It is as expected if expected is empty.
-type verdict struct {
-	result        localrun.Result
-	expected, got string
-	skipped       string
-}
-
 // do does a step that the scenario has, and reports whether all was as expected.
 func (t *trial) do(ctx context.Context, name string, has bool, step func(context.Context) (verdict, error)) bool {
 	if !has || ctx.Err() != nil {
@@ -204,118 +195,64 @@ func (t *trial) unreachable(ctx context.Context) (v verdict, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	if v.result, err = session.Create(ctx); err != nil {
+	result, err := session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	if outcome := v.result.Outcome(); outcome != gate.OutcomeUnreachable {
-		v.expected, v.got = "a run without the endpoint is Unreachable", v.result.Summary()
-	}
-	return v, nil
+	return unreached(result), nil
 }
 
 func (t *trial) create(ctx context.Context) (v verdict, err error) {
 	if t.session, err = t.start(ctx, func(*localrun.Options) {}); err != nil {
 		return v, err
 	}
-	if v.result, err = t.session.Create(ctx); err != nil {
+	result, err := t.session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	t.changed = changed(v.result)
-	if outcome := v.result.Outcome(); !v.result.Ran || outcome != t.scenario.Outcome {
-		v.expected, v.got = fmt.Sprintf("outcome %s", t.scenario.Outcome), v.result.Summary()
-		return v, nil
-	}
-	if missing := compare(t.scenario.Status, v.result.Status(), "status"); len(missing) > 0 {
-		v.expected, v.got = expectations(missing)
-	} else if !v.result.Touched && t.scenario.Deletion && t.scenario.Recreation {
-		v.expected = "the first run changes something; set recreation: false for a playbook that does not"
-		v.got = v.result.Summary() + ": an earlier run may have left something on the endpoint"
-	}
-	return v, nil
+	t.changed = changed(result)
+	return created(t.scenario, result), nil
 }
 
 func (t *trial) repeat(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Rerun(ctx); err != nil {
+	result, err := t.session.Rerun(ctx)
+	if err != nil {
 		return v, err
 	}
-	written := v.result.Written()
-	if v.result.Outcome() != gate.OutcomeSucceeded || changed(v.result) > 0 || len(written) > 0 {
-		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+tasks(v.result)
-		if len(written) > 0 {
-			v.got += "; in Kubernetes: " + strings.Join(written, ", ")
-		}
-	}
-	return v, nil
+	return repeated(result), nil
 }
 
 func (t *trial) check(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Check(ctx); err != nil {
+	result, err := t.session.Check(ctx)
+	if err != nil {
 		return v, err
 	}
-	reason := v.result.DriftReason()
-	switch {
-	case v.result.Ran && reason == runstatus.ReasonNoDrift:
-		return v, nil
-	case v.result.Ran && reason == runstatus.ReasonUnchecked:
-		v.skipped = "there are tasks that Ansible cannot check"
-		return v, nil
-	}
-	v.expected, v.got = "a drift check finds nothing", v.result.Summary()
-	if drift, ok := v.result.Status()["drift"].(map[string]any); ok && drift["diff"] != nil {
+	v = checked(result)
+	if drift, ok := result.Status()["drift"].(map[string]any); ok && drift["diff"] != nil && !v.asExpected() {
 		fmt.Fprintf(t.output, "%v\n", drift["diff"])
 	}
 	return v, nil
 }
 
 func (t *trial) remove(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Delete(ctx); err != nil {
+	result, err := t.session.Delete(ctx)
+	if err != nil {
 		return v, err
 	}
-	if !v.result.Succeeded() || v.result.Again > 0 {
-		v.expected, v.got = "the deletion succeeds", v.result.Summary()
-		return v, nil
-	}
-	if left := t.session.Left(); len(left) > 0 {
-		v.expected, v.got = "no object of the playbook remains", strings.Join(left, ", ")
-	}
-	return v, nil
+	return deleted(result, t.session.Left()), nil
 }
 
 // recreate creates and deletes again.
 func (t *trial) recreate(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Create(ctx); err != nil {
+	result, err := t.session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	created := v.result
-	deleted, err := t.remove(ctx)
-	switch {
-	case err != nil:
+	deletion, err := t.remove(ctx)
+	if err != nil {
 		return v, err
-	case created.Outcome() != t.scenario.Outcome:
-		v.expected, v.got = fmt.Sprintf("a run after the deletion has the outcome %s", t.scenario.Outcome), created.Summary()
-	case changed(created) != t.changed:
-		v.expected = fmt.Sprintf("a run after the deletion changes as many tasks as the first one: %d", t.changed)
-		v.got = created.Summary() + tasks(created)
-	case deleted.expected != "":
-		v.expected, v.got = deleted.expected, deleted.got
 	}
-	return v, nil
-}
-
-// changed is the number of tasks that have changed the endpoint.
-func changed(r localrun.Result) int {
-	lastRun, _ := r.Status()["lastRun"].(map[string]any)
-	counts, _ := lastRun["tasks"].(map[string]any)
-	n, _ := counts["changed"].(int64)
-	return int(n)
-}
-
-// tasks names the tasks that have changed the endpoint.
-func tasks(r localrun.Result) string {
-	if len(r.Changed) == 0 {
-		return ""
-	}
-	return "; changed: " + strings.Join(r.Changed, ", ")
+	return recreated(t.scenario, t.changed, result, deletion), nil
 }
 
 type writerFunc func(p []byte) (int, error)
