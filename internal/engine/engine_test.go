@@ -110,6 +110,9 @@ func TestRefusedBeforeConnecting(t *testing.T) {
 		want string
 	}{
 		"unknown":          {map[string]any{"zosendpoint": "c"}, `EndpointNotFound: endpoint "c" ` + known},
+		"path":             {map[string]any{"zosendpoint": "../e/b"}, `EndpointNotFound: endpoint "../e/b" ` + known},
+		"pattern":          {map[string]any{"zosendpoint": "*"}, `EndpointNotFound: endpoint "*" ` + known},
+		"localhost":        {map[string]any{"zosendpoint": "localhost"}, `EndpointNotFound: endpoint "localhost" ` + known},
 		"not a string":     {map[string]any{"zosendpoint": []any{"b"}}, `EndpointNotFound`},
 		"template":         {map[string]any{"zosendpoint": "{{ lookup('pipe', 'id') }}"}, `endpoint "{{ lookup('pipe', 'id') }}" ` + known},
 		"refused":          {map[string]any{"zosendpoint": "a"}, `CredentialMissing: Secret "{{ 6 * 7 }}" does not exist`},
