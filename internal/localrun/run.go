@@ -102,8 +102,8 @@ func Requirements() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not found on PATH: %s. A run needs ansible-core 2.14 to 2.18, ansible-runner 2.3 or newer and OpenSSH 8.4 or newer: "+
-		"pip install 'ansible-core<2.19' ansible-runner kubernetes; on Debian: apt-get install ansible-core python3-ansible-runner openssh-client",
+	return fmt.Errorf("not found on PATH: %s. A run needs ansible-core 2.14 or newer, ansible-runner 2.3 or newer and OpenSSH 8.4 or newer: "+
+		"pip install ansible-core ansible-runner kubernetes; on Debian: apt-get install ansible-core python3-ansible-runner openssh-client",
 		strings.Join(missing, ", "))
 }
 
