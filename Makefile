@@ -62,6 +62,8 @@ sbom: ## Write SPDX documents of what the images contain to sbom/: make sbom IMG
 # What `make test` reports: the seconds of each part, and what Ginkgo and gotestsum write of each spec.
 REPORTS := $(CURDIR)/.devcluster/log/reports
 GOTESTSUM = $(TOOL) gotestsum --format standard-quiet --jsonfile $(REPORTS)/$@.test.json --
+# The versions of what tests run: Go keeps a result for them.
+WITH_VERSIONS = ENGINE_VERSIONS=$$(hack/test-packages.sh versions)
 
 # Specs take the time, and wait for much of it: what they do not depend on gives way to them.
 .PHONY: test
@@ -82,14 +84,14 @@ test-full: build devcluster ## Prove everything else too, or PARTS="olm audit" o
 .PHONY: test-unit
 test-unit: ## Run the tests beside the code.
 	@mkdir -p $(REPORTS)
-	$(GOTESTSUM) $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
+	$(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
 	go test -C hack/devcluster $(TEST_FLAGS) .
 
-# They wait for SSH servers and package indexes most of the time.
+# They wait for SSH servers and package indexes most of the time. Without this clone's PATH, Go keeps a result for all clones.
 .PHONY: test-engine
-test-engine: ## Run the tests of the runtime's engine: Ansible without a cluster.
+test-engine: ## Run the tests of the runtime's engine, Ansible without a cluster: ARGS="-run TestPassword".
 	@mkdir -p $(REPORTS)
-	$(GOTESTSUM) $(TEST_FLAGS) -parallel 6 -timeout 30m ./internal/engine ./internal/localrun ./internal/scenario/suite
+	PATH="$(subst $(CURDIR)/.devcluster/bin:,,$(PATH))" $(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) -parallel 6 -timeout 30m $(ARGS) ./internal/engine ./internal/localrun ./internal/scenario/suite
 
 .PHONY: test-api
 test-api: devcluster ## Run the specs against API servers: ARGS="--focus 'some text'".

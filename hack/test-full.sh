@@ -11,6 +11,10 @@ export SPECS_TIMEOUT=40m
 product='api cmd config internal go.mod go.sum Dockerfile hack/devcluster hack/deploy.sh hack/migrate.sh hack/demo.sh hack/demo'
 node="$product test/fixture test/collections test/e2e test/attack hack/specs.sh"
 api="$product test/apiserver test/fixture test/collections test/hostile test/registry test/schemachanges test/integration test/attack hack/specs.sh"
+engine="api/v2beta2 go.mod go.sum test/ansible test/registry hack/test-packages.sh hack/test-engine-2.19.sh hack/engine-2.19.txt
+	internal/archive internal/collection internal/crd internal/endpoint internal/engine internal/environment internal/findings internal/galaxy
+	internal/gate internal/localrun internal/podclient internal/podlock internal/printable internal/render internal/runcount internal/runner
+	internal/runstatus internal/scenario"
 
 # Each part: its name, its inputs as paths, its command.
 declare -A inputs_of command_of
@@ -26,6 +30,7 @@ part chaos "$node" 'make chaos CHAOS=30'
 part soaks "$api" "hack/specs.sh api soaks --label-filter soak"
 part flood "$api" 'make flood FLOOD=0.1 FLOOD_OUTPUT='
 part attacks "$api $node" 'make attacks'
+part engine-2.19 "$engine" 'hack/test-engine-2.19.sh'
 part chart 'charts config cmd internal hack/chart hack/devcluster go.mod' 'make test-chart'
 part monitoring 'config hack/monitoring docs/operations.md' 'make test-monitoring'
 part architectures 'api cmd internal go.mod go.sum hack/test-architectures.sh' 'make test-architectures'

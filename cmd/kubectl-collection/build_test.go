@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
 func TestBuildNamesTheArchiveAndItsDigest(t *testing.T) {
@@ -117,19 +119,6 @@ func TestBuildStaysInTheFolder(t *testing.T) {
 	}
 }
 
-// needAnsible skips the test, or fails it where Ansible is known to be installed.
-func needAnsible(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("ansible-galaxy"); err == nil {
-		return
-	}
-	const message = "NOT TESTED: this needs ansible-galaxy (Debian: ansible-core)"
-	if os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1" {
-		t.Fatal(message)
-	}
-	t.Skip(message)
-}
-
 // ansibleGalaxy runs ansible-galaxy collection, which sees no settings or collections but the test's.
 func ansibleGalaxy(t *testing.T, home string, args ...string) string {
 	t.Helper()
@@ -146,7 +135,7 @@ func ansibleGalaxy(t *testing.T, home string, args ...string) string {
 }
 
 func TestAnsibleTakesArchives(t *testing.T) {
-	needAnsible(t)
+	ansible.Need(t, "ansible-galaxy")
 	for _, folder := range []string{filesCollection, "../../test/collections/habits/queues", "../../test/collections/habits/regions", withHabits(t)} {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			home := t.TempDir()
@@ -168,7 +157,7 @@ func TestAnsibleTakesArchives(t *testing.T) {
 // FILES.json lists the same, in another order, and MANIFEST.json says the same but for the checksum of that file. Both
 // tools read each other's archives.
 func TestBuildIsThatOfAnsible(t *testing.T) {
-	needAnsible(t)
+	ansible.Need(t, "ansible-galaxy")
 	for _, folder := range []string{filesCollection, "../../test/collections/habits/queues", "../../test/collections/habits/regions", withHabits(t)} {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			home := t.TempDir()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
 // readTree returns the files below a folder by path.
@@ -114,16 +115,12 @@ func TestInitRuns(t *testing.T) {
 	}
 }
 
-// needRuns skips the test if a program for runs is missing, or fails it if Ansible is required.
+// needRuns skips the test if a program for runs is missing.
 func needRuns(t *testing.T) {
 	t.Helper()
-	err := localrun.Requirements()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1":
-		t.Fatal(err)
-	default:
-		t.Skipf("NOT TESTED: %v", err)
+	ansible.Need(t)
+	if err := localrun.Requirements(); err != nil {
+		ansible.Skip(t, err.Error())
 	}
 }
 

@@ -117,10 +117,10 @@ func readReports(folder fs.FS) ([]spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		part, kind, _ := strings.Cut(filepath.Base(name), ".")
-		read := readTests
-		if kind == "ginkgo.json" {
-			read = readGinkgo
+		read := readGinkgo
+		part, isGinkgo := strings.CutSuffix(filepath.Base(name), ".ginkgo.json")
+		if !isGinkgo {
+			part, read = strings.TrimSuffix(part, ".test.json"), readTests
 		}
 		found, err := read(part, file)
 		if err = errors.Join(err, file.Close()); err != nil {

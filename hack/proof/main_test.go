@@ -15,8 +15,8 @@ func folder(files map[string]string) fstest.MapFS {
 }
 
 var reports = map[string]string{
-	"parts.tsv": "lint 0 93\nunit 0 21\nnode 1 700\n",
-	"unit.test.json": `{"Action":"run","Package":"example.com/a/b","Test":"TestX"}
+	"parts.tsv": "lint 0 93\nunit-2.19 0 21\nnode 1 700\n",
+	"unit-2.19.test.json": `{"Action":"run","Package":"example.com/a/b","Test":"TestX"}
 {"Action":"pass","Package":"example.com/a/b","Test":"TestX","Elapsed":1.5}
 {"Action":"pass","Package":"example.com/a/b","Elapsed":2}
 `,
@@ -31,14 +31,14 @@ func TestTable(t *testing.T) {
 	if err := run(folder(reports), &out, true); err != nil {
 		t.Fatal(err)
 	}
-	const want = `part  result  seconds  specs
-lint  passed  93       
-unit  passed  21       1
-node  FAILED  700      1
+	const want = `part       result  seconds  specs
+lint       passed  93       
+unit-2.19  passed  21       1
+node       FAILED  700      1
 
 the 10 slowest specs
    61.0 s  node         A story ends well
-    1.5 s  unit         b.TestX
+    1.5 s  unit-2.19    b.TestX
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())

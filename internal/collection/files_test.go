@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/archive"
 	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
 // fileList is FILES.json.
@@ -258,13 +259,7 @@ func TestFilesOfAnArchive(t *testing.T) {
 // What ansible-galaxy builds loads, and so does what it installs: links inside the collection, files that may be executed,
 // empty folders.
 func TestFilesOfAnsibleGalaxy(t *testing.T) {
-	galaxy, err := exec.LookPath("ansible-galaxy")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("ansible-galaxy is not installed")
-	}
+	ansible.Need(t, "ansible-galaxy")
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "demo")
 	files := archiveOf(head + "- {kind: Thing, playbook: linked.yml}\n")
@@ -289,7 +284,7 @@ func TestFilesOfAnsibleGalaxy(t *testing.T) {
 		{"collection", "build", "--output-path", dir, folder},
 		{"collection", "install", "--no-deps", "-p", dir, filepath.Join(dir, "acme-demo-1.2.3.tar.gz")},
 	} {
-		command := exec.Command(galaxy, args...)
+		command := exec.Command("ansible-galaxy", args...)
 		command.Env = append(os.Environ(), "HOME="+dir, "ANSIBLE_LOCAL_TEMP="+dir)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("ansible-galaxy %v: %v\n%s", args, err, out)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
 // fakeAPI serves one object of one kind, with a status subresource. It returns
@@ -57,7 +59,7 @@ func fakeAPI(t *testing.T) (url string, patches *[]map[string]any) {
 func TestModulesOfOperatorSDK(t *testing.T) {
 	r := newRig(t)
 	if exec.Command("/usr/bin/python3", "-c", "import kubernetes").Run() != nil {
-		t.Skip("NOT TESTED: needs python3-kubernetes")
+		ansible.Skip(t, "the Python package kubernetes is missing: hack/test-packages.sh installs the Debian package python3-kubernetes")
 	}
 	url, patches := fakeAPI(t)
 	r.write("kubeconfig", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,10 +23,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
-
-// path is the PATH of the tests, with the system's Ansible.
-const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // rig is an installed engine with a Secret and an author's collection.
 type rig struct {
@@ -38,11 +37,43 @@ type rig struct {
 	credential *syscall.Credential
 }
 
+//go:embed install.sh
+var installer []byte
+
+// The tests use embedded files alone: Go knows when to run them again, in any clone. It does not know what programs read.
+var (
+	source     string // The folder with the engine's files as in the repository.
+	installing = sync.OnceValues(install)
+)
+
 func TestMain(m *testing.M) {
-	if err := os.Setenv("PATH", path); err != nil {
+	if err := os.Setenv("PATH", ansible.Path); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if source != "" {
+		_ = os.RemoveAll(source)
+	}
+	os.Exit(code)
+}
+
+// install returns a folder that has what the image has below /.
+func install() (string, error) {
+	var err error
+	if source, err = os.MkdirTemp("", "engine"); err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(source, Files); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(source, "install.sh"), installer, 0o600); err != nil {
+		return "", err
+	}
+	root := filepath.Join(source, "installed")
+	if out, err := exec.Command("sh", filepath.Join(source, "install.sh"), root, "--with-operator-sdk-util").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("install.sh: %w\n%s", err, out)
+	}
+	return root, nil
 }
 
 // newRig installs the engine below a short path (ssh's sockets lie in it). The test runs beside others from here on: what it
@@ -50,7 +81,11 @@ func TestMain(m *testing.M) {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	t.Parallel()
-	need(t, "ansible-runner", "ansible-playbook", "ssh", "sshd", "ssh-keygen")
+	ansible.NeedVersions(t, "ansible-runner", "ansible-playbook", "ssh", "sshd", "ssh-keygen")
+	installed, err := installing()
+	if err != nil {
+		t.Fatal(err)
+	}
 	root, err := os.MkdirTemp("/tmp", "zs")
 	if err != nil {
 		t.Fatal(err)
@@ -63,44 +98,24 @@ func newRig(t *testing.T) *rig {
 		_ = os.RemoveAll(root)
 	})
 	r := &rig{t: t, root: root, endpoints: filepath.Join(root, "e"), content: filepath.Join(root, "opt/ansible/content")}
-	command(t, "./install.sh", root, "--with-operator-sdk-util")
+	command(t, "cp", "-a", installed+"/.", root)
 	r.write("bin/ansible-operator", "#!/bin/sh\nexec ansible-runner \"$@\"\n")
 	if err := os.MkdirAll(r.endpoints, 0o770); err != nil {
 		t.Fatal(err)
 	}
 	r.env = []string{
-		"PATH=" + root + "/bin:" + path,
+		"PATH=" + root + "/bin:" + ansible.Path,
 		"ZOSCB_HOME=" + root + "/opt/ansible/home",
 		"ZOSCB_ENDPOINTS_DIR=" + r.endpoints,
 		"ANSIBLE_LOCAL_TEMP=" + root + "/tmp",
 	}
-	for line := range strings.Lines(read(t, "env")) {
+	for line := range strings.Lines(embedded(t, "env")) {
 		if key, _, ok := strings.Cut(line, "="); ok && strings.Contains(line, "/opt/ansible/") && !strings.HasPrefix(line, "#") {
 			value := strings.TrimSpace(strings.TrimPrefix(line, key+"="))
 			r.env = append(r.env, key+"="+strings.ReplaceAll(value, "/opt/ansible/", root+"/opt/ansible/"))
 		}
 	}
 	return r
-}
-
-// need skips the test if a program is missing, or fails it if Ansible is required.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	var missing []string
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, program)
-		}
-	}
-	if len(missing) == 0 {
-		return
-	}
-	message := fmt.Sprintf("NOT TESTED: the engine needs %s (Debian: ansible-core python3-ansible-runner openssh-server)",
-		strings.Join(missing, ", "))
-	if os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1" {
-		t.Fatal(message)
-	}
-	t.Skip(message)
 }
 
 // write writes a file below the rig's root, executable, since some are scripts.
@@ -492,6 +507,16 @@ func command(t *testing.T, name string, args ...string) {
 func read(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// embedded returns the content of a file of the engine.
+func embedded(t *testing.T, name string) string {
+	t.Helper()
+	content, err := Files.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,17 +21,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/galaxy"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runner"
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
-
-// systemPath has the system's Ansible.
-const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "ansible-runner" { // This program is the gate, as kubectl-collection is.
 		EndWithParent(runner.KillChildren)
 		os.Exit(runner.Main(context.Background(), runner.DefaultIntervals(), os.Args[1:]))
 	}
-	if err := os.Setenv("PATH", systemPath); err != nil {
+	if err := os.Setenv("PATH", ansible.Path); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -132,20 +130,13 @@ func writeFile(t *testing.T, file, content string) {
 	}
 }
 
-// need skips the test if a program is missing, or fails it if Ansible is required.
+// need skips the test if a program is missing.
 func need(t *testing.T) {
 	t.Helper()
-	err := Requirements()
-	if _, missing := exec.LookPath("sshd"); err == nil {
-		err = missing
+	ansible.NeedVersions(t, "sshd")
+	if err := Requirements(); err != nil {
+		ansible.Skip(t, err.Error())
 	}
-	if err == nil {
-		return
-	}
-	if os.Getenv("CI") == "true" || os.Getenv("REQUIRE_ANSIBLE") == "1" {
-		t.Fatal(err)
-	}
-	t.Skipf("NOT TESTED: %v", err)
 }
 
 // startSSHD starts an OpenSSH server on the loopback interface, and returns how to log on.

@@ -2,6 +2,7 @@
 nested, and templates."""
 
 import os
+import sys
 
 from ansible import constants
 from ansible.inventory.host import Host
@@ -51,7 +52,7 @@ def _endpoint_vars(loader, endpoint):
     if reason:
         return {**declared, "zoscb_refusal": wrap_var(reason)}
     if endpoint.is_local():
-        return {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **_local_vars(), **declared}
+        return {"ansible_python_interpreter": sys.executable, **_local_vars(), **declared}
     return prepare(endpoint, declared)
 
 

@@ -14,9 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/localrun"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
 	"github.com/collection-operator/collection-operator/internal/scenario"
 )
 
@@ -151,13 +149,6 @@ func (t *trial) close() {
 	}
 }
 
-// verdict is what a step found. It is as expected if expected is empty.
-type verdict struct {
-	result        localrun.Result
-	expected, got string
-	skipped       string
-}
-
 // do does a step that the scenario has, and reports whether all was as expected.
 func (t *trial) do(ctx context.Context, name string, has bool, step func(context.Context) (verdict, error)) bool {
 	if !has || ctx.Err() != nil {
@@ -208,62 +199,40 @@ func (t *trial) unreachable(ctx context.Context) (v verdict, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	if v.result, err = session.Create(ctx); err != nil {
+	result, err := session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	if outcome := v.result.Outcome(); outcome != gate.OutcomeUnreachable {
-		v.expected, v.got = "a run without the endpoint is Unreachable", v.result.Summary()
-	}
-	return v, nil
+	return unreached(result), nil
 }
 
 func (t *trial) create(ctx context.Context) (v verdict, err error) {
 	if t.session, err = t.start(ctx, func(*localrun.Options) {}); err != nil {
 		return v, err
 	}
-	if v.result, err = t.session.Create(ctx); err != nil {
+	result, err := t.session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	t.created = v.result
-	if outcome := v.result.Outcome(); !v.result.Ran || outcome != t.scenario.Outcome {
-		v.expected, v.got = fmt.Sprintf("outcome %s", t.scenario.Outcome), v.result.Summary()
-		return v, nil
-	}
-	if missing := compare(t.scenario.Status, v.result.Status(), "status"); len(missing) > 0 {
-		v.expected, v.got = expectations(missing)
-	} else if !v.result.Touched && t.scenario.Deletion && t.scenario.Recreation {
-		v.expected = "the first run changes something; set recreation: false for a playbook that does not"
-		v.got = v.result.Summary() + ": an earlier run may have left something on the endpoint"
-	}
-	return v, nil
+	t.created = result
+	return created(t.scenario, result), nil
 }
 
 func (t *trial) repeat(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Rerun(ctx); err != nil {
+	result, err := t.session.Rerun(ctx)
+	if err != nil {
 		return v, err
 	}
-	written := v.result.Written()
-	if v.result.Outcome() != gate.OutcomeSucceeded || changed(v.result) > 0 || len(written) > 0 {
-		v.expected, v.got = "a second run succeeds and changes nothing", v.result.Summary()+list("; changed: ", v.result.Changed)
-		if len(written) > 0 {
-			v.got += "; in Kubernetes: " + strings.Join(written, ", ")
-		}
-	}
-	return v, nil
+	return repeated(result), nil
 }
 
 func (t *trial) check(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Check(ctx); err != nil {
+	result, err := t.session.Check(ctx)
+	if err != nil {
 		return v, err
 	}
-	reason := v.result.DriftReason()
-	switch {
-	case v.result.Ran && reason == runstatus.ReasonUnchecked && v.result.Report.Checked == 0:
-		v.skipped = "none of the tasks can be checked"
-	case v.result.Ran && slices.Contains([]string{runstatus.ReasonNoDrift, runstatus.ReasonUnchecked}, reason):
-	default:
-		v.expected, v.got = "a drift check finds nothing", v.result.Summary()
-		t.show(v.result)
+	if v = checked(result); !v.asExpected() {
+		t.show(result)
 	}
 	return v, nil
 }
@@ -278,28 +247,20 @@ func (t *trial) show(check localrun.Result) {
 // checkDeleted checks the deleted resource as if its playbook had run, twice: the first check must find a difference, and the second one the
 // same. A module that ignores check mode has made it disappear. What such a module made is deleted again.
 func (t *trial) checkDeleted(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.CheckNew(ctx); err != nil {
-		return v, err
-	}
-	if v.result.DriftReason() != runstatus.ReasonDrifted {
-		v.expected = "a drift check finds what was deleted; if it cannot, the kind must not have supportsCheckMode"
-		v.got = v.result.Summary() + list("; the creation changed: ", t.created.Changed)
-		return v, t.removeAgain(ctx)
-	}
-	first := v.result.Report.Changes
-	again, err := t.session.CheckNew(ctx)
+	first, err := t.session.CheckNew(ctx)
 	if err != nil {
 		return v, err
 	}
-	second := again.Report.Changes
-	if second != nil && second.Tasks == first.Tasks && slices.Equal(second.Names, first.Names) {
+	if v = foundDeleted(t.created, first); v.asExpected() {
+		second, err := t.session.CheckNew(ctx)
+		if err != nil {
+			return v, err
+		}
+		v = checkedAgain(first, second)
+	}
+	if v.asExpected() {
 		return v, nil
 	}
-	done := first.Names
-	if second != nil {
-		done = slices.DeleteFunc(slices.Clone(first.Names), func(name string) bool { return slices.Contains(second.Names, name) })
-	}
-	v.expected, v.got = "a drift check changes nothing: a second one finds the same", again.Summary()+list("; the first one changed: ", done)
 	return v, t.removeAgain(ctx)
 }
 
@@ -310,54 +271,24 @@ func (t *trial) removeAgain(ctx context.Context) error {
 }
 
 func (t *trial) remove(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Delete(ctx); err != nil {
+	result, err := t.session.Delete(ctx)
+	if err != nil {
 		return v, err
 	}
-	if !v.result.Succeeded() || v.result.Again > 0 {
-		v.expected, v.got = "the deletion succeeds", v.result.Summary()
-		return v, nil
-	}
-	if left := t.session.Left(); len(left) > 0 {
-		v.expected, v.got = "no object of the playbook remains", strings.Join(left, ", ")
-	}
-	return v, nil
+	return deleted(result, t.session.Left()), nil
 }
 
 // recreate creates and deletes again.
 func (t *trial) recreate(ctx context.Context) (v verdict, err error) {
-	if v.result, err = t.session.Create(ctx); err != nil {
+	result, err := t.session.Create(ctx)
+	if err != nil {
 		return v, err
 	}
-	created := v.result
-	deleted, err := t.remove(ctx)
-	switch {
-	case err != nil:
+	deletion, err := t.remove(ctx)
+	if err != nil {
 		return v, err
-	case created.Outcome() != t.scenario.Outcome:
-		v.expected, v.got = fmt.Sprintf("a run after the deletion has the outcome %s", t.scenario.Outcome), created.Summary()
-	case changed(created) != changed(t.created):
-		v.expected = fmt.Sprintf("a run after the deletion changes as many tasks as the first one: %d", changed(t.created))
-		v.got = created.Summary() + list("; changed: ", created.Changed)
-	case deleted.expected != "":
-		v.expected, v.got = deleted.expected, deleted.got
 	}
-	return v, nil
-}
-
-// changed is the number of tasks that have changed the endpoint.
-func changed(r localrun.Result) int {
-	lastRun, _ := r.Status()["lastRun"].(map[string]any)
-	counts, _ := lastRun["tasks"].(map[string]any)
-	n, _ := counts["changed"].(int64)
-	return int(n)
-}
-
-// list is a list of tasks after some words, or "" if there are none.
-func list(words string, tasks []string) string {
-	if len(tasks) == 0 {
-		return ""
-	}
-	return words + strings.Join(tasks, ", ")
+	return recreated(t.scenario, changed(t.created), result, deletion), nil
 }
 
 type writerFunc func(p []byte) (int, error)

@@ -1,22 +1,50 @@
-package engine
+package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/collection-operator/collection-operator/internal/engine"
+	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
-// goProgram is found before TestMain changes PATH.
-var goProgram, _ = exec.LookPath("go")
+// Where it is installed as the engine, the test program is the engine.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "engine" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// What install.sh copies into the image is embedded, too.
+func TestFilesHasAllThatIsInstalled(t *testing.T) {
+	for _, folder := range []string{"vars_plugins", "callback_plugins", "python", "operator_sdk_util"} {
+		err := fs.WalkDir(os.DirFS("../../internal/engine"), folder, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(name, ".pyc") || strings.HasSuffix(name, "README.md") {
+				return err
+			}
+			if _, err := fs.Stat(engine.Files, name); err != nil {
+				t.Errorf("%s is installed in the image, and not embedded", name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // environmentOf runs a program of the engine and returns the environment in which dependencies are installed, which is the one of
 // ansible-operator too.
-func environmentOf(t *testing.T, root string, env []string, program string, args ...string) []string {
+func environmentOf(t *testing.T, program string, env []string, args ...string) []string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), filepath.Join(root, "opt/ansible/engine", program), args...)
+	command := exec.CommandContext(t.Context(), program, args...)
 	command.Env = env
 	output, err := command.CombinedOutput()
 	if err != nil {
@@ -29,12 +57,13 @@ func environmentOf(t *testing.T, root string, env []string, program string, args
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	binary := filepath.Join(root, "built")
-	if goProgram == "" {
-		t.Skip("NOT TESTED: go is not on PATH")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	command(t, goProgram, "build", "-trimpath", "-o", binary, "../../cmd/engine")
-	command(t, "./install.sh", root, "--engine-binary", binary)
+	if output, err := exec.Command("../../internal/engine/install.sh", root, "--engine-binary", self).CombinedOutput(); err != nil {
+		t.Fatalf("install.sh: %v\n%s", err, output)
+	}
 	files := map[string]string{
 		"bin/ansible-galaxy":               "#!" + root + "/bin/python-of-the-test\n",
 		"bin/python-of-the-test":           "#!/bin/sh\nexec env\n",
@@ -52,7 +81,7 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 	env := []string{
-		"PATH=" + root + "/bin:" + path, "KUBERNETES_SERVICE_HOST=10.96.0.1",
+		"PATH=" + root + "/bin:" + ansible.Path, "KUBERNETES_SERVICE_HOST=10.96.0.1",
 		"ZOSCB_HOME=" + root + "/opt/ansible/home", "ZOSCB_DEPENDENCIES_DIR=" + root + "/opt/ansible/dependencies",
 		"ZOSCB_RUNTIME_DIR=" + root + "/runtime", "ZOSCB_COLLECTIONS_DIR=" + root + "/opt/ansible/collections",
 		"ZOSCB_FROM_LICENSE=granted", "ZOSCB_FROM_PATH=/evil", "ZOSCB_FROM_PYTHONPATH=/evil", "ZOSCB_FROM_ANSIBLE_CALLBACK_PLUGINS=/evil",
@@ -60,7 +89,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	bundle := root + "/opt/ansible/collections/trusted-ca.crt"
 	for program, args := range map[string][]string{"entrypoint": {"run"}, "dependencies": {"install"}} {
-		got := environmentOf(t, root, env, program, args...)
+		got := environmentOf(t, filepath.Join(root, "opt/ansible/engine", program), env, args...)
 		for _, want := range []string{
 			"LICENSE=granted", "HTTPS_PROXY=http://proxy.example.com:3128", "https_proxy=http://proxy.example.com:3128",
 			"NO_PROXY=.example.com,10.96.0.1,.svc,.cluster.local,localhost,127.0.0.1,::1", "SSL_CERT_FILE=" + bundle, "REQUESTS_CA_BUNDLE=" + bundle,
