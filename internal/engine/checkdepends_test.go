@@ -54,17 +54,21 @@ func TestCheckIgnoresUncheckedResults(t *testing.T) {
 
 // After a condition that is not known, nobody knows whether the rest of a play runs.
 func TestCheckOfAPlayThatMayEnd(t *testing.T) {
-	r := local(t)
-	dir := r.tasks(`
+	for _, strategy := range []string{"linear", "free"} {
+		t.Run(strategy, func(t *testing.T) {
+			r := local(t)
+			dir := r.tasks(`
 - {name: look, ansible.builtin.command: grep -q x DIR/file, register: found, failed_when: false}
 - {name: before, ansible.builtin.copy: {dest: DIR/a, content: a}}
 - {ansible.builtin.meta: end_host, when: found.rc == 0}
 - {name: after, ansible.builtin.copy: {dest: DIR/b, content: b}}
 - {name: never, ansible.builtin.copy: {dest: DIR/c, content: c}, when: k8s_cr_event == 'delete'}
 `, "[]")
-	r.env = append(r.env, "ANSIBLE_STRATEGY=free")
-	got := r.check("pod")
-	got.expectChecked(t, 1, 1, 2)
-	expectReport(t, []string{"before"}, got.report.Changes.Names)
-	expectReport(t, []string(nil), files(dir))
+			r.playbook("- hosts: all\n  gather_facts: false\n  strategy: " + strategy + "\n  tasks: [{import_tasks: tasks.yml}]\n")
+			got := r.check("pod")
+			got.expectChecked(t, 1, 1, 2)
+			expectReport(t, []string{"before"}, got.report.Changes.Names)
+			expectReport(t, []string(nil), files(dir))
+		})
+	}
 }
